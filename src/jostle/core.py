@@ -1,0 +1,328 @@
+"""The vocabulary: a Strategy answers a Request (model, pool, seed) with a Query (which examples to label)."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jostle.network import Head, Network, Read, device_of
+from jostle.pool import Collate, Inputs, Labeled, Pool, count
+from jostle.progress import Advance, progress_bar
+from jostle.rng import fresh_seed, generator, seeded_globals
+from jostle.selectors import Outer, Picks, Selector, k_center, selector
+from jostle.tasks import Task, task_for
+
+Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
+Rows = Tensor | Outer
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which examples to label: positions into the pool in pick order, and the selector's value of each."""
+
+    indices: NDArray[np.int64]  # (n,)
+    scores: NDArray[np.float64]  # (n,) value of each pick when it was picked
+    seconds: dict[str, float]  # {"embedding": ..., "selection": ...}
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def save(self, path: str | Path) -> None:
+        """Write position, order and score as csv, whole or not at all."""
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+        with part.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["position", "order", "score"])
+            for order, (position, score) in enumerate(zip(self.indices, self.scores, strict=True)):
+                writer.writerow([int(position), order, float(score)])
+        part.replace(target)
+
+
+@dataclass
+class Request:
+    """All that one call was given, checked: strategies ask it for outputs, features and draws."""
+
+    network: Network  # the first of `seed_model`s copies: never the user's own weights
+    model: nn.Module  # the user's own, to be read only
+    pool: Pool
+    seed: int
+    labeled: Labeled | None = None
+    fit: Fit | None = None
+    given_task: str | Task | None = None
+    batch_size: int | None = None
+    show_progress: bool | None = None
+    seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as given, or as the outputs' shape tells."""
+        return task_for(self.given_task, self.network.trace.output)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes, and rows and selectors with it."""
+        return self.network.device
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples per forward pass."""
+        return min(self.batch_size or self.network.micro_batch, self.pool.largest_batch or 2**31)
+
+    def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
+        """A generator for one purpose of this call."""
+        return generator(self.seed, *purpose, device=device or self.device)
+
+    def needs_labeled(self, method: str) -> Labeled:
+        """The labelled set, or an error that asks for it."""
+        if self.labeled is None or not len(self.labeled):
+            raise ValueError(f"{method} needs the labelled examples: pass labeled=, a dataset of (x, y)")
+        return self.labeled
+
+    def batches(self, *pools: Pool) -> Iterator[Inputs]:
+        """Prepared micro-batches of the pool, or of several pools in turn."""
+        for pool in pools or (self.pool,):
+            yield from (self.network.prepared(inputs) for inputs in pool.batches(self.micro_batch))
+
+    def compute(self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str) -> tuple[Tensor, ...]:
+        """Rows that `read` gives for every micro-batch, joined; non-finite ones are an error that says which."""
+        pools = pools or (self.pool,)
+        parts: list[tuple[Tensor, ...]] = []
+        with torch.no_grad(), self.progress(what, sum(map(len, pools))) as advance:
+            for inputs in self.batches(*pools):
+                parts.append(tuple(part.detach() for part in read(inputs)))
+                advance(count(inputs))
+        joined = tuple(join(column) for column in zip(*parts, strict=True))
+        for rows in joined:
+            check_finite(rows, torch.cat([pool.positions for pool in pools]), what)
+        return joined
+
+    def outputs(self) -> Tensor:
+        """The model's outputs of the whole pool, (n, ...)."""
+        return self.compute(lambda x: (self.network.outputs(x),), what="outputs")[0]
+
+    def probabilities(self) -> Tensor:
+        """Class probabilities of the whole pool, (n, c)."""
+        return self.task.probabilities(self.outputs())
+
+    def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
+        """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            return (of(self.task.distribution(self.network.outputs(inputs))).mean(1),)
+
+        return self.compute(read, what=what)[0]
+
+    def features(self, *pools: Pool) -> Tensor:
+        """Features of the pool, or of several pools in turn, as vectors (n, d)."""
+        return self.compute(lambda x: (as_vectors(self.network.features(x)),), *pools, what="features")[0]
+
+    def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
+        """Both from one pass."""
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.network.features_and_outputs(inputs)
+            return as_vectors(features), outputs
+
+        both = self.compute(read, *pools, what="features and outputs")
+        return both[0], both[1]
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Advance]:
+        """A progress bar for a part of this call."""
+        with progress_bar(what, total, self.show_progress) as advance:
+            yield advance
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the seconds spent inside to the query's account."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """One row per example of the pool, and the rows already chosen, if the selector is to keep away from them."""
+
+    rows: Rows
+    centers: Tensor | None = None
+
+
+class Joined:
+    """A model in training, and what a strategy adds to it: by default nothing."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model  # what is trained, and later given to select
+
+    def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Optimisers of added parts, stepped with the task's own."""
+        return []
+
+    def loss(self, losses: Tensor, fraction: float) -> Tensor:
+        """Added to the task's loss, from the examples' losses (n,) and the fraction of training done."""
+        return losses.new_zeros(())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(ABC):
+    """An embedding (request -> one row per example) and a selector (rows -> positions), behind one `select`.
+
+    Settings are fields; a strategy that does not factor overrides `query`.
+    """
+
+    selector: Selector | str | Callable[..., Any] = k_center
+    head: Head = None  # the layer whose input is the feature; None: the last linear or 1x1 convolution
+    outputs: Read | None = None  # the output tensor of what the model returns; None: as `network.output_of`
+
+    @abstractmethod
+    def embedding(self, request: Request) -> Embedded:
+        """One row for each example of the request's pool."""
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Embed, then select."""
+        with request.timed("embedding"):
+            embedded = self.embedding(request)
+        with request.timed("selection"):
+            return selector(self.selector).pick(embedded.rows, n, centers=embedded.centers, seed=request.seed)
+
+    def join(self, model: nn.Module, example: Inputs, seed: int) -> Joined:
+        """Take part in training; learning loss does, all others train the model alone."""
+        return Joined(model)
+
+    def select(
+        self,
+        model: nn.Module,
+        pool: Any,
+        n: int,
+        *,
+        labeled: Any = None,
+        fit: Fit | None = None,
+        task: str | Task | None = None,
+        exclude: Sequence[int] | NDArray[np.int64] | Tensor | None = None,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        device: torch.device | str | None = None,
+        num_workers: int = 0,
+        collate_fn: Collate | None = None,
+        progress: bool | None = None,
+    ) -> Query:
+        """Choose n examples of the pool; the model and the global random state stay as they were."""
+        inputs = Pool.of(pool, collate_fn, num_workers)
+        candidates = inputs if exclude is None else inputs.without(exclude)
+        check_count(n, candidates, inputs)
+        call = dict(labeled=labeled, fit=fit, task=task, batch_size=batch_size, device=device)
+        call |= dict(num_workers=num_workers, collate_fn=collate_fn, progress=progress)
+        with self.request(model, candidates, fresh_seed() if seed is None else seed, **call) as request:
+            picks = self.query(request, n)
+            indices = candidates.positions[picks.positions.cpu()].numpy()
+            return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
+
+    def embed(self, model: nn.Module, pool: Any, *, seed: int | None = None, **call: Any) -> Rows:
+        """The rows or scores of the whole pool that `select` would choose by; takes what `select` takes."""
+        inputs = Pool.of(pool, call.get("collate_fn"), call.get("num_workers", 0))
+        with self.request(model, inputs, fresh_seed() if seed is None else seed, **call) as request:
+            return self.embedding(request).rows
+
+    @contextmanager
+    def request(
+        self,
+        model: nn.Module,
+        pool: Pool,
+        seed: int,
+        *,
+        labeled: Any = None,
+        fit: Fit | None = None,
+        task: str | Task | None = None,
+        batch_size: int | None = None,
+        device: torch.device | str | None = None,
+        num_workers: int = 0,
+        collate_fn: Collate | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[Request]:
+        """A request on a private copy of the model, inside which global generators are seeded and restored."""
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+        with seeded_globals(seed, device or device_of(model)):
+            network = Network(model, pool.first(2), head=self.head, outputs=self.outputs, device=device)
+            yield Request(
+                network=network,
+                model=model,
+                pool=pool,
+                seed=seed,
+                labeled=None if labeled is None else Labeled.of(labeled, collate_fn, num_workers),
+                fit=fit,
+                given_task=task,
+                batch_size=batch_size,
+                show_progress=progress,
+            )
+
+
+SELECT_OPTIONS = frozenset(inspect.signature(Strategy.select).parameters) - {"self", "model", "pool", "n"}
+
+
+def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords of one call as (options of `select`, settings of the strategy)."""
+    call = {key: value for key, value in options.items() if key in SELECT_OPTIONS}
+    return call, {key: value for key, value in options.items() if key not in SELECT_OPTIONS}
+
+
+def as_vectors(features: Tensor, grid: int = 1) -> Tensor:
+    """Features as (n, d): maps are average-pooled to a grid, token sequences averaged over the tokens."""
+    if features.ndim == 3:
+        return features.mean(1)  # (n, tokens, d)
+    if features.ndim > 3:
+        pool = {4: nn.functional.adaptive_avg_pool2d, 5: nn.functional.adaptive_avg_pool3d}[features.ndim]
+        return pool(features, grid).flatten(1)
+    return features if features.ndim == 2 else features.unsqueeze(1)
+
+
+def join(parts: Sequence[Tensor]) -> Tensor:
+    """Rows of all micro-batches; unequal shapes are an error that shows them."""
+    shapes = sorted({tuple(part.shape[1:]) for part in parts})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"outputs differ in shape between batches: {shapes[:4]}; pad inputs to one length with collate_fn=, "
+            "or reduce outputs to one shape with outputs="
+        )
+    return torch.cat(list(parts))
+
+
+def check_finite(rows: Tensor, positions: Tensor, what: str) -> None:
+    """An error that says which examples gave NaN or infinity, and how many."""
+    bad = ~torch.isfinite(rows).flatten(1).all(1) if rows.ndim > 1 else ~torch.isfinite(rows)
+    if bad.any():
+        where = positions[bad.cpu().nonzero().flatten()].tolist()
+        shown = ", ".join(map(str, where[:5])) + (", ..." if len(where) > 5 else "")
+        raise ValueError(
+            f"the model's {what} are NaN or infinite for {len(where)} of {len(rows)} examples "
+            f"(positions {shown}): exclude them with exclude=, or check the weights and inputs"
+        )
+
+
+def check_count(n: int, candidates: Pool, inputs: Pool) -> None:
+    """n examples can be chosen from the candidates, or an error that says why not."""
+    if not len(inputs):
+        raise ValueError("the pool is empty: there is nothing to choose from")
+    if isinstance(n, bool) or int(n) != n or n < 1:
+        raise ValueError(f"asked for n={n} examples; n is a whole number of at least 1")
+    if n > len(candidates):
+        less = f" less {len(inputs) - len(candidates)} excluded" if len(candidates) < len(inputs) else ""
+        raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")

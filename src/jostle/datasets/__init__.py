@@ -1,0 +1,115 @@
+"""The catalogue of data sets: a name -> a loader, one line each.
+
+`load("mnist")`, `load("folder:PATH")`, `load("csv:PATH")`, `load("file.py:function")`. Local copies come
+first, then the cache, then a download where the licence allows one.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jostle.datasets import cifar, digits, folders, idx, segmentation, svhn, tables, text
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Kind, Split, Targets
+from jostle.datasets.errors import DataError, MissingDataError
+from jostle.datasets.fetch import data_root
+from jostle.datasets.images import ImageFiles
+from jostle.datasets.own import as_data, function_in
+from jostle.datasets.text import Texts, tokenize
+from jostle.names import unknown
+
+__all__ = [
+    "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "Kind", "MissingDataError", "Split",
+    "Targets", "Texts", "describe", "load", "names", "pool", "register", "settings", "tokenize",
+]  # fmt: skip
+
+Loader = Callable[..., Any]
+L = TypeVar("L", bound=Loader)
+
+_loaders: dict[str, Loader] = {
+    "digits": digits.digits,
+    "mnist": idx.mnist,
+    "fashion-mnist": idx.fashion_mnist,
+    "cifar10": cifar.cifar10,
+    "cifar100": cifar.cifar100,
+    "svhn": svhn.svhn,
+    "caltech101": folders.caltech101,
+    "ames": tables.ames,
+    "mrpc": text.mrpc,
+    "cityscapes": segmentation.cityscapes,
+    "camvid": segmentation.camvid,
+}
+_own: dict[str, Loader] = {
+    "folder": folders.folder,
+    "csv": tables.csv_table,
+}  # followed by a colon and a path
+
+
+def names() -> list[str]:
+    """The names in the catalogue, those that were registered included."""
+    return list(_loaders)
+
+
+def describe(name: str) -> str:
+    """One line about a data set."""
+    return (inspect.getdoc(_documented(name)) or name).splitlines()[0]
+
+
+def settings(name: str) -> dict[str, object]:
+    """The settings that a data set takes, and their defaults."""
+    parameters = inspect.signature(_loader(name)).parameters
+    return {key: each.default for key, each in parameters.items() if key != "root"}
+
+
+def register(name: str) -> Callable[[L], L]:
+    """Decorate a function that returns data, and every command knows it by this name.
+
+    It may take `root` and settings of its own. A name that is taken by another function is an error; running
+    the same definition again replaces it.
+    """
+
+    def add(loader: L) -> L:
+        taken = _loaders.get(name, loader)
+        if (taken.__module__, taken.__qualname__) != (loader.__module__, loader.__qualname__):
+            raise ValueError(f"the data set name {name!r} is taken by {taken.__qualname__}: choose another")
+        _loaders[name] = loader
+        return loader
+
+    return add
+
+
+def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
+    """A data set by name; local copies in `root` (or JOSTLE_DATA) come before any download."""
+    loader = _loader(name)
+    parameters = inspect.signature(loader).parameters
+    known = settings(name)
+    free = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    if not free and (odd := sorted(values.keys() - known.keys())):
+        raise DataError(f"{name} has no setting {', '.join(odd)}; it has {', '.join(known) or 'none'}")
+    if "root" in parameters:
+        values["root"] = data_root(root)
+    return as_data(loader(**values), name)
+
+
+def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
+    """The same with all of a folder or csv in `train`, in the order of files or rows: nothing is held out."""
+    whole = {"test": 0.0} if name.partition(":")[0] in _own else {}
+    return load(name, root, **{**whole, **values})
+
+
+def _documented(name: str) -> Loader:
+    loader = _loader(name)
+    return loader.func if isinstance(loader, partial) else loader
+
+
+def _loader(name: str) -> Loader:
+    if name in _loaders:
+        return _loaders[name]
+    scheme, _, path = name.partition(":")
+    if scheme in _own:
+        return partial(_own[scheme], Path(path).expanduser())
+    file, _, function = name.rpartition(":")
+    if file.endswith(".py"):
+        return function_in(Path(file).expanduser(), function)
+    raise unknown("data set", name, [*names(), "folder:PATH", "csv:PATH", "file.py:FUNCTION"])

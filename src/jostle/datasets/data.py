@@ -1,0 +1,202 @@
+"""The records: a `Split` is inputs with targets, a `Data` is a train and a test split and what they mean."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from jostle.datasets.errors import DataError
+
+Kind = Literal["classification", "regression", "segmentation", "text-pairs", "unlabelled"]
+Batch = Tensor | dict[str, Tensor]
+
+
+class Inputs(Protocol):
+    """Anything with a length that gives a batch for a tensor of positions; a tensor is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Tensor, /) -> Batch: ...
+
+
+class Targets(Protocol):
+    """A tensor of targets, or files that are read as one batch by batch."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Tensor, /) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """Named columns of equal length, such as a tokeniser's: `fields[index]` is a dict of their rows.
+
+    With `mask`, a batch loses the positions that are padding in all its rows; a single row keeps its width.
+    """
+
+    columns: Mapping[str, Tensor]
+    mask: str | None = None  # the column whose zeros are padding
+    texts: tuple[str, ...] = ()  # what was tokenised, for previews
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise DataError(f"columns must exist and have one length, these have {lengths}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: int | Tensor) -> dict[str, Tensor]:
+        rows = {name: column[index] for name, column in self.columns.items()}
+        if self.mask is None or rows[self.mask].dim() < 2:
+            return rows
+        used = rows[self.mask].bool().any(dim=0)  # (width,)
+        return {name: row[:, used] if row.shape[1:] == used.shape else row for name, row in rows.items()}
+
+    def preview(self, position: int) -> str:
+        """The text of one row, or its values where no text was kept."""
+        return self.texts[position] if self.texts else str({k: v.tolist() for k, v in self[position].items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Inputs and their targets, row by row; a pool without labels has an empty tensor for targets."""
+
+    inputs: Inputs
+    targets: Targets
+    names: tuple[str, ...] = ()  # file names or row ids, where there are any
+
+    def __post_init__(self) -> None:
+        n = len(self.inputs)
+        if len(self.targets) not in (n, 0):
+            raise DataError(f"{n} inputs came with {len(self.targets)} targets")
+        if len(self.names) not in (n, 0):
+            raise DataError(f"{n} inputs came with {len(self.names)} names")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A data set as experiments see it: what to learn from, what to test on, and what the numbers mean.
+
+    Images are float32 and already normalised with `mean` and `std`; `preview` shows them as they were.
+    """
+
+    name: str
+    kind: Kind
+    train: Split
+    test: Split
+    classes: tuple[str, ...] = ()  # empty for regression and for pools without labels
+    mean: tuple[float, ...] = ()  # per channel, of pixels in 0..1; empty where inputs are not normalised
+    std: tuple[float, ...] = ()
+    columns: tuple[str, ...] = ()  # what the columns of a table are
+    sources: tuple[Path, ...] = field(default=(), repr=False)  # files and folders that were read
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise DataError(f"{self.name}: kind is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if len(self.mean) != len(self.std) or not all(s > 0 for s in self.std):
+            raise DataError(f"{self.name}: mean {self.mean} and std {self.std} must pair up, std above zero")
+        if self.kind in ("classification", "text-pairs"):
+            for part, split in (("train", self.train), ("test", self.test)):
+                check_labels(f"{self.name}, {part}", split.targets, len(self.classes))
+
+    @property
+    def black(self) -> tuple[float, ...]:
+        """The normalised value of a black pixel, per channel: what a padded crop pads with."""
+        return tuple(-m / s for m, s in zip(self.mean, self.std, strict=True))
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model has to give for an example (or for a pixel)."""
+        return len(self.classes) or 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input, such as (1, 28, 28); empty for named columns, whose widths vary."""
+        row = self.train.inputs[torch.tensor([0])]
+        return tuple(row.shape[1:]) if isinstance(row, Tensor) else ()
+
+    def names(self, position: int) -> str:
+        """The file name or row id of a training example; its position where it has neither."""
+        return self.train.names[position] if self.train.names else str(position)
+
+    def preview(self, position: int) -> Image.Image | str:
+        """A training example as people know it: an image, or a line of text."""
+        inputs = self.train.inputs
+        if not isinstance(inputs, Tensor):
+            show = getattr(inputs, "preview", None)
+            return show(position) if show else self.names(position)
+        row = inputs[position]
+        return self._picture(row) if row.dim() == 3 else self._line(row)
+
+    def _picture(self, row: Tensor) -> Image.Image:
+        if self.mean:
+            mean, std = (torch.tensor(v, device=row.device).view(-1, 1, 1) for v in (self.mean, self.std))
+            row = row * std + mean
+        else:  # nobody said how it was scaled
+            row = (row - row.min()) / (row.max() - row.min()).clamp_min(1e-12)
+        pixels = (row * 255).round().clamp(0, 255).to("cpu", torch.uint8)  # (channels, height, width)
+        if len(pixels) == 3:
+            return Image.fromarray(pixels.permute(1, 2, 0).numpy(), "RGB")
+        return Image.fromarray(pixels[0].numpy(), "L")
+
+    def _line(self, row: Tensor) -> str:
+        values = row.flatten().tolist()
+        if len(self.columns) != len(values):
+            return ", ".join(f"{value:g}" for value in values)
+        # one-hot columns that are off would drown the rest
+        shown = [f"{c} {v:g}" for c, v in zip(self.columns, values, strict=True) if v]
+        return ", ".join(shown)
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """sha256 of each file read; of names and sizes for a folder; of the tensors where no file was."""
+        if self.sources:
+            return {
+                _label(path): _folder_sum(path) if path.is_dir() else _file_sum(path) for path in self.sources
+            }
+        parts = {"train": self.train, "test": self.test}
+        return {f"{name} {what}": _tensor_sum(getattr(split, what)) for name, split in parts.items()
+                for what in ("inputs", "targets") if isinstance(getattr(split, what), Tensor)}  # fmt: skip
+
+
+def check_labels(where: str, targets: Targets, classes: int) -> None:
+    """Refuse labels outside 0 .. classes - 1, saying where they were found."""
+    if (
+        isinstance(targets, Tensor)
+        and len(targets)
+        and not 0 <= int(targets.min()) <= int(targets.max()) < classes
+    ):
+        found = f"{int(targets.min())} to {int(targets.max())}"
+        raise DataError(f"{where}: labels run from {found}, but there are {classes} classes")
+
+
+def _label(path: Path) -> str:
+    return f"{path.name}/ (names and sizes)" if path.is_dir() else path.name
+
+
+def _file_sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder_sum(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = (f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n" for path in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _tensor_sum(tensor: Tensor) -> str:
+    head = f"{tensor.dtype} {tuple(tensor.shape)} ".encode()
+    return hashlib.sha256(head + tensor.detach().cpu().contiguous().numpy().tobytes()).hexdigest()

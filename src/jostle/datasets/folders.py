@@ -1,0 +1,149 @@
+"""Folders of images: Caltech101, and a user's own."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from jostle.datasets.archives import is_archive, members
+from jostle.datasets.data import Data, Kind, Split
+from jostle.datasets.errors import DataError
+from jostle.datasets.fetch import Source, fetch, find, homes
+from jostle.datasets.images import IMAGENET, Cropped, File, Frame, ImageFiles, Stretched, is_image, path_in
+
+CALTECH101 = Source(
+    "caltech101", "caltech-101.zip", "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
+    "md5:3138e1922a9193bfa496528edbbc45d0",
+)  # fmt: skip
+CATEGORIES = "101_ObjectCategories"
+BACKGROUND = "BACKGROUND_Google"  # clutter, not a class
+
+Groups = Mapping[str, Sequence[File]]  # class -> its files
+Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std
+
+
+def held_out(names: Sequence[str], fraction: float) -> set[int]:
+    """Positions of the given fraction of names whose sha256 is smallest.
+
+    The same on every machine and in every version, and little changed by a name more or less.
+    """
+    if not 0 <= fraction < 1:
+        raise DataError(f"the test fraction must be from 0 to below 1, not {fraction}")
+    order = sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest())
+    return set(order[: round(len(names) * fraction)])
+
+
+def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
+    """Caltech101: 8,677 photographs of 101 things, at 224 × 224; downloaded where absent.
+
+    Without the background folder. In each class, the fifth of the files whose names have the smallest sha256
+    are for testing. The short side is brought to 256 pixels, the middle 224 × 224 cut out.
+    Normalised with ImageNet's mean and std.
+    """
+    local = find(root, "caltech101", CATEGORIES, f"caltech-101/{CATEGORIES}")
+    source = local or _caltech_archive(root) or fetch(root, CALTECH101)
+    found = _class_folders(source) if source.is_dir() else _archived_folders(source)
+    groups = {name: files for name, files in found.items() if name != BACKGROUND}
+    if not groups:
+        raise DataError(
+            f"{source} holds no images: expected {CATEGORIES} with a folder of JPEGs for each class"
+        )
+    return _image_data("caltech101", *_parted(groups, 0.2), Cropped(size, short), IMAGENET, source)
+
+
+def folder(
+    path: Path,
+    size: int | Sequence[int] | None = 224,
+    test: float = 0.2,
+    mode: str = "RGB",
+    mean: Sequence[float] = IMAGENET[0],
+    std: Sequence[float] = IMAGENET[1],
+) -> Data:
+    """A folder of your own images: a folder for each class, or images alone as a pool without labels.
+
+    With folders `train` and `test` in it, these are the splits; else the fraction `test` of each class is
+    held out, by name. An integer `size` cuts the middle square, a pair (height, width) stretches, None keeps.
+    """
+    if not path.is_dir():
+        raise DataError(f"folder:{path} is not a folder")
+    train, held = _own_groups(path, test)
+    channels = 1 if mode == "L" else 3
+    constants = tuple(mean)[:channels], tuple(std)[:channels]
+    return _image_data(f"folder:{path}", train, held, _frame(size, mode), constants, path)
+
+
+def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
+    if (path / "train").is_dir() and (path / "test").is_dir():
+        return _class_folders(path / "train"), _class_folders(path / "test")
+    alone, groups = _images(path.iterdir()), _class_folders(path)
+    if alone and groups:
+        raise DataError(
+            f"{path} holds both images ({alone[0].name}) and folders of images ({min(groups)}): "
+            "keep a folder for each class, or images alone"
+        )
+    if not alone and not groups:
+        raise DataError(f"{path} holds no images, neither alone nor in folders")
+    return ({"": alone}, {}) if alone else _parted(groups, test)
+
+
+def _frame(size: int | Sequence[int] | None, mode: str) -> Frame:
+    if isinstance(size, int):
+        return Cropped(size, round(size * 256 / 224), mode)  # the usual ratio
+    if size is None:
+        return Stretched(None, mode)
+    height, width = size
+    return Stretched((height, width), mode)
+
+
+def _caltech_archive(root: Path | None) -> Path | None:
+    there = (home for home in homes(root, "caltech101") if home.is_dir())
+    files = (file for home in there for file in sorted(home.iterdir()))
+    return next((file for file in files if is_archive(file.name) and "101" in file.name), None)
+
+
+def _images(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if is_image(path) and path.is_file())
+
+
+def _class_folders(path: Path) -> dict[str, list[File]]:
+    groups = {entry.name: _images(entry.rglob("*")) for entry in sorted(path.iterdir()) if entry.is_dir()}
+    return {name: list(files) for name, files in groups.items() if files}
+
+
+def _archived_folders(archive: Path) -> dict[str, list[File]]:
+    groups: dict[str, list[File]] = {}
+    for member in sorted(members(archive, is_image), key=path_in):
+        groups.setdefault(path_in(member).parent.name, []).append(member)
+    return groups
+
+
+def _parted(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
+    train, test = {}, {}
+    for label, files in groups.items():
+        held = held_out([f"{label}/{path_in(file).name}" for file in files], fraction)
+        train[label] = [file for i, file in enumerate(files) if i not in held]
+        test[label] = [file for i, file in enumerate(files) if i in held]
+    return train, test
+
+
+def _image_data(
+    name: str, train: Groups, test: Groups, frame: Frame, constants: Constants, source: Path
+) -> Data:
+    classes = tuple(sorted({*train, *test} - {""}))
+    mean, std = constants
+
+    def split(groups: Groups) -> Split:
+        files = [(file, label) for label, group in groups.items() for file in group]
+        targets = torch.tensor([classes.index(label) for _, label in files if label], dtype=torch.int64)
+        inputs = ImageFiles([file for file, _ in files], frame, mean, std)
+        return Split(inputs, targets, tuple(_name(file, source) for file, _ in files))
+
+    kind: Kind = "classification" if classes else "unlabelled"
+    return Data(name, kind, split(train), split(test), classes, mean, std, sources=(source,))
+
+
+def _name(file: File, source: Path) -> str:
+    if isinstance(file, Path):
+        return file.relative_to(source).as_posix()
+    return "/".join(path_in(file).parts[-2:])

@@ -1,0 +1,225 @@
+"""Images: normalising those that fit in memory, and decoding files batch by batch where they do not."""
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from jostle.datasets.errors import DataError
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this
+THREADS = min(8, os.cpu_count() or 1)  # decoding leaves Python's lock, so threads do help
+
+Frame = Callable[[Image.Image], Image.Image]
+
+
+class Member(NamedTuple):
+    """A file inside an archive, with its compressed content in memory."""
+
+    archive: Path
+    name: str
+    content: bytes
+
+    def __str__(self) -> str:
+        return f"{self.archive}:{self.name}"
+
+
+File = Path | Member
+
+
+def path_in(file: File) -> PurePath:
+    """The path of a file, or its path inside its archive."""
+    return PurePath(file.name) if isinstance(file, Member) else file
+
+
+def is_image(path: PurePath) -> bool:
+    """Whether the name is that of an image; files that a desktop hides are none."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
+
+
+def standardised(pixels: Tensor, mean: Sequence[float], std: Sequence[float], white: float = 255) -> Tensor:
+    """Pixels (n, channels, height, width) from 0 to `white` as float32, mean and std taken out."""
+    values = pixels.to(torch.float32, copy=True).div_(white)
+    shift, scale = (
+        torch.tensor(v, dtype=torch.float32, device=pixels.device).view(-1, 1, 1) for v in (mean, std)
+    )
+    return values.sub_(shift).div_(scale)
+
+
+@dataclass(frozen=True)
+class Cropped:
+    """The short side brought to `short` pixels, then the middle `size` × `size`."""
+
+    size: int
+    short: int
+    mode: str = "RGB"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.size <= self.short:
+            raise DataError(f"cannot cut {self.size} pixels from a short side of {self.short}")
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        """Frame one image."""
+        scale = self.short / min(image.size)
+        width, height = (max(self.short, round(side * scale)) for side in image.size)
+        image = image.convert(self.mode).resize((width, height), Image.Resampling.BILINEAR)
+        left, top = (width - self.size) // 2, (height - self.size) // 2
+        return image.crop((left, top, left + self.size, top + self.size))
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """Height and width brought to `size`, or left alone; mode "" keeps raw values, as label maps need."""
+
+    size: tuple[int, int] | None = None  # (height, width)
+    mode: str = "RGB"
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        """Frame one image."""
+        if not self.mode and image.mode not in ("L", "P"):
+            raise DataError(f"a label map has one channel of 8 bits, this has mode {image.mode}")
+        image = image.convert(self.mode) if self.mode else image
+        if self.size is None or image.size == self.size[::-1]:
+            return image
+        smooth = Image.Resampling.BILINEAR if self.mode else Image.Resampling.NEAREST
+        return image.resize(self.size[::-1], smooth)
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """Image files seen as one uint8 tensor that is decoded where it is asked for.
+
+    What was decoded is kept when the whole fits into `keep_bytes`, so that later epochs index a tensor.
+    """
+
+    files: Sequence[File]
+    frame: Frame
+    keep_bytes: int = KEEP_BYTES
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        positions = _positions(index, len(self))
+        kept, known = self._kept
+        if kept is None:
+            return self._decode(positions.tolist())
+        missing = torch.tensor(sorted({*positions[~known[positions]].tolist()}), dtype=torch.int64)
+        if len(missing):
+            kept[missing] = self._decode(missing.tolist())
+            known[missing] = True
+        return kept[positions]
+
+    def image(self, position: int) -> Image.Image:
+        """One framed image."""
+        file = self.files[position]
+        try:
+            with Image.open(io.BytesIO(file.content) if isinstance(file, Member) else file) as opened:
+                opened.load()  # now, while the file is open
+                return self.frame(opened)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as reason:
+            raise DataError(f"{file} is not an image that can be read: {reason}") from reason
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that every image has, taken from the first."""
+        return tuple(_array(self.image(0)).shape)
+
+    @cached_property
+    def _kept(self) -> tuple[Tensor | None, Tensor]:
+        fits = len(self) > 0 and len(self) * int(np.prod(self.shape)) <= self.keep_bytes
+        known = torch.zeros(len(self), dtype=torch.bool)
+        return (torch.empty(len(self), *self.shape, dtype=torch.uint8) if fits else None), known
+
+    def _decode(self, positions: list[int]) -> Tensor:
+        if not positions:
+            return torch.empty(0, *(self.shape if len(self) else ()), dtype=torch.uint8)
+        return torch.stack([torch.from_numpy(array) for array in self._arrays(positions)])
+
+    def _arrays(self, positions: list[int]) -> Iterator[NDArray[np.uint8]]:
+        with ThreadPoolExecutor(max(1, min(THREADS, len(positions)))) as workers:
+            images = workers.map(self.image, positions)
+            for position, image in zip(positions, images, strict=True):
+                array = _array(image)
+                if array.shape != self.shape:
+                    raise DataError(
+                        f"{self.files[position]} has shape {array.shape}, {self.files[0]} has {self.shape}: "
+                        "give a size, so that images can share a batch"
+                    )
+                yield array
+
+
+class ImageFiles:
+    """Image files as normalised float32 batches (n, channels, height, width), or one by one."""
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        frame: Frame,
+        mean: Sequence[float] = IMAGENET[0],
+        std: Sequence[float] = IMAGENET[1],
+        keep_bytes: int = KEEP_BYTES,
+    ) -> None:
+        self.pixels, self.mean, self.std = Pixels(tuple(files), frame, keep_bytes), tuple(mean), tuple(std)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int | Tensor) -> Tensor:
+        if isinstance(index, Tensor) and index.dim():
+            return standardised(self.pixels[index], self.mean, self.std)
+        return self[torch.tensor([int(index)])][0]
+
+    def __getitems__(self, positions: list[int]) -> list[Tensor]:
+        """What torch's data loader asks for, so that it too decodes by the batch."""
+        return list(self[torch.tensor(positions)])
+
+    def preview(self, position: int) -> Image.Image:
+        """One image as it is framed, before normalising."""
+        return self.pixels.image(position)
+
+
+class MapFiles:
+    """Label maps (n, height, width) int64 read from files, their values renamed by a table of 256 entries."""
+
+    def __init__(
+        self, files: Sequence[File], frame: Frame, table: Sequence[int], keep_bytes: int = KEEP_BYTES
+    ) -> None:
+        self.pixels = Pixels(tuple(files), frame, keep_bytes)
+        self.table = torch.tensor(table)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int | Tensor) -> Tensor:
+        if isinstance(index, Tensor) and index.dim():
+            return self.table[self.pixels[index][:, 0].long()]
+        return self[torch.tensor([int(index)])][0]
+
+
+def _array(image: Image.Image) -> NDArray[np.uint8]:
+    array = np.array(image, dtype=np.uint8)  # a copy: PIL's own memory is read-only
+    return (
+        np.ascontiguousarray(array.transpose(2, 0, 1)) if array.ndim == 3 else array[None]
+    )  # channels first
+
+
+def _positions(index: Tensor, n: int) -> Tensor:
+    index = index.cpu()
+    if index.dtype == torch.bool:
+        return index.nonzero().flatten()
+    if len(index) and not -n <= int(index.min()) <= int(index.max()) < n:
+        raise IndexError(f"positions {int(index.min())} to {int(index.max())} in a set of {n}")
+    return index % n if n else index

@@ -1,0 +1,51 @@
+"""The exact directional derivative of outputs along a direction in parameter space, by forward mode."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from jostle.network import Network
+from jostle.pool import Inputs
+
+
+def directional_derivatives(
+    network: Network, watch: Callable[[Inputs], Tensor], batches: list[Inputs], direction: dict[str, Tensor]
+) -> Iterator[Tensor]:
+    """J(x) u for each micro-batch; an operator without forward mode is an error that names it."""
+    if isinstance(network.module, torch.jit.ScriptModule):
+        raise ValueError("a TorchScript model has no exact derivative here: use estimator='finite'")
+    theta = dict(network.module.named_parameters())
+    point = {name: theta[name] for name in direction}
+    with forward_mode():
+        for inputs in batches:
+
+            def at(weights: dict[str, Tensor], inputs: Inputs = inputs) -> Tensor:
+                with network.at(weights):
+                    return watch(inputs)
+
+            yield jvp(at, (point,), (direction,))[1].detach()
+
+
+@contextmanager
+def forward_mode() -> Iterator[None]:
+    """Kernels that forward mode knows: fused attention has none, so its plain form computes here."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    except (NotImplementedError, RuntimeError) as error:
+        if "forward AD" not in str(error) and "forward-mode" not in str(error):
+            raise
+        operator = re.search(r"forward AD with (\S+)", str(error))
+        raise ValueError(
+            f"the exact derivative needs forward mode, which {operator[1] if operator else 'an operator'} of this "
+            "model does not have: use estimator='finite' with a small scale"
+        ) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)

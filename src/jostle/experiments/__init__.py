@@ -1,0 +1,1 @@
+"""Experiments: protocols, the loop that runs them, and what comes out."""

@@ -1,0 +1,73 @@
+"""BERT for sentence pairs, through transformers: batches are dicts of tensors, outputs carry `logits`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import cast
+
+from torch import nn
+
+
+def pretrained_bert(encoder: str = "bert-base-uncased", classes: int = 2) -> nn.Module:
+    """A pretrained BERT (a local folder or a hub name) that classifies sentence pairs.
+
+    Its classifier is fresh, unless the checkpoint carries one for that number of classes.
+    """
+    transformers = _transformers()
+    try:
+        with _silence(transformers):
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                encoder, num_labels=classes, ignore_mismatched_sizes=True
+            )
+    except OSError as wrong:
+        raise ValueError(
+            f"no encoder {encoder!r}: give a folder that save_pretrained wrote, or a hub name that can be "
+            f"reached or is cached ({wrong})"
+        ) from wrong
+    # float32, since the checkpoint may be stored in half precision; in training mode, as any new network
+    return cast(nn.Module, model.float().train())
+
+
+def bert_tiny(
+    classes: int = 2,
+    hidden: int = 32,
+    layers: int = 2,
+    heads: int = 2,
+    vocabulary: int = 30522,
+    length: int = 128,
+) -> nn.Module:
+    """A BERT small enough for a test, with random weights and nothing to download."""
+    transformers = _transformers()
+    config = transformers.BertConfig(
+        num_labels=classes,
+        hidden_size=hidden,
+        intermediate_size=4 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        vocab_size=vocabulary,
+        max_position_embeddings=length,
+    )
+    return cast(nn.Module, transformers.BertForSequenceClassification(config))
+
+
+def _transformers() -> ModuleType:
+    try:
+        import transformers
+    except ImportError as wrong:
+        raise ImportError("BERT needs transformers: pip install jostle[nlp]") from wrong
+    return transformers
+
+
+@contextmanager
+def _silence(transformers: ModuleType) -> Iterator[None]:
+    """Keep quiet about the fresh classifier, which is intended, and draw no progress bar of its own."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,22 @@
+"""Catalogues look names up here, so that every unknown name is answered with the nearest known one."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
+    """The error for a name that is not in a catalogue."""
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return ValueError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
+
+
+def look_up(kind: str, name: str, catalogue: Mapping[str, T]) -> T:
+    """The catalogue's entry, or an error that suggests the nearest name."""
+    if name not in catalogue:
+        raise unknown(kind, name, catalogue)
+    return catalogue[name]

@@ -1,0 +1,267 @@
+"""Any dataset, array or tensor, seen as inputs only: targets cannot leak into a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
+
+Inputs = Any  # a tensor, a list of tensors (several arguments), or a dict of tensors (arguments by name)
+Collate = Callable[[list[Any]], Any]
+
+LABEL_KEYS = frozenset({"label", "labels", "label_ids", "target", "targets"})
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Whole arrays held side by side, sliced without touching single examples."""
+
+    arrays: Any  # a tensor or array (n, ...), or a dict of these
+
+    def __len__(self) -> int:
+        arrays = list(self.arrays.values()) if isinstance(self.arrays, Mapping) else [self.arrays]
+        lengths = {len(array) for array in arrays}
+        if len(lengths) != 1:
+            raise ValueError(f"the pool's columns have different lengths: {sorted(lengths)}")
+        return lengths.pop()
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        contiguous = len(positions) > 0 and int(positions[-1] - positions[0]) + 1 == len(positions)
+        for start in range(0, len(positions), size):
+            part = positions[start : start + size]
+            index = slice(int(part[0]), int(part[-1]) + 1) if contiguous else part
+            yield mapped(lambda array, index=index: rows_of(array, index), self.arrays)
+
+
+@dataclass(frozen=True)
+class Items:
+    """A dataset read item by item, by worker processes if asked to."""
+
+    dataset: Any
+    collate: Collate | None = None
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time; targets are dropped before anything looks at them."""
+        loader = DataLoader(
+            self.dataset,  # type: ignore[arg-type]
+            batch_sampler=[part.tolist() for part in positions.split(size)],
+            num_workers=workers,
+            collate_fn=self.collated,
+        )
+        yield from loader
+
+    def collated(self, items: list[Any]) -> Inputs:
+        """One batch of inputs; the user's own collate function sees whole items."""
+        if self.collate is not None:
+            return inputs_of(self.collate(items))
+        inputs = [inputs_of(item) for item in items]
+        try:
+            return default_collate(inputs)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
+
+
+REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Inputs by position, batch by batch; `Pool.of` makes one of anything that holds inputs."""
+
+    source: Columns | Items
+    positions: Tensor  # (n,) of the examples in the user's own numbering
+    workers: int = 0
+    largest_batch: int | None = None  # the user's DataLoader knows what fits
+
+    @classmethod
+    def of(cls, holder: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Pool:
+        """See a tensor, array, dict of columns, dataset, data loader or list as inputs."""
+        if isinstance(holder, Pool):
+            return holder
+        largest = None
+        if isinstance(holder, DataLoader):
+            largest = holder.batch_size
+            holder, collate_fn, num_workers = unshuffled(holder, collate_fn, num_workers)
+        source = as_source(holder, collate_fn)
+        return cls(source, torch.arange(len(source)), num_workers, largest)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def without(self, excluded: Any) -> Pool:
+        """The pool less some positions."""
+        gone = torch.as_tensor(np.asarray(excluded, dtype=np.int64).reshape(-1))
+        if len(gone) and not (0 <= int(gone.min()) and int(gone.max()) < len(self.source)):
+            raise ValueError(
+                f"exclude holds positions {int(gone.min())} to {int(gone.max())}, "
+                f"but the pool's positions are 0 to {len(self.source) - 1}"
+            )
+        return replace(self, positions=self.positions[~torch.isin(self.positions, gone)])
+
+    def take(self, places: Tensor) -> Pool:
+        """The examples at these places of this pool."""
+        return replace(self, positions=self.positions[places])
+
+    def batches(self, size: int) -> Iterator[Inputs]:
+        """All inputs in order, `size` examples at a time."""
+        return self.source.batches(self.positions, size, self.workers)
+
+    def first(self, count: int) -> Inputs:
+        """The first few inputs as one batch."""
+        if not len(self):
+            raise ValueError("the pool is empty: there is nothing to choose from")
+        return next(replace(self.take(torch.arange(min(count, len(self)))), workers=0).batches(count))
+
+    def stacked(self) -> Tensor:
+        """All inputs as one tensor, for methods that train on the raw inputs."""
+        batches = list(self.batches(1024))
+        if not all(isinstance(batch, Tensor) for batch in batches):
+            raise TypeError(
+                f"this method needs inputs that are one tensor each; got {type(batches[0]).__name__}"
+            )
+        return torch.cat(batches)
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A dataset of (x, y): inputs as a pool, and targets for the methods that need them."""
+
+    dataset: Any
+    inputs: Pool
+
+    @classmethod
+    def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
+        """See a dataset of (x, y) as inputs and targets."""
+        return cls(dataset, Pool.of(dataset, collate_fn, num_workers))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def targets(self) -> Tensor:
+        """All targets, (m, ...)."""
+        if isinstance(self.dataset, TensorDataset) and len(self.dataset.tensors) > 1:
+            return self.dataset.tensors[1]
+        return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
+
+
+def as_source(holder: Any, collate: Collate | None) -> Columns | Items:
+    if isinstance(holder, TensorDataset) and collate is None:
+        return Columns(holder.tensors[0])
+    if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
+        return columns(holder)
+    if isinstance(holder, Mapping):
+        return Columns({key: holder[key] for key in holder if key not in LABEL_KEYS})
+    if isinstance(holder, tuple):
+        raise TypeError(
+            "a tuple could be examples or (inputs, targets): pass the inputs alone, "
+            "a TensorDataset of both, or a list of examples"
+        )
+    if isinstance(holder, IterableDataset) or not (
+        hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
+    ):
+        raise TypeError(
+            f"a pool needs examples by position (len and []); got {type(holder).__name__}: "
+            "use a map-style dataset, a tensor, an array or a list"
+        )
+    return Items(holder, collate)
+
+
+def columns(array: Tensor | np.ndarray) -> Columns:
+    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype == object):
+        raise TypeError(f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {array.shape}")
+    return Columns(array)
+
+
+def unshuffled(
+    loader: DataLoader[Any], collate: Collate | None, workers: int
+) -> tuple[Any, Collate | None, int]:
+    """A loader's dataset, collate function and workers; a shuffling one is an error."""
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if isinstance(loader.dataset, IterableDataset) or not isinstance(sampler, SequentialSampler):
+        raise ValueError(
+            f"this DataLoader draws its order from {type(sampler).__name__}, so positions would mean nothing: "
+            "pass one with shuffle=False and no sampler, or its dataset"
+        )
+    own = loader.collate_fn if loader.collate_fn is not default_collate else None
+    return loader.dataset, collate or own, workers or loader.num_workers
+
+
+def inputs_of(item: Any) -> Inputs:
+    """What the model is given of one item or batch: never its targets."""
+    if isinstance(item, Mapping):
+        kept = {key: value for key, value in item.items() if key not in LABEL_KEYS}
+        return {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
+    if isinstance(item, (tuple, list)) and item and not isinstance(item[0], Number):
+        return inputs_of(item[0]) if isinstance(item[0], Mapping) else numeric(item[0])
+    return numeric(item)
+
+
+def target_of(item: Any) -> Any:
+    """The target of one labelled item."""
+    if isinstance(item, Mapping):
+        keys = [key for key in item if key in LABEL_KEYS]
+        if keys:
+            return item[keys[0]]
+    elif isinstance(item, (tuple, list)) and len(item) > 1:
+        return item[1]
+    raise TypeError(f"a labelled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+
+
+def each(dataset: Any) -> Iterator[Any]:
+    return (dataset[position] for position in range(len(dataset)))
+
+
+def numeric(value: Any) -> Any:
+    """Lists of numbers as tensors, since collating would transpose them."""
+    return torch.tensor(value) if isinstance(value, list) and value and is_numbers(value) else value
+
+
+def is_numbers(value: Sequence[Any]) -> bool:
+    return all(isinstance(entry, Number) or (isinstance(entry, list) and is_numbers(entry)) for entry in value)
+
+
+def shapes(inputs: list[Any]) -> str:
+    found = sorted({str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs})
+    return "they are " + ", ".join(found[:5])
+
+
+def rows_of(array: Tensor | np.ndarray, index: slice | Tensor) -> Tensor:
+    """Some rows of an array; of a memory-mapped file only these are read."""
+    return array[index] if isinstance(array, Tensor) else torch.from_numpy(np.array(array[index]))
+
+
+def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
+    """Inputs with every array in them changed."""
+    if isinstance(inputs, Mapping):
+        return {key: mapped(change, value) for key, value in inputs.items()}
+    if isinstance(inputs, (tuple, list)):
+        return [mapped(change, value) for value in inputs]
+    return change(inputs) if isinstance(inputs, (Tensor, np.ndarray)) else inputs
+
+
+def count(inputs: Inputs) -> int:
+    """How many examples a batch holds."""
+    if isinstance(inputs, Mapping):
+        return count(next(iter(inputs.values())))
+    return count(inputs[0]) if isinstance(inputs, (tuple, list)) else len(inputs)
+
+
+def arrays(inputs: Inputs) -> Iterator[Tensor]:
+    """Every tensor of a batch."""
+    if isinstance(inputs, Mapping):
+        inputs = list(inputs.values())
+    if isinstance(inputs, (tuple, list)):
+        for value in inputs:
+            yield from arrays(value)
+    elif isinstance(inputs, Tensor):
+        yield inputs

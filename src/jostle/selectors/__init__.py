@@ -1,0 +1,83 @@
+"""Selectors: rows in, distinct positions out. They know no model; `selector("k-center")` finds one by name."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.selectors.base import Picks, Selector, check_count
+from jostle.selectors.geometry import Rows
+from jostle.selectors.k_center import KCenter, k_center
+from jostle.selectors.k_dpp import KDPP, k_dpp
+from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
+from jostle.selectors.outer import Outer
+from jostle.selectors.top_k import Longest, TopK, longest, top_k
+from jostle.selectors.uniform import Uniform, uniform
+
+__all__ = [
+    "KDPP",
+    "SELECTORS",
+    "Function",
+    "KCenter",
+    "KMeansPP",
+    "Longest",
+    "Outer",
+    "Picks",
+    "Rows",
+    "Selector",
+    "TopK",
+    "Uniform",
+    "k_center",
+    "k_dpp",
+    "k_means_pp",
+    "longest",
+    "selector",
+    "top_k",
+    "uniform",
+]
+
+SELECTORS: dict[str, Selector] = {
+    "k-center": k_center,
+    "k-means++": k_means_pp,
+    "k-dpp": k_dpp,
+    "top-k": top_k,
+    "longest": longest,
+    "uniform": uniform,
+}
+
+
+@dataclass(frozen=True)
+class Function(Selector):
+    """A plain function (rows, n) -> positions as a selector; what it returns is checked, scores are NaN."""
+
+    function: Callable[[Rows, int], Tensor]
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Call the function; centers and seed are not passed on."""
+        check_count(n, len(rows))
+        positions = torch.as_tensor(self.function(rows, n)).to(rows.device)
+        name = getattr(self.function, "__name__", repr(self.function))
+        if positions.shape != (n,) or positions.is_floating_point() or positions.dtype == torch.bool:
+            raise ValueError(
+                f"{name} must return {n} positions, got {positions.dtype} of shape {tuple(positions.shape)}"
+            )
+        if positions.min() < 0 or positions.max() >= len(rows) or len(positions.unique()) < n:
+            raise ValueError(f"{name} must return distinct positions from 0 to {len(rows) - 1}")
+        return Picks(positions.long(), torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
+
+
+def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
+    """A selector from its name, from a plain function (rows, n) -> positions, or as it is."""
+    if isinstance(spec, Selector):
+        return spec
+    if isinstance(spec, str):
+        if spec in SELECTORS:
+            return SELECTORS[spec]
+        near = difflib.get_close_matches(spec, SELECTORS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown selector {spec!r}; {hint}there are {', '.join(SELECTORS)}")
+    if callable(spec):
+        return Function(spec)
+    raise TypeError(f"a selector is a name, a Selector or a function (rows, n) -> positions, got {spec!r}")

@@ -1,0 +1,98 @@
+"""What a selector is: rows in, distinct positions out, in the order they were picked."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, width
+from jostle.selectors.outer import Outer
+
+
+class Picks(NamedTuple):
+    """Positions in pick order, and the selector's value of each when it was picked."""
+
+    positions: Tensor  # (n,) int64
+    scores: Tensor  # (n,) float64
+
+
+class Selector(ABC):
+    """Chooses n of the rows; `selector(rows, n)` gives positions, `selector.pick(rows, n)` their scores too."""
+
+    @abstractmethod
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n distinct rows; `centers` are rows already chosen, for selectors that keep away from them."""
+
+    def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
+        """Positions only, int64 (n,)."""
+        return self.pick(rows, n, centers=centers, seed=seed).positions
+
+
+def checked(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
+    """Rows and centers as selectors want them: finite floating matrices on one device, at least n rows."""
+    rows = _matrix("rows", rows)
+    check_count(n, len(rows))
+    _check_finite("rows", rows)
+    if centers is None:
+        return rows, None
+    centers = _matrix("centers", centers).to(rows.device)
+    if _widths(rows) != _widths(centers):
+        raise ValueError(
+            f"centers must be rows of the same kind and width: rows are {_widths(rows)}, "
+            f"centers are {_widths(centers)}"
+        )
+    if not len(centers):
+        raise ValueError("centers are empty; pass None where nothing is chosen yet")
+    _check_finite("centers", centers)
+    return rows, centers
+
+
+def check_count(n: int, available: int) -> None:
+    """Refuse what cannot be picked."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise TypeError(f"n must be a whole number, got {n!r}")
+    if available == 0:
+        raise ValueError("there are no rows to pick from")
+    if n < 1:
+        raise ValueError(f"asked for {n} rows; ask for at least 1")
+    if n > available:
+        raise ValueError(f"asked for {n} rows from {available}; ask for at most {available}")
+
+
+def _matrix(name: str, rows: Rows) -> Rows:
+    if isinstance(rows, Outer):
+        return rows.detach()
+    if isinstance(rows, np.ndarray):
+        rows = torch.as_tensor(rows)
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"{name} must be a tensor (n, d) or Outer, got {type(rows).__name__}")
+    if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
+        raise ValueError(f"{name} must be a matrix (n, d), one row for each example, got {tuple(rows.shape)}")
+    if rows.is_complex():
+        raise TypeError(f"{name} must be real, got {rows.dtype}")
+    return rows.detach() if rows.is_floating_point() else rows.detach().to(torch.float64)
+
+
+def _widths(rows: Rows) -> str:
+    if isinstance(rows, Outer):
+        return f"Outer ({rows.left.shape[1]}, {rows.right.shape[1]})"
+    return f"dense ({rows.shape[1]})"
+
+
+def _check_finite(name: str, rows: Rows) -> None:
+    if isinstance(rows, Outer):
+        _check_finite(f"{name}.left", rows.left)
+        _check_finite(f"{name}.right", rows.right)
+        return
+    parts = rows.split(max(1, BLOCK_NUMBERS // width(rows)))
+    # a sum is one cheap pass; only where it is not finite (or overflows) are the numbers looked at
+    suspects = torch.cat([~part.sum(1).isfinite() for part in parts]).nonzero()[:, 0]
+    bad = suspects[~rows[suspects].isfinite().all(1)]
+    if len(bad):
+        first = ", ".join(map(str, bad[:5].tolist()))
+        raise ValueError(
+            f"{len(bad)} of {len(rows)} {name} hold NaN or infinity (first at positions {first}); "
+            "remove these examples or find out why the model gives such values"
+        )

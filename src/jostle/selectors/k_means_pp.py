@@ -1,0 +1,92 @@
+"""k-means++ seeding as BADGE uses it: the longest row, then rows in proportion to their squared gaps."""
+
+from dataclasses import dataclass
+
+import torch
+
+from jostle.rng import fresh_seed, generator
+from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.gaps import PICKED, Contest, Gaps
+from jostle.selectors.geometry import Rows
+from jostle.selectors.k_center import KCenter
+
+PROPOSALS = 256  # drawn at once; those accepted in a row need each other's distances only
+PROPOSAL_COST = 64  # what a proposal costs besides meeting the centers, in centers
+
+
+@dataclass(frozen=True)
+class KMeansPP(Selector):
+    """Draws rows in proportion to the squared distance to the nearest center; this distance is a pick's score.
+
+    Without centers the first pick is the longest row, its score the squared length. Rows that equal a center come
+    only when nothing else is left.
+    """
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows; equal seeds give equal picks."""
+        rows, centers = checked(rows, n, centers)
+        draws = generator(fresh_seed() if seed is None else seed, "k-means++")
+        if centers is not None:
+            return _drawn(Gaps(rows, centers), n, draws)
+        longest, length = KCenter().pick(rows, 1)
+        gaps = Gaps(rows, rows[longest])
+        gaps.bounds[longest] = PICKED
+        rest = _drawn(gaps, n - 1, draws)
+        return Picks(torch.cat([longest, rest.positions]), torch.cat([length.square(), rest.scores]))
+
+
+def _drawn(gaps: Gaps, n: int, draws: torch.Generator) -> Picks:
+    """Exact draws by rejection: rows are proposed by the bounds of their gaps, and accepted by gap / bound.
+
+    Bounds grow stale as picks come. They are lowered for all rows once rejected proposals have cost as much.
+    """
+    scores: list[float] = []
+    wasted = 0
+    while len(scores) < n:
+        masses = gaps.bounds.clamp(min=0)
+        if not masses.any():
+            return _filled(gaps, scores, n, draws)
+        accepted = _round(gaps, masses, n - len(scores), draws)
+        scores += accepted
+        wasted += (PROPOSALS - len(accepted)) * (gaps.centers + PROPOSAL_COST)
+        if wasted > len(masses) * (gaps.centers - gaps.lowered) // 2 > 0:
+            gaps.lower_all()
+            wasted = 0
+    return Picks(gaps.chosen, torch.tensor(scores, dtype=torch.float64, device=masses.device))
+
+
+def _round(gaps: Gaps, masses: torch.Tensor, n: int, draws: torch.Generator) -> list[float]:
+    """Up to n picks from one batch of proposals."""
+    ladder = masses.cumsum(0)
+    where, accept = torch.rand(2, PROPOSALS, generator=draws, dtype=torch.float64).to(masses.device)
+    proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=len(masses) - 1)
+    needed = accept * masses[proposed]
+    least = torch.full_like(masses, torch.inf).scatter_reduce_(0, proposed, needed, "amin")
+    positions = least.isfinite().nonzero()[:, 0]
+    positions, rows, exact = gaps.contenders(positions, least[positions])
+    if not len(positions):
+        return []
+    contest = Contest(rows, exact)
+    place = {position: turn for turn, position in enumerate(positions.tolist())}
+    winners, scores = list[int](), list[float]()
+    for position, threshold in zip(proposed.tolist(), needed.tolist(), strict=True):
+        turn = place.get(position)  # None: the gap is too small for every proposal of this row
+        if turn is not None and threshold < contest.gaps[turn] and len(winners) < n:
+            winners.append(turn)
+            scores.append(float(contest.gaps[turn]))
+            contest.take(turn)
+    gaps.choose(positions[winners], positions, torch.from_numpy(contest.gaps).to(positions.device))
+    return scores
+
+
+def _filled(gaps: Gaps, scores: list[float], n: int, draws: torch.Generator) -> Picks:
+    """What is left equals a center: any of it will do."""
+    left = (gaps.bounds > PICKED).nonzero()[:, 0]
+    order = torch.randperm(len(left), generator=draws).to(left.device)
+    chosen = left[order[: n - len(scores)]]
+    gaps.choose(chosen, chosen, torch.full_like(chosen, PICKED, dtype=torch.float64))
+    padded = scores + [0.0] * (n - len(scores))
+    return Picks(gaps.chosen, torch.tensor(padded, dtype=torch.float64, device=left.device))
+
+
+k_means_pp = KMeansPP()

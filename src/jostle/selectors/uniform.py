@@ -1,0 +1,24 @@
+"""Picks without regard to the rows."""
+
+from dataclasses import dataclass
+
+import torch
+
+from jostle.rng import fresh_seed, generator
+from jostle.selectors.base import Picks, Selector, check_count
+from jostle.selectors.geometry import Rows
+
+
+@dataclass(frozen=True)
+class Uniform(Selector):
+    """Draws without replacement; of the rows only the number matters, and scores are NaN."""
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick the first n of a random order of all rows, so that a longer list begins with the shorter one."""
+        check_count(n, len(rows))
+        draws = generator(fresh_seed() if seed is None else seed, "uniform")
+        order = torch.randperm(len(rows), generator=draws)[:n].to(rows.device)
+        return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
+
+
+uniform = Uniform()

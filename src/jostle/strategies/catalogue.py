@@ -1,0 +1,105 @@
+"""The catalogue of strategies: a name, a constructor, and what a reader wants to know of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jostle.core import Strategy
+from jostle.names import look_up, unknown
+
+Build = Callable[..., Strategy]
+B = TypeVar("B", bound=Build)
+
+ANY_TASK = ("classification", "regression", "segmentation", "multi-label", "sequence")
+DISTRIBUTIONS = ("classification", "segmentation", "multi-label", "sequence")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A strategy of the catalogue; docs/strategies.md is written from these."""
+
+    name: str
+    build: Build
+    idea: str  # two sentences
+    formula: str = ""
+    needs: tuple[str, ...] = ()  # of: probabilities, features, labelled set, dropout, extra training, images
+    tasks: tuple[str, ...] = ANY_TASK
+    cost: str = ""
+    paper: str = ""
+    when: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings by name with their defaults, fixed ones included."""
+        fixed = self.build.keywords if isinstance(self.build, partial) else {}
+        kind = self.build.func if isinstance(self.build, partial) else self.build
+        defaults = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
+        return defaults | fixed
+
+
+_entries: dict[str, Entry] = {}
+
+
+def register(name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
+    """Make a strategy a citizen of every command: `@register("mine")` over its class, or `register("mine")(build)`.
+
+    The idea defaults to the docstring's first paragraph.
+    """
+
+    def enter(build: B) -> B:
+        words = idea or " ".join((inspect.getdoc(build) or name).split("\n\n")[0].split())
+        _entries[name] = Entry(name=name, build=build, idea=words, **card)
+        return build
+
+    return enter
+
+
+def entries() -> dict[str, Entry]:
+    """Every known strategy, those of installed plug-ins (entry point group `jostle.strategies`) included."""
+    for point in entry_points(group="jostle.strategies"):
+        if point.name not in _entries:
+            register(point.name)(point.load())
+    return _entries
+
+
+def names() -> list[str]:
+    """The names of all strategies."""
+    return list(entries())
+
+
+def describe(name: str) -> Entry:
+    """What the catalogue says of a strategy."""
+    return look_up("strategy", name, entries())
+
+
+def build(name: str, **settings: Any) -> Strategy:
+    """A strategy by name; `file.py:name` takes it from a file."""
+    if ".py:" in name:
+        return load(name)(**settings)
+    entry = describe(name)
+    for setting in settings:
+        if setting not in entry.settings:
+            raise unknown(f"setting of {name}", setting, entry.settings)
+    return entry.build(**settings)
+
+
+def load(spec: str) -> Build:
+    """The strategy class or function `name` of `file.py:name`."""
+    path, _, attribute = spec.rpartition(":")
+    if not Path(path).is_file():
+        raise ValueError(f"there is no file {path!r} to take the strategy {attribute!r} from")
+    module_spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert module_spec is not None and module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    if not hasattr(module, attribute):
+        raise unknown(f"name in {path}", attribute, (key for key in vars(module) if not key.startswith("_")))
+    found: Build = getattr(module, attribute)
+    return found

@@ -1,0 +1,61 @@
+"""Noise stability (Li et al., AAAI 2024): jostle the weights, label what moves."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from jostle.core import Embedded, Request, Strategy, split_options
+from jostle.embeddings.deviations import Deviations
+from jostle.selectors import KCenter, longest
+from jostle.strategies.catalogue import ANY_TASK, register
+
+PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
+COST = "K + 1 forward passes, then O(n K d) per pick at worst"
+
+
+@register(
+    "noise-stability",
+    formula="sqrt(P/K) / (scale ||theta||) (f(x; theta + jolt_k) - f(x; theta)), k = 1..K; greedy k-center",
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="the first thing to try: it needs no labels, no dropout and no extra training, on any task",
+)
+@dataclass(frozen=True, kw_only=True)
+class NoiseStability(Deviations, Strategy):
+    """Nudge the parameters K times and watch every output; movements are projections of the model's gradient.
+    Greedy k-center from the origin then takes examples whose movements are large and unlike each other.
+    """
+
+    def embedding(self, request: Request) -> Embedded:
+        """Movements of the pool."""
+        return Embedded(self.rows(request))
+
+
+register(
+    "noise-stability-m",
+    idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
+    formula="largest row length of noise-stability",
+    cost=COST,
+    paper=PAPER,
+    when="to see what diversity adds, or to label one example at a time",
+)(partial(NoiseStability, selector=longest))
+
+register(
+    "noise-stability-d",
+    idea="The ablation that looks at directions only. Rows are scaled to unit length before greedy k-center.",
+    formula="noise-stability's rows over their lengths; first pick drawn with the seed, then farthest first",
+    cost=COST,
+    paper=PAPER,
+    when="to see what the size of movements adds",
+)(partial(NoiseStability, selector=KCenter(unit=True, origin=False)))
+
+
+def deviations(model: nn.Module, pool: Any, **options: Any) -> Tensor:
+    """Movements of every example under K jolts, (n, K * d): options are NoiseStability's settings and `select`'s."""
+    call, settings = split_options(options)
+    rows = NoiseStability(**settings).embed(model, pool, **call)
+    assert isinstance(rows, Tensor)
+    return rows

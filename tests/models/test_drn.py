@@ -1,0 +1,103 @@
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from jostle import models
+from jostle.models.drn import bilinear_upsampling
+
+
+def count(model: nn.Module, trainable: bool = True) -> int:
+    return sum(each.numel() for each in model.parameters() if each.requires_grad == trainable)
+
+
+def test_parameter_counts() -> None:
+    model = models.build("drn-d-22", seed=0)
+    assert count(model.get_submodule("trunk")) == 15_880_752
+    assert count(model) == 15_890_499
+    assert count(model, trainable=False) == 4_864
+
+
+def test_layers_as_published(shapes: Callable[..., dict[str, tuple[int, ...]]]) -> None:
+    seen = shapes(models.build("drn-d-22", seed=0), torch.randn(1, 3, 64, 64))
+    channels = (16, 16, 32, 64, 128, 256, 512, 512, 512)
+    sizes = (64, 64, 32, 16, 8, 8, 8, 8, 8)
+    for layer, (channel, size) in enumerate(zip(channels, sizes, strict=True)):
+        assert seen[f"trunk.layer{layer}"] == (channel, size, size)
+    assert seen["seg"] == (19, 8, 8)
+    assert seen["up"] == (19, 64, 64)
+
+
+def test_dilations() -> None:
+    trunk = models.build("drn-d-22", width=0.125, seed=0).get_submodule("trunk")
+    expected = {0: 1, 1: 1, 2: 1, 3: 1, 4: 1, 5: 2, 6: 4, 7: 2, 8: 1}
+    for layer, dilation in expected.items():
+        wide = [
+            part
+            for part in trunk.get_submodule(f"layer{layer}").modules()
+            if isinstance(part, nn.Conv2d) and part.kernel_size != (1, 1)
+        ]
+        assert len(wide) == (4 if 3 <= layer <= 6 else 1)
+        assert {part.dilation for part in wide} == {(dilation, dilation)}
+        assert all(part.bias is None for part in wide)
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (180, 240), (45, 61), (9, 8), (1, 1)])
+def test_every_pixel_gets_its_logits_whatever_the_size(height: int, width: int) -> None:
+    model = models.build("drn-d-22", width=0.125, classes=11, seed=0).eval()
+    with torch.no_grad():
+        assert model(torch.randn(2, 3, height, width)).shape == (2, 11, height, width)
+
+
+def test_cropping_cuts_the_far_edges_only() -> None:
+    model = models.build("drn-d-22", width=0.125, seed=0).eval()
+    images = torch.randn(1, 3, 45, 61)
+    with torch.no_grad():
+        whole = model.get_submodule("up")(model.get_submodule("seg")(model.get_submodule("trunk")(images)))
+        assert whole.shape[-2:] == (48, 64)
+        torch.testing.assert_close(model(images), whole[..., :45, :61], rtol=0, atol=0)
+
+
+def test_features_before_the_classifier(entering: Callable[..., torch.Tensor]) -> None:
+    maps = entering(models.build("drn-d-22", seed=0), torch.randn(2, 3, 40, 40), "seg")
+    assert maps.shape == (2, 512, 5, 5)
+
+
+def test_upsampling_is_bilinear() -> None:
+    maps = torch.randn(2, 3, 6, 7, generator=torch.Generator().manual_seed(0))
+    large = bilinear_upsampling(3, factor=8)(maps)
+    expected = F.interpolate(maps, scale_factor=8, mode="bilinear", align_corners=False)
+    assert large.shape == expected.shape == (2, 3, 48, 56)
+    inner = (
+        ...,
+        slice(4, -4),
+        slice(4, -4),
+    )  # outside, the kernel sees zeros where interpolate repeats the edge
+    torch.testing.assert_close(large[inner], expected[inner])
+
+
+def test_upsampling_keeps_a_constant_inside_and_frozen() -> None:
+    up = bilinear_upsampling(2, factor=8)
+    large = up(torch.full((1, 2, 5, 5), 3.0))
+    torch.testing.assert_close(large[..., 4:-4, 4:-4], torch.full((1, 2, 32, 32), 3.0))
+    assert large[..., 0, 0].max() < 3
+    assert not up.weight.requires_grad
+    assert up.bias is None
+
+
+def test_convolutions_start_from_the_published_normal() -> None:
+    model = models.build("drn-d-22", seed=0)
+    for part in model.modules():
+        if isinstance(part, nn.Conv2d):
+            expected = math.sqrt(2 / (part.kernel_size[0] ** 2 * part.out_channels))
+            noise = 1 / math.sqrt(2 * part.weight.numel())
+            assert part.weight.std().item() / expected == pytest.approx(1, abs=5 * noise)
+    assert not model.get_submodule("seg").bias.any()
+
+
+def test_quarter_width_is_a_sixteenth_of_the_weights() -> None:
+    quarter = models.build("drn-d-22", width=0.25, seed=0)
+    assert count(quarter) == pytest.approx(15_890_499 / 16, rel=0.02)
