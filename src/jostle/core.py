@@ -8,9 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class Query:
 class Request:
     """All that one call was given, checked: strategies ask it for outputs, features and draws."""
 
-    network: Network  # the first of `seed_model`s copies: never the user's own weights
+    network: Network  # a private copy: never the user's own weights
     model: nn.Module  # the user's own, to be read only
     pool: Pool
     seed: int
@@ -99,7 +98,9 @@ class Request:
         for pool in pools or (self.pool,):
             yield from (self.network.prepared(inputs) for inputs in pool.batches(self.micro_batch))
 
-    def compute(self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str) -> tuple[Tensor, ...]:
+    def compute(
+        self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str
+    ) -> tuple[Tensor, ...]:
         """Rows that `read` gives for every micro-batch, joined; non-finite ones are an error that says which."""
         pools = pools or (self.pool,)
         parts: list[tuple[Tensor, ...]] = []
@@ -160,7 +161,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Embedded:
-    """One row per example of the pool, and the rows already chosen, if the selector is to keep away from them."""
+    """One row per example of the pool, and rows already chosen, where the selector is to keep away from them."""
 
     rows: Rows
     centers: Tensor | None = None
@@ -228,9 +229,19 @@ class Strategy(ABC):
         inputs = Pool.of(pool, collate_fn, num_workers)
         candidates = inputs if exclude is None else inputs.without(exclude)
         check_count(n, candidates, inputs)
-        call = dict(labeled=labeled, fit=fit, task=task, batch_size=batch_size, device=device)
-        call |= dict(num_workers=num_workers, collate_fn=collate_fn, progress=progress)
-        with self.request(model, candidates, fresh_seed() if seed is None else seed, **call) as request:
+        with self.request(
+            model,
+            candidates,
+            seed,
+            labeled=labeled,
+            fit=fit,
+            task=task,
+            batch_size=batch_size,
+            device=device,
+            num_workers=num_workers,
+            collate_fn=collate_fn,
+            progress=progress,
+        ) as request:
             picks = self.query(request, n)
             indices = candidates.positions[picks.positions.cpu()].numpy()
             return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
@@ -238,7 +249,7 @@ class Strategy(ABC):
     def embed(self, model: nn.Module, pool: Any, *, seed: int | None = None, **call: Any) -> Rows:
         """The rows or scores of the whole pool that `select` would choose by; takes what `select` takes."""
         inputs = Pool.of(pool, call.get("collate_fn"), call.get("num_workers", 0))
-        with self.request(model, inputs, fresh_seed() if seed is None else seed, **call) as request:
+        with self.request(model, inputs, seed, **call) as request:
             return self.embedding(request).rows
 
     @contextmanager
@@ -246,7 +257,7 @@ class Strategy(ABC):
         self,
         model: nn.Module,
         pool: Pool,
-        seed: int,
+        seed: int | None,
         *,
         labeled: Any = None,
         fit: Fit | None = None,
@@ -257,7 +268,8 @@ class Strategy(ABC):
         collate_fn: Collate | None = None,
         progress: bool | None = None,
     ) -> Iterator[Request]:
-        """A request on a private copy of the model, inside which global generators are seeded and restored."""
+        """A request on a private copy of the model; global generators are seeded inside and restored after."""
+        seed = fresh_seed() if seed is None else seed
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}")
         with seeded_globals(seed, device or device_of(model)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,7 +40,7 @@ class Network:
         device: torch.device | str | None = None,
     ) -> None:
         self.original = unwrapped(model)
-        self.module = private_copy(self.original).eval().requires_grad_(False)
+        self.module = private_copy(self.original).eval()
         self.module._apply(lambda t: t.float() if t.is_floating_point() and t.element_size() < 4 else t)
         self.device = torch.device(device) if device is not None else device_of(self.module)
         self.module.to(self.device)
@@ -77,7 +77,8 @@ class Network:
             args, kwargs = (), {key: inputs[key] for key in inputs if self.accepts(key)}
         if self.weights is None:
             return self.module(*args, **kwargs)
-        return functional_call(self.module, self.weights, args, kwargs)
+        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        return functional_call(self.module, buffers | self.weights, args, kwargs)
 
     @contextmanager
     def at(self, weights: dict[str, Tensor]) -> Iterator[None]:
@@ -89,6 +90,7 @@ class Network:
             self.weights = None
 
     def accepts(self, key: str) -> bool:
+        """Whether forward takes an argument of this name; a dataset's other columns are left out."""
         names = self.arguments
         return key in names or any(p.kind is p.VAR_KEYWORD for p in names.values())
 
@@ -105,11 +107,8 @@ class Network:
         """The input of the head, (n, d) or a map; the head itself does not run."""
         if callable(self.given_head):
             return batched(self.given_head(self.module, inputs), count(inputs))
-        with self.watching_head() as seen:
-            try:
-                self.call(inputs)
-            except HeadReached:
-                pass
+        with self.watching_head() as seen, suppress(HeadReached):
+            self.call(inputs)
         return seen[-1]
 
     def features_and_outputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -122,6 +121,7 @@ class Network:
 
     @contextmanager
     def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:
+        """The head's inputs, filled in as the model runs; `stop` ends the pass there, as nothing after is needed."""
         name = self.head
         seen: list[Tensor] = []
 
@@ -205,12 +205,15 @@ class Trace:
     def __init__(self) -> None:
         self.order: dict[str, int] = {}  # module -> when it was first called
         self.calls: dict[str, int] = {}
-        self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers in order of their calls, with widths
+        self.candidates: list[
+            tuple[str, int]
+        ] = []  # linear and 1x1 layers in order of their calls, with widths
         self.largest_activation = 0  # bytes per example
         self.output: Tensor
 
     @classmethod
     def of(cls, network: Network) -> Trace:
+        """Run the network's example once and look."""
         trace, size = cls(), count(network.example)
         hooks = []
         for name, module in network.module.named_modules():
@@ -225,6 +228,8 @@ class Trace:
         return trace
 
     def entering(self, name: str) -> Callable[..., None]:
+        """A hook that notes when a module is called."""
+
         def enter(module: nn.Module, args: Any) -> None:
             self.order.setdefault(name, len(self.order))
             self.calls[name] = self.calls.get(name, 0) + 1
@@ -232,6 +237,8 @@ class Trace:
         return enter
 
     def leaving(self, name: str, size: int) -> Callable[..., None]:
+        """A hook that notes how large a module's output is, and whether it could be the head."""
+
         def leave(module: nn.Module, args: Any, output: Any) -> None:
             if isinstance(output, Tensor):
                 self.largest_activation = max(self.largest_activation, output.nbytes // size)
@@ -285,7 +292,9 @@ def output_of(returned: Any) -> Tensor:
 def batched(output: Any, size: int) -> Tensor:
     """The output with its batch dimension, which `squeeze` drops when a batch holds one example."""
     if not isinstance(output, Tensor):
-        raise TypeError(f"expected a tensor of outputs; got {type(output).__name__}: pass outputs= a function")
+        raise TypeError(
+            f"expected a tensor of outputs; got {type(output).__name__}: pass outputs= a function"
+        )
     if size == 1 and (output.ndim == 0 or len(output) != 1):
         output = output.unsqueeze(0)
     if output.ndim == 0 or len(output) != size:
@@ -293,7 +302,8 @@ def batched(output: Any, size: int) -> Tensor:
             f"the model returned shape {tuple(output.shape)} for {size} examples; "
             "the first dimension must be the examples (pass outputs= to rearrange)"
         )
-    return output
+    tensor: Tensor = output
+    return tensor
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -319,7 +329,9 @@ def private_copy(model: nn.Module) -> nn.Module:
     memo: dict[int, Any] = {}
     for module in model.modules():
         for value in vars(module).values():
-            if isinstance(value, Tensor) and not value.is_leaf:  # a cached activation, or old weight_norm's weight
+            if (
+                isinstance(value, Tensor) and not value.is_leaf
+            ):  # a cached activation, or old weight_norm's weight
                 memo[id(value)] = value.detach().clone()
     for parameter in model.parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):

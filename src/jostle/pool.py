@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Number
 from typing import Any
 
@@ -37,7 +38,7 @@ class Columns:
         for start in range(0, len(positions), size):
             part = positions[start : start + size]
             index = slice(int(part[0]), int(part[-1]) + 1) if contiguous else part
-            yield mapped(lambda array, index=index: rows_of(array, index), self.arrays)
+            yield mapped(partial(rows_of, index=index), self.arrays)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Items:
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
         """Inputs of `size` examples at a time; targets are dropped before anything looks at them."""
         loader = DataLoader(
-            self.dataset,  # type: ignore[arg-type]
+            self.dataset,
             batch_sampler=[part.tolist() for part in positions.split(size)],
             num_workers=workers,
             collate_fn=self.collated,
@@ -101,7 +102,7 @@ class Pool:
     def without(self, excluded: Any) -> Pool:
         """The pool less some positions."""
         gone = torch.as_tensor(np.asarray(excluded, dtype=np.int64).reshape(-1))
-        if len(gone) and not (0 <= int(gone.min()) and int(gone.max()) < len(self.source)):
+        if len(gone) and not (int(gone.min()) >= 0 and int(gone.max()) < len(self.source)):
             raise ValueError(
                 f"exclude holds positions {int(gone.min())} to {int(gone.max())}, "
                 f"but the pool's positions are 0 to {len(self.source) - 1}"
@@ -155,6 +156,7 @@ class Labeled:
 
 
 def as_source(holder: Any, collate: Collate | None) -> Columns | Items:
+    """Whole arrays where the holder is made of them, else its items."""
     if isinstance(holder, TensorDataset) and collate is None:
         return Columns(holder.tensors[0])
     if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
@@ -177,8 +179,11 @@ def as_source(holder: Any, collate: Collate | None) -> Columns | Items:
 
 
 def columns(array: Tensor | np.ndarray) -> Columns:
+    """An array of examples."""
     if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype == object):
-        raise TypeError(f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {array.shape}")
+        raise TypeError(
+            f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {array.shape}"
+        )
     return Columns(array)
 
 
@@ -189,7 +194,7 @@ def unshuffled(
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
     if isinstance(loader.dataset, IterableDataset) or not isinstance(sampler, SequentialSampler):
         raise ValueError(
-            f"this DataLoader draws its order from {type(sampler).__name__}, so positions would mean nothing: "
+            f"this DataLoader takes its order from {type(sampler).__name__}: positions would mean nothing; "
             "pass one with shuffle=False and no sampler, or its dataset"
         )
     own = loader.collate_fn if loader.collate_fn is not default_collate else None
@@ -218,6 +223,7 @@ def target_of(item: Any) -> Any:
 
 
 def each(dataset: Any) -> Iterator[Any]:
+    """A dataset's items in order: not every dataset knows how to be iterated."""
     return (dataset[position] for position in range(len(dataset)))
 
 
@@ -227,10 +233,14 @@ def numeric(value: Any) -> Any:
 
 
 def is_numbers(value: Sequence[Any]) -> bool:
-    return all(isinstance(entry, Number) or (isinstance(entry, list) and is_numbers(entry)) for entry in value)
+    """Whether a list holds numbers only, nested ones included."""
+    return all(
+        isinstance(entry, Number) or (isinstance(entry, list) and is_numbers(entry)) for entry in value
+    )
 
 
 def shapes(inputs: list[Any]) -> str:
+    """The shapes in a batch, for an error."""
     found = sorted({str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs})
     return "they are " + ", ".join(found[:5])
 

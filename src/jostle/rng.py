@@ -1,4 +1,4 @@
-"""Every draw has a purpose: `generator(seed, "query", cycle)` can be repeated alone, whatever else was drawn."""
+"""Every draw has a purpose: `generator(seed, "query", cycle)` repeats alone, whatever else was drawn."""
 
 import hashlib
 import random

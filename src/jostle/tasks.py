@@ -40,9 +40,11 @@ class Classification(Task):
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the classes."""
-        outputs = outputs.flatten(1)  # (n, c, 1, 1) from a convolutional head is (n, c)
+        outputs = outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
         if outputs.shape[1] < 2:
-            raise ValueError(f"a softmax over one output is always 1; outputs are {tuple(outputs.shape)}. {ONE_OUTPUT}")
+            raise ValueError(
+                f"a softmax over one output is always 1; outputs are {tuple(outputs.shape)}. {ONE_OUTPUT}"
+            )
         return outputs.softmax(1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
@@ -69,15 +71,16 @@ class Regression(Task):
     def probabilities(self, outputs: Tensor) -> Tensor:
         """There are none: an error that says what to use."""
         raise ValueError(
-            f"a regression model gives no probabilities (its outputs are {tuple(outputs.shape)}): use a method "
-            "that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='classification'"
+            f"a regression model gives no probabilities (its outputs are {tuple(outputs.shape)}): use a "
+            "method that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='classification'"
         )
 
     distribution = probabilities
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Squared error."""
-        return (outputs.flatten(1) - targets.to(outputs.dtype).reshape(len(outputs), -1)).square().mean(1)
+        outputs = outputs.reshape(len(outputs), -1)
+        return (outputs - targets.to(outputs.dtype).reshape(outputs.shape)).square().mean(1)
 
 
 class Segmentation(Task):
@@ -108,7 +111,7 @@ class MultiLabel(Task):
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Sigmoid of each output."""
-        return outputs.flatten(1).sigmoid()
+        return outputs.reshape(len(outputs), -1).sigmoid()
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """A site for each label, its classes being no and yes: (n, labels, 2)."""
@@ -117,7 +120,7 @@ class MultiLabel(Task):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean binary cross-entropy over the labels."""
-        outputs = outputs.flatten(1)
+        outputs = outputs.reshape(len(outputs), -1)
         targets = targets.to(outputs.dtype).reshape(outputs.shape)
         return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
 

@@ -88,7 +88,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
         )
     shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
     found = len(content) - start
-    if found > prod(shape):
+    if found != prod(shape):
         raise DataError(f"{path} holds {found} values, but its header promises {shape}, {prod(shape)} in all")
     return np.frombuffer(bytearray(content), np.uint8, offset=start).reshape(shape)
 

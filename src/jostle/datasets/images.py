@@ -222,4 +222,4 @@ def _positions(index: Tensor, n: int) -> Tensor:
         return index.nonzero().flatten()
     if len(index) and not -n <= int(index.min()) <= int(index.max()) < n:
         raise IndexError(f"positions {int(index.min())} to {int(index.max())} in a set of {n}")
-    return index % n if n else index
+    return index

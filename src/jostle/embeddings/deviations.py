@@ -32,7 +32,9 @@ class Deviations:
     scale: float = 1e-3  # zeta: the length of a jolt relative to that of the parameters
     noise: str = "global"  # one direction over all parameters; "layerwise": one for each weight tensor
     estimator: str = "finite"  # differences, as in the paper; "jvp": the exact derivative, zeta -> 0
-    space: Space = None  # what moves: "probabilities", "features", "logits", a function; None: as the task says
+    space: Space = (
+        None  # what moves: "probabilities", "features", "logits", a function; None: as the task says
+    )
     grid: int = 1  # spatial maps are average-pooled to grid x grid
     normalize: bool = False  # divide by the length of the clean output, as the authors' published code does
     parameters: Which = None  # which parameters move: name patterns or a predicate; None: all
@@ -94,6 +96,7 @@ class Rows:
 
     @classmethod
     def of(cls, settings: Deviations, request: Request, width: int) -> Rows:
+        """Room for the movements of the request's pool."""
         shape = len(request.pool), settings.project or settings.jolts * width
         dtype = request.network.dtype or torch.get_default_dtype()
         if settings.rows_file is None:
@@ -111,14 +114,18 @@ class Rows:
             target[:, k * self.width : (k + 1) * self.width] = moved
         else:
             rng = self.request.rng("projection", k, device=moved.device)
-            plane = torch.randn(self.width, self.project, generator=rng, device=moved.device, dtype=moved.dtype)
+            plane = torch.randn(
+                self.width, self.project, generator=rng, device=moved.device, dtype=moved.dtype
+            )
             target += (moved @ plane / math.sqrt(self.project)).to(target.device)
 
     def checked(self) -> Tensor:
         """The finished rows: finite, and moved at all."""
         check_finite(self.tensor, self.request.pool.positions, "jolted outputs")
         if not self.tensor.any():
-            warnings.warn("no output moved under any jolt: the parameters may not reach the output", stacklevel=4)
+            warnings.warn(
+                "no output moved under any jolt: the parameters may not reach the output", stacklevel=4
+            )
         return self.tensor
 
 

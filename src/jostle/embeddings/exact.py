@@ -44,8 +44,8 @@ def forward_mode() -> Iterator[None]:
             raise
         operator = re.search(r"forward AD with (\S+)", str(error))
         raise ValueError(
-            f"the exact derivative needs forward mode, which {operator[1] if operator else 'an operator'} of this "
-            "model does not have: use estimator='finite' with a small scale"
+            f"the exact derivative needs forward mode, which {operator[1] if operator else 'an operator'} "
+            "of this model does not have: use estimator='finite' with a small scale"
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

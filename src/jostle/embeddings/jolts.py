@@ -15,12 +15,14 @@ from jostle.core import Request
 from jostle.names import look_up
 from jostle.network import Parameter
 
-Which = str | list[str] | Callable[[str, Tensor], bool] | None  # which parameters move, by pattern or predicate
+Which = (
+    str | list[str] | Callable[[str, Tensor], bool] | None
+)  # which parameters move, by pattern or predicate
 
 
 @dataclass(frozen=True)
 class Jolts:
-    """Directions for the moving parameters; `applied(k)` holds the copy at the k-th, `direction(k)` returns it.
+    """Directions for the parameters; `applied(k)` holds the copy at the k-th, `direction(k)` returns it.
 
     A direction has unit length over all that moves; the jolt is that times `reach` = scale * ||theta||.
     """
@@ -32,7 +34,7 @@ class Jolts:
 
     @classmethod
     def of(cls, request: Request, scale: float, noise: str, which: Which, in_front: bool) -> Jolts:
-        """Jolts of the parameters that `which` allows; `in_front` leaves the head and what follows it at rest."""
+        """Jolts of what `which` allows; `in_front` leaves the head and what follows it at rest."""
         layerwise = look_up("noise", noise, {"global": False, "layerwise": True})
         allowed = predicate(which)
         moving = [
@@ -101,11 +103,16 @@ def predicate(which: Which) -> Callable[[str, Tensor], bool]:
 def squared_length(tensor: Tensor) -> float:
     """Sum of squares, accumulated so that millions of float32 entries do not round it away."""
     flat = real(dense(tensor.detach())).flatten()
-    return float(torch.stack([part.float().dot(part.float()).double() for part in flat.split(2**16)] or [flat.new_zeros(()).double()]).sum())
+    return float(
+        torch.stack(
+            [part.float().dot(part.float()).double() for part in flat.split(2**16)]
+            or [flat.new_zeros(()).double()]
+        ).sum()
+    )
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """The same memory as a contiguous view: filling a channels_last tensor in its own order is ten times slower."""
+    """The same memory as a contiguous view: normal_ is several times slower on a channels_last tensor."""
     if tensor.is_contiguous() or not tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor
     return tensor.permute(0, 2, 3, 1)

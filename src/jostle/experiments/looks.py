@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
 import matplotlib as mpl
@@ -22,6 +21,7 @@ STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "text.color": INK,
+    "axes.facecolor": "none",
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "xtick.color": INK,
@@ -84,21 +84,19 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG text, without a date."""
+    """The figure as SVG text on white, without a date."""
+    out = io.StringIO()
     with _style():
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "jostle"}, transparent=True)
+        figure.savefig(out, format="svg", facecolor="white", metadata={"Date": None, "Creator": "jostle"})
     return out.getvalue()
 
 
-def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
-    """Write `stem.png` and `stem.svg`."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    png, vector = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
+def png(figure: Figure) -> bytes:
+    """The figure as PNG on white."""
+    out = io.BytesIO()
     with _style():
-        figure.savefig(png, dpi=160, facecolor="white", metadata={"Software": "jostle"})
-        figure.savefig(vector, metadata={"Date": None, "Creator": "jostle"}, facecolor="white")
-    return png, vector
+        figure.savefig(out, format="png", facecolor="white", dpi=160, metadata={"Software": "jostle"})
+    return out.getvalue()
 
 
 def blank(width: float, height: float) -> Figure:
@@ -125,7 +123,6 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
             (b, m), (a, k) = groups.pop(), groups.pop()
             groups.append([(a * k + b * m) / (k + m), k + m])
     places = [centre + gap * (i - (size - 1) / 2) for centre, size in groups for i in range(int(size))]
-    if places:
-        shift = max(0.0, low - places[0]) - max(0.0, places[-1] - high)
-        places = [place + shift for place in places]
-    return places
+    last = len(places) - 1
+    raised = [max(place, low + i * gap) for i, place in enumerate(places)]
+    return [min(place, high - (last - i) * gap) for i, place in enumerate(raised)]

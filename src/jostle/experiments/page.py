@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from PIL import Image
 
-from jostle.experiments.looks import INK, save, svg
+from jostle.experiments.looks import INK, png, svg
 from jostle.experiments.tables import Table
 
 Show = Callable[[int], "Image.Image | str"]  # an example by its id: a picture or a text
@@ -30,6 +31,11 @@ class Drawing:
     name: str
     figure: Figure
     caption: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG; drawn once for the file and the page."""
+        return svg(self.figure)
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,19 @@ def write(page: Page, out: Path, name: str) -> Path:
     """Write the page and, beside it, its tables (md, tex, csv) and figures (png, svg)."""
     for section in page.sections:
         for drawing in section.drawings:
-            save(drawing.figure, out / "figures" / drawing.name)
+            _write_drawing(drawing, out / "figures")
         for stem, table in {**(section.tables or {}), **(section.filed or {})}.items():
             _write_table(table, out / "tables" / stem)
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(page), encoding="utf-8")
     return path
+
+
+def _write_drawing(drawing: Drawing, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{drawing.name}.png").write_bytes(png(drawing.figure))
+    (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
 
 
 def _write_table(table: Table, stem: Path) -> None:
@@ -92,7 +104,7 @@ def render(page: Page) -> str:
     """The page as HTML."""
     loader = PackageLoader("jostle.experiments")
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader, autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["inline"] = inline
     environment.filters["table"] = lambda table: Markup(table.html(page.colours))
@@ -101,9 +113,9 @@ def render(page: Page) -> str:
 
 def inline(drawing: Drawing) -> Markup:
     """A figure as SVG inside the page: scaled with it, its ink that of the text, so that dark mode works."""
-    text = svg(drawing.figure)
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = drawing.svg[drawing.svg.index("<svg") :]
+    for ground in (r"<metadata>.*?</metadata>", r'<g id="patch_1">.*?</g>'):  # the latter is the white ground
+        text = re.sub(ground, "", text, count=1, flags=re.DOTALL)
     text = re.sub(
         r'\b(id="|url\(#|href="#)', rf"\g<1>{drawing.name}-", text
     )  # ids are the page's, not the figure's

@@ -162,7 +162,7 @@ def labels_to_reach(counts: ArrayLike, values: ArrayLike, target: float, *, high
     return float("nan")
 
 
-def targets(results: Results, metric: str, most: int = 5) -> list[float]:
+def targets(results: Results, metric: str, most: int = 6) -> list[float]:
     """Round values of the metric between where the mean curves start and the best that they reach."""
     means = np.stack([results.mean_curve(label, metric) for label in results.labels])
     if not np.isfinite(means).all():
@@ -171,8 +171,7 @@ def targets(results: Results, metric: str, most: int = 5) -> list[float]:
     steps = [base * 10.0**power for power in range(-4, 7) for base in (1.0, 2.0, 2.5, 5.0)]
     step = next((step for step in steps if (high - low) / step < most + 1), steps[-1])
     values = [k * step for k in range(int(np.floor(low / step)) + 1, int(np.floor(high / step)) + 1)]
-    chosen = sorted((round(value, 6) for value in values), reverse=not describe(metric).higher)
-    return chosen[-most:]
+    return sorted((round(value, 6) for value in values), reverse=not describe(metric).higher)
 
 
 def _best(values: Floats, higher: bool) -> float:

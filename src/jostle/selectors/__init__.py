@@ -1,4 +1,4 @@
-"""Selectors: rows in, distinct positions out. They know no model; `selector("k-center")` finds one by name."""
+"""Selectors: rows in, distinct positions out. They know no model; `selector("k-center")` finds one."""
 
 import difflib
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class Function(Selector):
             raise ValueError(
                 f"{name} must return {n} positions, got {positions.dtype} of shape {tuple(positions.shape)}"
             )
-        if positions.min() < 0 or positions.max() >= len(rows) or len(positions.unique()) < n:
+        if positions.min() < 0 or positions.max() >= len(rows) or len(set(positions.tolist())) < n:
             raise ValueError(f"{name} must return distinct positions from 0 to {len(rows) - 1}")
         return Picks(positions.long(), torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, width
+from jostle.selectors.geometry import Rows, blocks
 from jostle.selectors.outer import Outer
 
 
@@ -19,7 +19,7 @@ class Picks(NamedTuple):
 
 
 class Selector(ABC):
-    """Chooses n of the rows; `selector(rows, n)` gives positions, `selector.pick(rows, n)` their scores too."""
+    """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too."""
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
@@ -86,9 +86,9 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.left", rows.left)
         _check_finite(f"{name}.right", rows.right)
         return
-    parts = rows.split(max(1, BLOCK_NUMBERS // width(rows)))
-    # a sum is one cheap pass; only where it is not finite (or overflows) are the numbers looked at
-    suspects = torch.cat([~part.sum(1).isfinite() for part in parts]).nonzero()[:, 0]
+    # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
+    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), rows.shape[1])])
+    suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
     if len(bad):
         first = ", ".join(map(str, bad[:5].tolist()))

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from jostle.selectors.geometry import (
-    BLOCK_NUMBERS,
     Rows,
     blocks,
     distance_bounds,
@@ -26,6 +25,8 @@ from jostle.selectors.geometry import (
 )
 
 CENTERS = 512  # centers applied at once
+ROUND = 100_000  # what a look at a few rows costs besides the distances it measures, in distances
+PASS = 16  # and a pass over all rows, for each
 PICKED = -1.0  # below every gap
 
 Measure = Callable[[Rows, Rows], Tensor]  # (n, d), (m, d) -> (n,)
@@ -42,6 +43,7 @@ class Gaps:
         self.bounded = torch.zeros_like(self.bounds, dtype=torch.int64)  # how many centers a bound knows of
         self.exact = torch.zeros_like(self.bounded)  # how many of them were measured in float64
         self.lowered = 0  # how many all bounds know of
+        self.wasted = 0.0  # work on rows that did not contend, in distances
         self.lower_all()
 
     @property
@@ -51,9 +53,9 @@ class Gaps:
 
     def lower_all(self) -> None:
         """Lower the bounds of all rows by the centers that came since this was done last."""
-        size = max(1, BLOCK_NUMBERS // max(width(self.rows), CENTERS))
+        self.wasted = 0.0
         for _, centers in self._centers(self.lowered, self.own):
-            for part in blocks(len(self.rows), size):
+            for part in blocks(len(self.rows), max(width(self.rows), CENTERS)):
                 bounds = distance_bounds(self._ready(self.rows[part], self.own), centers)
                 self.bounds[part] = torch.minimum(self.bounds[part], bounds)
         self.bounded.fill_(self.centers)
@@ -61,13 +63,20 @@ class Gaps:
 
     def contenders(self, positions: Tensor, levels: Tensor) -> tuple[Tensor, Rows, Tensor]:
         """Those of the rows whose gaps reach their levels: positions, rows in float64, exact gaps."""
+        asked, work = len(positions), ROUND
         if self.own != torch.float64:
-            self._lower(positions, self.bounded, self.own, distance_bounds)
+            work += self._lower(positions, self.bounded, self.own, distance_bounds)
             reach = self.bounds[positions] >= levels
             positions, levels = positions[reach], levels[reach]
-        self._lower(positions, self.exact, torch.float64, nearest_distances)
+        work += self._lower(positions, self.exact, torch.float64, nearest_distances)
         positions = positions[self.bounds[positions] >= levels]
+        self.wasted += work * (1 - len(positions) / asked)
         return positions, self._ready(self.rows[positions], torch.float64), self.bounds[positions]
+
+    def tidy(self) -> None:
+        """Lower the bounds of all rows once looks at rows that did not contend have cost as much."""
+        if self.wasted > len(self.rows) * (self.centers - self.lowered + PASS):
+            self.lower_all()
 
     def choose(self, winners: Tensor, positions: Tensor, gaps: Tensor) -> None:
         """Make centers of the winners; the gaps of these positions, winners included, know of them already."""
@@ -75,25 +84,28 @@ class Gaps:
         self.bounds[positions] = gaps
         self.bounded[positions] = self.exact[positions] = self.centers
 
-    def _lower(self, positions: Tensor, known: Tensor, dtype: torch.dtype, measure: Measure) -> None:
-        """Lower the bounds of these rows by the centers not known to them yet."""
+    def _lower(self, positions: Tensor, known: Tensor, dtype: torch.dtype, measure: Measure) -> int:
+        """Lower the bounds of these rows by the centers new to them; how many distances that took."""
         positions = positions[(known[positions] < self.centers) & (self.bounds[positions] > 0)]
+        if not len(positions):
+            return 0
         since, order = known[positions].sort()
         positions = positions[order]
         rows, bounds = self._ready(self.rows[positions], dtype), self.bounds[positions]
-        for stop, centers in self._centers(int(since[0]) if len(since) else self.centers, dtype):
+        for stop, centers in self._centers(int(since[0]), dtype):
             late = int(torch.searchsorted(since, stop))  # rows that do not know all of these centers
             bounds[:late] = torch.minimum(bounds[:late], measure(rows[:late], centers))
         self.bounds[positions] = bounds
         known[positions] = self.centers
+        return int((self.centers - since).sum())
 
     def _centers(self, start: int, dtype: torch.dtype) -> Iterator[tuple[int, Rows]]:
         """Blocks of centers from number `start` on, each with the number after its last."""
         given = len(self.given)
         while start < self.centers:
             stop = min(start + CENTERS, given if start < given else self.centers)
-            centers = self.given[start:stop] if start < given else self.rows[self.chosen[start - given : stop - given]]
-            yield stop, self._ready(centers, dtype)
+            chosen = self.chosen[start - given : stop - given]
+            yield stop, self._ready(self.given[start:stop] if start < given else self.rows[chosen], dtype)
             start = stop
 
     def _ready(self, rows: Rows, dtype: torch.dtype) -> Rows:

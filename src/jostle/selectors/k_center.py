@@ -18,7 +18,7 @@ CONTEST_NUMBERS = 1 << 24
 class KCenter(Selector):
     """Farthest first, from the origin or from `centers`; a pick's score is its distance when it was picked.
 
-    Ties go to the earlier row. Without origin and centers the first pick is drawn with the seed, its score NaN.
+    Ties go to the earlier row. Without origin and centers the first pick is drawn, its score NaN.
     """
 
     unit: bool = False  # scale rows to unit length first
@@ -38,14 +38,18 @@ class KCenter(Selector):
         gaps = Gaps(rows, rows[draw], unit=self.unit)
         gaps.bounds[draw] = PICKED
         rest = self._farthest(gaps, n - 1)
-        unknown = torch.full_like(rest.scores[:1], torch.nan) if n > 1 else torch.tensor([torch.nan]).double()
+        unknown = torch.full_like(draw, torch.nan, dtype=torch.float64)
         return Picks(torch.cat([draw, rest.positions]), torch.cat([unknown, rest.scores]))
 
     def _farthest(self, gaps: Gaps, n: int) -> Picks:
-        size = min(CONTEST, max(64, n // 2), max(16, CONTEST_NUMBERS // width(gaps.rows)))
+        most = min(CONTEST, max(16, CONTEST_NUMBERS // width(gaps.rows)))
+        size = least = min(most, max(64, n // 2))
         scores: list[float] = []
         while len(scores) < n:
-            scores += _round(gaps, size, n - len(scores))
+            picks = _round(gaps, size, n - len(scores))
+            scores += picks
+            size = least if picks else min(most, 2 * size)
+            gaps.tidy()
         squared = torch.tensor(scores, dtype=torch.float64, device=gaps.rows.device)
         return Picks(gaps.chosen, squared.sqrt())
 
@@ -71,7 +75,7 @@ def _round(gaps: Gaps, size: int, n: int) -> list[float]:
 
 
 def _contenders(bounds: Tensor, size: int) -> tuple[Tensor, float, int]:
-    """Rows with the largest bounds, in order of position; the largest of all other bounds; the first to have it."""
+    """Rows with the largest bounds, by position; the largest bound of all others, and the first to have it."""
     if size >= len(bounds):
         return (bounds > PICKED).nonzero()[:, 0], PICKED, len(bounds)
     level = float(bounds.topk(size + 1).values[-1])

@@ -1,8 +1,8 @@
 """An exact sampler of the k-DPP with linear kernel: n rows in proportion to their squared volume.
 
-The kernel L = rows rows^T is built only where it is smaller than rows^T rows, which has the same eigenvalues. A draw
-has two steps (Kulesza and Taskar, 2012): n eigenvectors by elementary symmetric polynomials of the eigenvalues, then
-rows, one by one, from the projection that these span.
+The kernel L = rows rows^T is built only where it is smaller than rows^T rows, which has the same eigenvalues. A
+draw has two steps (Kulesza and Taskar, 2012): n eigenvectors by elementary symmetric polynomials of the
+eigenvalues, then rows, one by one, from the projection that these span.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
 from jostle.selectors.base import Picks, Selector, checked
-from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_lengths
+from jostle.selectors.geometry import Rows, blocks, squared_lengths
 from jostle.selectors.outer import Outer
 
 PROPOSALS = 128  # rows drawn at once
@@ -39,18 +39,18 @@ class KDPP(Selector):
         values, vectors = _spectrum(rows)
         if n > len(values):
             raise ValueError(
-                f"asked for {n} rows, but they span only {len(values)} dimensions and a k-DPP draws no more than "
-                f"that; ask for at most {len(values)}, give wider rows (more jolts), or take k-center"
+                f"asked for {n} rows of rank {len(values)}, and a k-DPP draws no more than the rank; "
+                f"ask for at most {len(values)}, give wider rows (more jolts), or take k-center"
             )
         chosen = torch.tensor(_eigenvectors(values.log().cpu().numpy(), n, draws), device=rows.device)
         return _projection(_chosen_vectors(rows, values[chosen], vectors[:, chosen]), len(rows), n, draws)
 
 
 def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues above rounding of the smaller Gram matrix, and their vectors, (rank,) and (min(n, d), rank)."""
+    """Eigenvalues above rounding of the smaller Gram matrix (rank,), and their vectors (min(n, d), rank)."""
     small = rows if len(rows) >= rows.shape[1] else rows.T  # (longer side, shorter side)
     gram = torch.zeros(small.shape[1], small.shape[1], dtype=torch.float64, device=rows.device)
-    for part in blocks(len(small), max(1, BLOCK_NUMBERS // small.shape[1])):
+    for part in blocks(len(small), small.shape[1]):
         block = small[part].to(torch.float64)
         gram.addmm_(block.T, block)
     values, vectors = torch.linalg.eigh(gram)
@@ -59,7 +59,7 @@ def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _chosen_vectors(rows: Tensor, values: Tensor, vectors: Tensor) -> Vectors:
-    """The chosen eigenvectors of rows rows^T, read by position; built on the fly from those of rows^T rows."""
+    """The chosen eigenvectors of rows rows^T, by position; made on the fly from those of rows^T rows."""
     if len(rows) < rows.shape[1]:
         return lambda positions: vectors[positions]
     directions = vectors / values.sqrt()  # (d, n)
@@ -69,9 +69,7 @@ def _chosen_vectors(rows: Tensor, values: Tensor, vectors: Tensor) -> Vectors:
 def _eigenvectors(logs: NDArray[np.float64], n: int, draws: torch.Generator) -> list[int]:
     """Draw n eigenvectors, a set in proportion to the product of its eigenvalues (given as logarithms)."""
     rank = len(logs)
-    sums = np.full(
-        (rank + 1, n + 1), -np.inf
-    )  # log of the sum over all subsets: of the first i, having j members
+    sums = np.full((rank + 1, n + 1), -np.inf)  # [i, j]: log of the sum over all j-subsets of the first i
     sums[:, 0] = 0
     for i in range(1, rank + 1):
         sums[i, 1:] = np.logaddexp(sums[i - 1, 1:], logs[i - 1] + sums[i - 1, :-1])
@@ -85,12 +83,12 @@ def _eigenvectors(logs: NDArray[np.float64], n: int, draws: torch.Generator) -> 
 
 
 def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) -> Picks:
-    """Draw rows of n orthonormal columns, each in proportion to its squared distance from the span of those drawn.
+    """Draw rows of n orthonormal columns, in proportion to squared distances from the span of those drawn.
 
-    By rejection: that distance is at most the row's length, by which rows are proposed, so that n ln n proposals
-    suffice and no pick needs a pass over all rows.
+    By rejection: such a distance is at most the row's length, by which rows are proposed. So about n ln n
+    proposals suffice, and no pick needs a pass over all rows.
     """
-    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, max(1, BLOCK_NUMBERS // n))])
+    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, n)])
     ladder = masses.cumsum(0)
     span = masses.new_empty(n, n)  # orthonormal rows, one for each pick
     picks: dict[int, float] = {}

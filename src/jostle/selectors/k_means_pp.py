@@ -11,15 +11,14 @@ from jostle.selectors.geometry import Rows
 from jostle.selectors.k_center import KCenter
 
 PROPOSALS = 256  # drawn at once; those accepted in a row need each other's distances only
-PROPOSAL_COST = 64  # what a proposal costs besides meeting the centers, in centers
 
 
 @dataclass(frozen=True)
 class KMeansPP(Selector):
-    """Draws rows in proportion to the squared distance to the nearest center; this distance is a pick's score.
+    """Draws rows in proportion to the squared distance to the nearest center, which is a pick's score.
 
-    Without centers the first pick is the longest row, its score the squared length. Rows that equal a center come
-    only when nothing else is left.
+    Without centers the first pick is the longest row, its score the squared length. Rows that equal a center
+    come only when nothing else is left.
     """
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
@@ -38,20 +37,15 @@ class KMeansPP(Selector):
 def _drawn(gaps: Gaps, n: int, draws: torch.Generator) -> Picks:
     """Exact draws by rejection: rows are proposed by the bounds of their gaps, and accepted by gap / bound.
 
-    Bounds grow stale as picks come. They are lowered for all rows once rejected proposals have cost as much.
+    Stale bounds cost proposals, never exactness.
     """
     scores: list[float] = []
-    wasted = 0
     while len(scores) < n:
         masses = gaps.bounds.clamp(min=0)
         if not masses.any():
             return _filled(gaps, scores, n, draws)
-        accepted = _round(gaps, masses, n - len(scores), draws)
-        scores += accepted
-        wasted += (PROPOSALS - len(accepted)) * (gaps.centers + PROPOSAL_COST)
-        if wasted > len(masses) * (gaps.centers - gaps.lowered) // 2 > 0:
-            gaps.lower_all()
-            wasted = 0
+        scores += _round(gaps, masses, n - len(scores), draws)
+        gaps.tidy()
     return Picks(gaps.chosen, torch.tensor(scores, dtype=torch.float64, device=masses.device))
 
 

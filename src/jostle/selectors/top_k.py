@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from jostle.selectors.base import Picks, Selector, check_count, checked
-from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_lengths, width
+from jostle.selectors.geometry import Rows, blocks, squared_lengths, width
 
 
 @dataclass(frozen=True)
 class TopK(Selector):
-    """Takes the largest scores, (n,) or (n, 1); ties go to the earlier row. Centers and seed change nothing."""
+    """Takes the largest scores, (n,) or (n, 1); ties go to the earlier one. Centers and seed play no part."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n largest."""
@@ -34,8 +34,8 @@ class Longest(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n longest."""
         rows, _ = checked(rows, n)
-        parts = blocks(len(rows), max(1, BLOCK_NUMBERS // width(rows)))
-        squared = torch.cat([squared_lengths(rows[part].to(torch.float64)) for part in parts])
+        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), width(rows)))
+        squared = torch.cat([squared_lengths(part) for part in parts])
         return _largest(squared.sqrt(), n)
 
 

@@ -14,7 +14,7 @@ class Uniform(Selector):
     """Draws without replacement; of the rows only the number matters, and scores are NaN."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the first n of a random order of all rows, so that a longer list begins with the shorter one."""
+        """Pick the first n of a random order of all rows, so that a longer list begins with a shorter one."""
         check_count(n, len(rows))
         draws = generator(fresh_seed() if seed is None else seed, "uniform")
         order = torch.randperm(len(rows), generator=draws)[:n].to(rows.device)

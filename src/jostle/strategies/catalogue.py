@@ -48,7 +48,7 @@ _entries: dict[str, Entry] = {}
 
 
 def register(name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
-    """Make a strategy a citizen of every command: `@register("mine")` over its class, or `register("mine")(build)`.
+    """Make a strategy a citizen of every command: `@register("mine")` over its class.
 
     The idea defaults to the docstring's first paragraph.
     """
@@ -96,7 +96,8 @@ def load(spec: str) -> Build:
     if not Path(path).is_file():
         raise ValueError(f"there is no file {path!r} to take the strategy {attribute!r} from")
     module_spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert module_spec is not None and module_spec.loader is not None
+    assert module_spec is not None
+    assert module_spec.loader is not None
     module = importlib.util.module_from_spec(module_spec)
     module_spec.loader.exec_module(module)
     if not hasattr(module, attribute):

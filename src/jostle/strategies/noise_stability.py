@@ -54,7 +54,7 @@ register(
 
 
 def deviations(model: nn.Module, pool: Any, **options: Any) -> Tensor:
-    """Movements of every example under K jolts, (n, K * d): options are NoiseStability's settings and `select`'s."""
+    """Movements of every example under K jolts, (n, K * d); takes NoiseStability's settings and `select`'s."""
     call, settings = split_options(options)
     rows = NoiseStability(**settings).embed(model, pool, **call)
     assert isinstance(rows, Tensor)

@@ -1,0 +1,370 @@
+"""The movements: their scaling, what moves, what is watched, and that batches, chunks and files do not matter."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+from zoo import N, ZOO, ConvNet, Functional, Locked, SegNet, Tied, mlp, shared_memory
+
+import jostle
+from jostle import NoiseStability
+from jostle.embeddings.jolts import Jolts
+from jostle.pool import Pool
+
+K = 4
+
+
+def request_of(model: nn.Module, pool: Any, **settings: Any) -> Any:
+    return NoiseStability(**settings).request(model, Pool.of(pool), 3)
+
+
+def jolts_of(model: nn.Module, pool: Any, noise: str = "global", which: Any = None, in_front: bool = False) -> Jolts:
+    with request_of(model, pool) as request:
+        return Jolts.of(request, 1e-3, noise, which, in_front)
+
+
+@pytest.mark.parametrize("kind", ZOO)
+def test_every_kind_of_model_gives_finite_rows_and_stays_as_it_was(kind: str, unchanged: Any) -> None:
+    make, pool = ZOO[kind]
+    model = make()
+    model.train()
+    examples = pool()
+    check = unchanged(model)
+    rows = jostle.deviations(model, examples, jolts=K, seed=0)
+    assert len(rows) == N
+    assert torch.isfinite(rows).all()
+    assert (rows.norm(dim=1) > 0).all()
+    check()
+    query = NoiseStability(jolts=K).select(model, examples, n=5, seed=0)
+    assert len(set(query.indices.tolist())) == 5
+    check()
+
+
+def test_the_clean_copy_computes_what_the_model_computes() -> None:
+    model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
+    with request_of(model, x) as request:
+        torch.testing.assert_close(request.outputs(), model(x))
+
+
+def test_rows_are_the_scaled_differences_of_the_paper() -> None:
+    model, x = mlp(), torch.randn(N, 6)
+    rows = jostle.deviations(model, x, jolts=K, scale=1e-2, seed=3)
+    jolts = jolts_of(model, x)
+    theta = dict(model.named_parameters())
+    length = math.sqrt(sum(float(p.double().square().sum()) for p in theta.values()))
+    entries = sum(p.numel() for p in theta.values())
+    assert jolts.entries == entries
+    assert jolts.reach == pytest.approx(1e-3 * length, rel=1e-6)
+    for k in range(K):
+        direction = jolts.direction(k)
+        assert math.sqrt(sum(float(d.double().square().sum()) for d in direction.values())) == pytest.approx(1, rel=1e-5)
+        moved = functional_call(model, {name: theta[name] + 1e-2 * length * direction[name] for name in theta}, x)
+        expected = (moved.softmax(1) - model(x).softmax(1)) * math.sqrt(entries / K) / (1e-2 * length)
+        torch.testing.assert_close(rows[:, 3 * k : 3 * k + 3], expected.detach(), rtol=1e-3, atol=1e-3)
+
+
+def test_a_linear_map_has_rows_of_length_d_times_x() -> None:
+    x = torch.randn(30, 7)
+    rows = jostle.deviations(nn.Linear(7, 3, bias=False), x, jolts=3000, space="logits", estimator="jvp", seed=0)
+    ratio = rows.square().sum(1) / (3 * x.square().sum(1))
+    assert (ratio - 1).abs().max() < 6 * math.sqrt(2 / (3000 * 3))
+
+
+def test_probabilities_move_by_zero_in_sum() -> None:
+    rows = jostle.deviations(mlp().double(), torch.randn(N, 6), jolts=K, seed=0).view(N, K, 3)
+    torch.testing.assert_close(rows.sum(2), torch.zeros(N, K, dtype=torch.double), atol=1e-8, rtol=0)
+
+
+def test_the_same_seed_repeats_and_another_differs() -> None:
+    model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+    first, again, other = (jostle.deviations(model, x, jolts=K, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, other)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn with batch norm and dropout", "transformer", "segmentation", "bert"])
+def test_batch_and_chunk_size_change_rows_by_rounding_only(kind: str) -> None:
+    """Rounding of the outputs, 2^-24 relative for a few hundred operations, is amplified by the scaling.
+
+    The bound that docs/noise-stability.md states: 64 * 2^-24 * max|output| * sqrt(P/K) / (scale * ||theta||).
+    """
+    make, pool = ZOO[kind]
+    model, examples = make(), pool()
+    whole = jostle.deviations(model, examples, jolts=K, seed=0)
+    with request_of(model, examples) as request:
+        space = request.features() if request.task.moves == "features" else request.probabilities()
+    jolts = jolts_of(model, examples)
+    bound = 64 * 2**-24 * float(space.abs().max()) * math.sqrt(jolts.entries / K) / jolts.reach
+    for batch_size, buffer_bytes in ((1, 2**28), (5, 1), (4, 2000), (13, 1)):
+        rows = jostle.deviations(model, examples, jolts=K, seed=0, batch_size=batch_size, buffer_bytes=buffer_bytes)
+        assert float((rows - whole).abs().max()) <= bound
+
+
+def test_chunks_alone_change_nothing() -> None:
+    model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+    rows = [
+        jostle.deviations(model, x, jolts=K, seed=0, batch_size=4, buffer_bytes=size) for size in (1, 2000, 2**28)
+    ]
+    assert torch.equal(rows[0], rows[1])
+    assert torch.equal(rows[0], rows[2])
+
+
+def test_the_pool_is_read_once() -> None:
+    class Reading(torch.utils.data.Dataset[tuple[Tensor, str]]):
+        reads = 0
+
+        def __len__(self) -> int:
+            return N
+
+        def __getitem__(self, position: int) -> tuple[Tensor, str]:
+            Reading.reads += 1
+            return torch.full((6,), float(position)), "a target that no strategy can use"
+
+    jostle.deviations(mlp(), Reading(), jolts=K, seed=0, batch_size=3, buffer_bytes=1)
+    assert Reading.reads == N + 2  # once each, and two for a first look at the outputs
+
+
+class TestWhatMoves:
+    def test_layerwise_gives_every_weight_its_own_length_and_leaves_biases(self) -> None:
+        model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+        jolts = jolts_of(model, x, noise="layerwise")
+        own = {name: p for name, p in model.named_parameters() if not name.endswith("bias")}
+        direction = jolts.direction(0)
+        assert direction.keys() == own.keys()
+        length = math.sqrt(sum(float(p.double().square().sum()) for p in own.values()))
+        for name, p in own.items():
+            assert float(direction[name].norm()) == pytest.approx(float(p.norm()) / length, rel=1e-4)
+
+    def test_global_noise_shares_by_the_number_of_entries(self) -> None:
+        model = nn.Sequential(nn.Linear(100, 100, bias=False), nn.Linear(100, 50, bias=False))
+        direction = jolts_of(model, torch.randn(N, 100)).direction(0)
+        shares = {name: float(d.square().sum()) for name, d in direction.items()}
+        assert shares["0.weight"] == pytest.approx(2 / 3, abs=0.03)
+
+    def test_a_pattern_a_list_and_a_predicate_say_the_same(self) -> None:
+        model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+        every = [
+            jostle.deviations(model, x, jolts=K, seed=0, parameters=which)
+            for which in ("body.4.*", ["body.4.weight", "body.4.bias"], lambda name, _: name.startswith("body.4."))
+        ]
+        assert torch.equal(every[0], every[1])
+        assert torch.equal(every[0], every[2])
+        assert jolts_of(model, x, which="body.4.*").entries == 8 * 6 * 9 + 8
+
+    def test_nothing_to_move_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="do not exist.*nothing-like-this"):
+            jostle.deviations(mlp(), torch.randn(N, 6), parameters="nothing-like-this")
+        with pytest.raises(ValueError, match="all zero"):
+            jostle.deviations(zeroed(), torch.randn(N, 6))
+
+    @pytest.mark.parametrize("make", [Tied, shared_memory])
+    def test_a_tied_tensor_moves_once(self, make: Any) -> None:
+        model = make()
+        x = torch.randint(0, 11, (N, 7)) if make is Tied else torch.randn(N, 6)
+        jolts = jolts_of(model, x)
+        unique = {(p.data_ptr(), p.shape): p.numel() for p in model.parameters()}
+        assert jolts.entries == sum(unique.values())
+        with jolts.applied(0):
+            network = jolts.request.network.module
+            if make is Tied:
+                assert torch.equal(network.out.weight, network.embed.weight)
+                assert not torch.equal(network.out.weight, model.out.weight)
+            else:
+                assert torch.equal(network[0].weight, network[2].weight)
+                assert not torch.equal(network[0].weight, model[0].weight)
+
+    def test_integer_parameters_never_move_and_frozen_ones_do(self) -> None:
+        model = Functional()
+        assert jolts_of(model, torch.randn(N, 6)).entries == 30 + 15
+        frozen = mlp().requires_grad_(False)
+        assert jolts_of(frozen, torch.randn(N, 6)).entries == sum(p.numel() for p in frozen.parameters())
+
+    def test_in_feature_space_the_head_and_what_follows_rest(self) -> None:
+        model, x = SegNet(), torch.randn(N, 3, 8, 8)
+        names = {p.name for p in jolts_of(model, x, in_front=True).moving}
+        assert names == {name for name, _ in model.named_parameters() if name.startswith("body.")}
+
+    def test_after_the_call_the_private_copy_is_clean_again(self) -> None:
+        model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+        with request_of(model, x) as request:
+            NoiseStability(jolts=2).embedding(request)
+            for mine, own in zip(request.network.module.parameters(), model.parameters(), strict=True):
+                assert torch.equal(mine, own)
+
+
+def zeroed() -> nn.Module:
+    model = nn.Linear(6, 3)
+    for p in model.parameters():
+        nn.init.zeros_(p)
+    return model
+
+
+class TestWhatIsWatched:
+    def test_features_are_the_input_of_the_head(self) -> None:
+        model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
+        with request_of(model, x) as request:
+            torch.testing.assert_close(request.features(), model.body(x))
+
+    def test_the_head_is_the_main_one_though_another_is_called_later(self) -> None:
+        make, pool = ZOO["auxiliary head"]
+        with request_of(make(), pool()) as request:
+            assert request.network.head == "main"
+
+    def test_a_named_head_and_a_function(self) -> None:
+        model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
+        with request_of(model, x, head="body.4") as request:
+            torch.testing.assert_close(request.network.features(x), model.body[:4](x))
+        with request_of(model, x, head=lambda module, inputs: module.body[:2](inputs).mean((2, 3))) as request:
+            assert request.features().shape == (N, 6)
+
+    def test_spatial_features_are_pooled_to_the_grid(self) -> None:
+        model, x = SegNet(), torch.randn(N, 3, 8, 8)
+        one, four = (jostle.deviations(model, x, jolts=K, seed=0, grid=grid).view(N, K, 8, -1) for grid in (1, 2))
+        assert four.shape == (N, K, 8, 4)
+        torch.testing.assert_close(four.mean(3, keepdim=True), one, rtol=1e-3, atol=1e-3)
+
+    def test_spatial_outputs_are_pooled_too(self) -> None:
+        rows = jostle.deviations(SegNet(), torch.randn(N, 3, 8, 8), jolts=K, seed=0, space="probabilities")
+        assert rows.shape == (N, K * 5)
+
+    def test_a_function_of_the_outputs(self) -> None:
+        model, x = mlp(), torch.randn(N, 6)
+        rows = jostle.deviations(model, x, jolts=K, seed=0, space=lambda outputs: outputs.softmax(1))
+        assert torch.equal(rows, jostle.deviations(model, x, jolts=K, seed=0))
+
+    def test_normalize_divides_by_the_clean_length(self) -> None:
+        model, x = mlp(), torch.randn(N, 6)
+        plain, normalized = (jostle.deviations(model, x, jolts=K, seed=0, normalize=flag) for flag in (False, True))
+        lengths = model(x).softmax(1).norm(dim=1, keepdim=True).detach()
+        torch.testing.assert_close(normalized * lengths, plain)
+
+    def test_a_single_logit_is_served_as_multi_label(self) -> None:
+        make, pool = ZOO["squeezing regression"]
+        model, examples = make(), pool()
+        assert jostle.deviations(model, examples, jolts=K, seed=0).shape == (N, K * 5)  # features, as the paper's
+        assert jostle.deviations(model, examples, jolts=K, seed=0, task="multi-label").shape == (N, K)
+        with pytest.raises(ValueError, match=r"softmax over one output.*'multi-label'.*space='logits'"):
+            jostle.deviations(model, examples, task="classification")
+        with pytest.raises(ValueError, match="regression model gives no probabilities"):
+            jostle.deviations(model, examples, space="probabilities")
+
+    def test_sequences_need_to_be_named(self) -> None:
+        model = nn.Sequential(nn.Linear(5, 8), nn.Linear(8, 3))
+        x = torch.randn(N, 4, 5)
+        with pytest.raises(ValueError, match="task='sequence'"):
+            jostle.deviations(model, x)
+        assert jostle.deviations(model, x, jolts=K, task="sequence").shape == (N, K * 4 * 3)
+        assert jostle.deviations(model, x, jolts=K, task="sequence", space="features").shape == (N, K * 8)
+
+
+NO_FORWARD_MODE = ("traced", "recurrent", "weight norm", "old weight norm")
+
+
+class TestExactDerivative:
+    @pytest.mark.parametrize("kind", [kind for kind in ZOO if kind not in NO_FORWARD_MODE])
+    def test_it_is_the_limit_of_small_jolts(self, kind: str) -> None:
+        make, pool = ZOO[kind]
+        model, examples = make().double(), pool()
+        if isinstance(examples, Tensor) and examples.is_floating_point():
+            examples = examples.double()
+        exact = jostle.deviations(model, examples, jolts=K, seed=0, estimator="jvp")
+        small = jostle.deviations(model, examples, jolts=K, seed=0, scale=1e-6)
+        torch.testing.assert_close(small, exact, rtol=1e-3, atol=1e-3 * float(exact.abs().max()))
+
+    @pytest.mark.parametrize("kind", ["recurrent", "weight norm", "old weight norm"])
+    def test_an_operator_without_forward_mode_is_named(self, kind: str) -> None:
+        make, pool = ZOO[kind]
+        with pytest.raises(ValueError, match=r"forward mode, which \S*(lstm|rnn|weight_norm)\S* of this model"):
+            jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
+
+    def test_a_traced_model_is_refused(self) -> None:
+        make, pool = ZOO["traced"]
+        with pytest.raises(ValueError, match="TorchScript"):
+            jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
+
+
+class TestLargePools:
+    def test_rows_in_a_file_are_the_same_rows(self, tmp_path: Any) -> None:
+        model, x = ConvNet(), torch.randn(N, 1, 8, 8)
+        path = tmp_path / "rows.bin"
+        path.write_bytes(b"old" * 1000)
+        mapped = jostle.deviations(model, x, jolts=K, seed=0, rows_file=path)
+        expected = jostle.deviations(model, x, jolts=K, seed=0)
+        assert torch.equal(mapped, expected)
+        stored = np.fromfile(path, dtype=np.float32).reshape(expected.shape)
+        assert np.array_equal(stored, expected.numpy())
+        picks = jostle.k_center(mapped, 4)
+        assert picks.tolist() == jostle.k_center(expected, 4).tolist()
+
+    def test_projection_is_unbiased_for_squared_distances(self) -> None:
+        model, x = mlp(), torch.randn(N, 6)
+        plain = torch.pdist(jostle.deviations(model, x, jolts=30, seed=0)).square()
+        wide = jostle.deviations(model, x, jolts=30, seed=0, project=4000)
+        assert wide.shape == (N, 4000)
+        ratio = torch.pdist(wide).square() / plain
+        assert float((ratio - 1).abs().max()) < 6 * math.sqrt(2 / 4000)
+
+    def test_projection_does_not_depend_on_chunks(self) -> None:
+        model, x = mlp(), torch.randn(N, 6)
+        rows = [
+            jostle.deviations(model, x, jolts=K, seed=0, project=5, batch_size=4, buffer_bytes=b) for b in (1, 2**20)
+        ]
+        assert torch.equal(rows[0], rows[1])
+
+
+def test_half_precision_is_scored_in_float32() -> None:
+    model, x = mlp(), torch.randn(N, 6)
+    half = mlp()
+    half.load_state_dict(model.state_dict())
+    half = half.to(torch.bfloat16)
+    rounded = mlp()
+    rounded.load_state_dict(half.state_dict())
+    rows = jostle.deviations(half, x, jolts=K, seed=0)
+    assert rows.dtype == torch.float32
+    torch.testing.assert_close(rows, jostle.deviations(rounded, x, jolts=K, seed=0))
+
+
+def test_a_model_that_parameters_do_not_reach_is_warned_about() -> None:
+    class Constant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.unused = nn.Parameter(torch.ones(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.one_hot((x[:, 0] > 0).long(), 3).float()
+
+    with pytest.warns(UserWarning, match="no output moved"):
+        rows = jostle.deviations(Constant(), torch.randn(N, 6), jolts=2, seed=0)
+    assert not rows.any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale": 0.0}, "scale above 0; got 30 and 0.0"),
+        ({"scale": -1e-3}, "scale above 0"),
+        ({"scale": math.nan}, "scale above 0"),
+        ({"jolts": 0}, "jolts must be at least 1"),
+        ({"noise": "globel"}, "did you mean 'global'"),
+        ({"estimator": "jpv"}, "did you mean 'jvp'"),
+        ({"space": "probabilites"}, "did you mean 'probabilities'"),
+        ({"grid": 0}, "grid"),
+        ({"head": "layer9"}, "unknown module 'layer9'"),
+    ],
+)
+def test_bad_settings_say_what_arrived(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        jostle.deviations(mlp(), torch.randn(N, 6), **({"space": "features"} if "head" in settings else {}), **settings)
+
+
+def test_locked_models_are_shared_only_where_they_must_be() -> None:
+    model = Locked()
+    model(torch.zeros(1, 6))
+    kept = model.last
+    jostle.deviations(model, torch.randn(N, 6), jolts=2, seed=0)
+    assert model.last is kept
