@@ -12,7 +12,7 @@ Advance = Callable[[int], None]
 @contextmanager
 def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Advance]:
     """Yield `advance(steps)`; show=None shows the bar when standard error is a terminal."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_terminal=show)
     if not (console.is_terminal if show is None else show):
         yield lambda steps: None
         return

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
-from zoo import N, ZOO, ConvNet, Functional, Locked, SegNet, Tied, mlp, shared_memory
+from zoo import ZOO, ConvNet, Functional, Locked, N, SegNet, Tied, mlp, shared_memory
 
 import jostle
 from jostle import NoiseStability
@@ -62,7 +62,8 @@ def test_rows_are_the_scaled_differences_of_the_paper() -> None:
     assert jolts.reach == pytest.approx(1e-3 * length, rel=1e-6)
     for k in range(K):
         direction = jolts.direction(k)
-        assert math.sqrt(sum(float(d.double().square().sum()) for d in direction.values())) == pytest.approx(1, rel=1e-5)
+        squares = sum(float(d.double().square().sum()) for d in direction.values())
+        assert squares == pytest.approx(1, rel=1e-5)
         moved = functional_call(model, {name: theta[name] + 1e-2 * length * direction[name] for name in theta}, x)
         expected = (moved.softmax(1) - model(x).softmax(1)) * math.sqrt(entries / K) / (1e-2 * length)
         torch.testing.assert_close(rows[:, 3 * k : 3 * k + 3], expected.detach(), rtol=1e-3, atol=1e-3)
@@ -157,7 +158,7 @@ class TestWhatMoves:
         assert jolts_of(model, x, which="body.4.*").entries == 8 * 6 * 9 + 8
 
     def test_nothing_to_move_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match="do not exist.*nothing-like-this"):
+        with pytest.raises(ValueError, match=r"do not exist.*nothing-like-this"):
             jostle.deviations(mlp(), torch.randn(N, 6), parameters="nothing-like-this")
         with pytest.raises(ValueError, match="all zero"):
             jostle.deviations(zeroed(), torch.randn(N, 6))

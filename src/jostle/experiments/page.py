@@ -104,7 +104,7 @@ def render(page: Page) -> str:
     """The page as HTML."""
     loader = PackageLoader("jostle.experiments")
     environment = Environment(
-        loader=loader, autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["inline"] = inline
     environment.filters["table"] = lambda table: Markup(table.html(page.colours))

@@ -16,6 +16,7 @@ from torch import Tensor
 from jostle.selectors.geometry import (
     Rows,
     blocks,
+    crowd,
     distance_bounds,
     nearest_distances,
     squared_differences,
@@ -45,6 +46,8 @@ class Gaps:
         self.lowered = 0  # how many all bounds know of
         self.wasted = 0.0  # work on rows that did not contend, in distances
         self.lower_all()
+        if not self.bounds.isfinite().all():
+            raise ValueError("rows or centers are so large that their squares overflow; scale them down")
 
     @property
     def centers(self) -> int:
@@ -54,10 +57,10 @@ class Gaps:
     def lower_all(self) -> None:
         """Lower the bounds of all rows by the centers that came since this was done last."""
         self.wasted = 0.0
-        for _, centers in self._centers(self.lowered, self.own):
-            for part in blocks(len(self.rows), max(width(self.rows), CENTERS)):
-                bounds = distance_bounds(self._ready(self.rows[part], self.own), centers)
-                self.bounds[part] = torch.minimum(self.bounds[part], bounds)
+        for part in blocks(len(self.rows), max(width(self.rows), CENTERS)):
+            rows = self._ready(self.rows[part], self.own)
+            for _, centers in self._centers(self.lowered, self.own):
+                self.bounds[part] = torch.minimum(self.bounds[part], distance_bounds(rows, centers))
         self.bounded.fill_(self.centers)
         self.lowered = self.centers
 
@@ -101,9 +104,9 @@ class Gaps:
 
     def _centers(self, start: int, dtype: torch.dtype) -> Iterator[tuple[int, Rows]]:
         """Blocks of centers from number `start` on, each with the number after its last."""
-        given = len(self.given)
+        given, size = len(self.given), crowd(CENTERS, self.rows)
         while start < self.centers:
-            stop = min(start + CENTERS, given if start < given else self.centers)
+            stop = min(start + size, given if start < given else self.centers)
             chosen = self.chosen[start - given : stop - given]
             yield stop, self._ready(self.given[start:stop] if start < given else self.rows[chosen], dtype)
             start = stop
@@ -119,7 +122,7 @@ class Contest:
         self._rows = rows
         self.gaps = gaps.cpu().numpy().copy()
         distances, doubtful = squared_distances(rows, rows)
-        self._distances = distances.cpu().numpy()
+        self._distances = distances.clamp_(min=0).cpu().numpy()
         self._near = self._distances < doubtful.cpu().numpy()
         self._crowded = self._near.sum(1) > 1  # a row is always near itself
 

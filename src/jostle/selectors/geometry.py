@@ -10,7 +10,8 @@ from jostle.selectors.outer import Outer
 Rows = Tensor | Outer
 
 DOUBT = 1e-6  # a squared distance known less well than this, relatively, is measured again from differences
-BLOCK_NUMBERS = 1 << 20  # numbers held at once by what works in blocks
+BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
+CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
 
 
 def blocks(count: int, numbers: int) -> Iterator[slice]:
@@ -22,6 +23,11 @@ def blocks(count: int, numbers: int) -> Iterator[slice]:
 def width(rows: Rows) -> int:
     """Numbers that hold a row; the rounding of its products grows with it."""
     return rows.left.shape[1] + rows.right.shape[1] if isinstance(rows, Outer) else rows.shape[1]
+
+
+def crowd(size: int, rows: Rows) -> int:
+    """How many rows to work on together: `size`, fewer where they are very wide."""
+    return min(size, max(16, CROWD_NUMBERS // width(rows)))
 
 
 def origin(rows: Rows) -> Rows:

@@ -8,10 +8,9 @@ from torch import Tensor
 from jostle.rng import fresh_seed, generator
 from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.gaps import PICKED, Contest, Gaps
-from jostle.selectors.geometry import Rows, origin, width
+from jostle.selectors.geometry import Rows, crowd, origin
 
 CONTEST = 1024  # rows that compete at once; their mutual distances are one matrix
-CONTEST_NUMBERS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class KCenter(Selector):
         return Picks(torch.cat([draw, rest.positions]), torch.cat([unknown, rest.scores]))
 
     def _farthest(self, gaps: Gaps, n: int) -> Picks:
-        most = min(CONTEST, max(16, CONTEST_NUMBERS // width(gaps.rows)))
+        most = crowd(CONTEST, gaps.rows)
         size = least = min(most, max(64, n // 2))
         scores: list[float] = []
         while len(scores) < n:

@@ -7,7 +7,7 @@ import torch
 from jostle.rng import fresh_seed, generator
 from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.gaps import PICKED, Contest, Gaps
-from jostle.selectors.geometry import Rows
+from jostle.selectors.geometry import Rows, crowd
 from jostle.selectors.k_center import KCenter
 
 PROPOSALS = 256  # drawn at once; those accepted in a row need each other's distances only
@@ -52,7 +52,8 @@ def _drawn(gaps: Gaps, n: int, draws: torch.Generator) -> Picks:
 def _round(gaps: Gaps, masses: torch.Tensor, n: int, draws: torch.Generator) -> list[float]:
     """Up to n picks from one batch of proposals."""
     ladder = masses.cumsum(0)
-    where, accept = torch.rand(2, PROPOSALS, generator=draws, dtype=torch.float64).to(masses.device)
+    luck = torch.rand(2, crowd(PROPOSALS, gaps.rows), generator=draws, dtype=torch.float64)
+    where, accept = luck.to(masses.device)
     proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=len(masses) - 1)
     needed = accept * masses[proposed]
     least = torch.full_like(masses, torch.inf).scatter_reduce_(0, proposed, needed, "amin")

@@ -20,6 +20,8 @@ class Outer:
         shapes = f"left {tuple(self.left.shape)} and right {tuple(self.right.shape)}"
         if self.left.ndim != 2 or self.right.ndim != 2 or len(self.left) != len(self.right):
             raise ValueError(f"Outer needs two matrices of equal length, got {shapes}")
+        if not self.left.is_floating_point():
+            raise TypeError(f"Outer needs floating factors, got {self.left.dtype}")
         if self.left.dtype != self.right.dtype or self.left.device != self.right.device:
             raise ValueError(
                 f"Outer needs factors of one dtype on one device, got {self.left.dtype} on "

@@ -1,0 +1,91 @@
+"""How good a trained model is, measured in one pass over the test set."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from jostle.network import output_of
+from jostle.pool import Inputs, mapped
+from jostle.tasks import VOID
+from jostle.training import Indexed, called, on, placed
+
+PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
+MICRO_BATCH = 64  # small batches stay in a CPU's cache
+
+Measure = Callable[[Tensor], dict[str, float]]
+
+
+def evaluate(
+    model: nn.Module,
+    inputs: Indexed,
+    targets: Indexed,
+    kind: str,
+    classes: int,
+    *,
+    device: torch.device | str = "cpu",
+    batch: int = MICRO_BATCH,
+) -> dict[str, float]:
+    """The metrics of a kind of task: accuracy and F1, errors of a regression, IoU of a segmentation."""
+    passes = outputs_of(on(device, model).eval(), inputs, targets, torch.device(device), batch)
+    if kind == "regression":
+        errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
+        return of_errors(torch.cat(errors).double().cpu())
+    counts = torch.zeros(classes, classes, dtype=torch.int64, device=device)
+    for outputs, goals in passes:
+        counts += confusion(outputs.argmax(1).flatten(), goals.flatten(), classes)
+    return of_confusion(counts.cpu(), kind)
+
+
+@torch.no_grad()
+def outputs_of(
+    model: nn.Module, inputs: Indexed, targets: Indexed, device: torch.device, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs and targets of every micro-batch, in order."""
+    for index in torch.arange(len(inputs)).split(batch):
+        part: Inputs = mapped(lambda array: placed(array, device), inputs[index])
+        yield output_of(called(model, part)), targets[index].to(device)
+
+
+def confusion(predicted: Tensor, targets: Tensor, classes: int) -> Tensor:
+    """Counts (c, c) of target by prediction; void targets are left out."""
+    counted = targets != VOID
+    places = targets[counted].long() * classes + predicted[counted]
+    return places.bincount(minlength=classes * classes).view(classes, classes)
+
+
+def of_confusion(counts: Tensor, kind: str) -> dict[str, float]:
+    """Metrics of a classification or segmentation, from its confusion matrix."""
+    if kind == "segmentation":
+        return {"miou": mean_iou(counts), "pixel_accuracy": accuracy(counts)}
+    if kind == "text-pairs" and len(counts) == 2:
+        return {"accuracy": accuracy(counts), "f1": float(f1(counts)[1])}
+    return {"accuracy": accuracy(counts), "macro_f1": float(f1(counts).mean())}
+
+
+def accuracy(counts: Tensor) -> float:
+    """The share of correct predictions."""
+    return float(counts.diagonal().sum() / counts.sum())
+
+
+def f1(counts: Tensor) -> Tensor:
+    """F1 of each class, (c,); 0 for a class that is neither there nor predicted."""
+    hits = counts.diagonal().double()
+    return 2 * hits / (counts.sum(0) + counts.sum(1)).clamp(min=1)
+
+
+def mean_iou(counts: Tensor) -> float:
+    """Intersection over union, averaged over the classes that are there or predicted."""
+    hits = counts.diagonal().double()
+    union = counts.sum(0) + counts.sum(1) - hits
+    return float((hits / union)[union > 0].mean())
+
+
+def of_errors(errors: Tensor) -> dict[str, float]:
+    """MAE, RMSE, and the published housing figure: batches' root mean squared errors, summed, over the rows."""
+    roots = [part.square().mean().sqrt() for part in errors.split(PUBLISHED_BATCH)]
+    return {
+        "mae": float(errors.abs().mean()),
+        "rmse": float(errors.square().mean().sqrt()),
+        "published": float(torch.stack(roots).sum() / len(errors)),
+    }

@@ -1,0 +1,252 @@
+"""Learning loss (LL4AL): a small module learns, beside the task, to predict each example's loss."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jostle.core import Embedded, Joined, Request, Strategy
+from jostle.names import look_up, unknown
+from jostle.network import Network, device_of, unwrapped
+from jostle.pool import Inputs, arrays
+from jostle.rng import derive, seeded_globals
+from jostle.selectors import Selector, top_k
+from jostle.strategies.catalogue import DISTRIBUTIONS, register
+
+BRANCHES = 4  # layers that are chosen automatically, at most
+MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
+
+TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
+    "first": lambda sequence: sequence[:, 0],  # BERT's [CLS]
+    "mean": lambda sequence: sequence.mean(1),
+}
+
+
+@register(
+    "ll4al",
+    formula="largest l(x) = w . [relu(W_j pooled map_j(x))]_j, trained so that l orders pairs as the true losses do",
+    needs=("extra training",),
+    tasks=DISTRIBUTIONS,
+    cost="a small module trained beside the model, then one forward pass",
+    paper="Yoo and Kweon, Learning Loss for Active Learning, CVPR 2019",
+    when="you train the model yourself and want a score that costs one pass, on any loss that examples have",
+)
+@dataclass(frozen=True, kw_only=True)
+class LearningLoss(Strategy):
+    """A module that reads intermediate layers is trained with the model to tell which of two examples has the
+    larger loss. The examples with the largest predicted loss are picked.
+
+    It takes part in training, so the loop is yours to write, and `select` wants the model that it trained:
+
+        strategy = LearningLoss()
+        joined = strategy.join(model, images[:2], seed=0)
+        optimizers = [torch.optim.SGD(model.parameters(), lr=0.1), *joined.optimizers(lr=0.1)]
+        for epoch in range(epochs):
+            for x, y in loader:
+                losses = F.cross_entropy(joined.model(x), y, reduction="none")  # (n,)
+                loss = losses.mean() + joined.loss(losses, fraction=epoch / epochs)
+                for optimizer in optimizers:
+                    optimizer.zero_grad()
+                loss.backward()
+                for optimizer in optimizers:
+                    optimizer.step()
+        query = strategy.select(joined.model, pool, n=100)
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+    layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, spread over the depth
+    hidden: int = 128  # width of each layer's branch
+    margin: float = 1.0  # by which the predictions of a pair shall differ
+    weight: float = 1.0  # of the pair loss beside the task's
+    detach_after: float = 0.6  # fraction of training after which the pair loss no longer moves the model
+    tokens: str = "first"  # what is read of a sequence (n, tokens, d); "mean" where none of them leads it
+
+    def __post_init__(self) -> None:
+        look_up("reading of tokens", self.tokens, TOKENS)
+
+    def join(self, model: nn.Module, example: Inputs, seed: int) -> LearningLossJoined:
+        """Put a loss predictor beside the model; a couple of inputs show the shapes of its layers."""
+        with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
+            network = Network(model, example)
+            layers = named(network, self.layers) if self.layers is not None else spread(network)
+            with watching(network.module, layers, self.tokens) as seen:
+                network.call(network.example)
+            vectors = [seen[layer] for layer in layers]
+            with torch.device("cpu"):  # so that a seed means the same weights on every device
+                predictor = LossPredictor([vector.shape[1] for vector in vectors], self.hidden)
+        predictor.to(device_of(model), vectors[0].dtype)
+        return LearningLossJoined(LossPredicting(model, predictor, layers, self.tokens), self)
+
+    def embedding(self, request: Request) -> Embedded:
+        """The predicted loss of each example."""
+        model = predicting(request.network.module)
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            request.network.call(inputs)
+            return (model.predicted_losses(),)
+
+        return Embedded(request.compute(read, what="predicted losses")[0])
+
+
+class LearningLossJoined(Joined):
+    """A model in training with its loss predictor; `model` gives the outputs of the model that was joined."""
+
+    model: LossPredicting
+
+    def __init__(self, model: LossPredicting, settings: LearningLoss) -> None:
+        super().__init__(model)
+        self.settings = settings
+
+    def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """SGD for the predictor, at the model's own learning rate."""
+        predictor = self.model.predictor.parameters()
+        return [torch.optim.SGD(predictor, lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)]
+
+    def loss(self, losses: Tensor, fraction: float) -> Tensor:
+        """The pair loss of the batch that `model` was called with last."""
+        predicted = self.model.predicted_losses(detach=fraction >= self.settings.detach_after)
+        if losses.shape != predicted.shape:
+            raise ValueError(
+                f"losses of shape {tuple(losses.shape)} for a batch of {len(predicted)} examples: give one loss "
+                "for each example (reduction='none'; pixels averaged) of the batch that joined.model saw last"
+            )
+        return self.settings.weight * pair_loss(predicted, losses, self.settings.margin)
+
+
+def pair_loss(predicted: Tensor, losses: Tensor, margin: float = 1.0) -> Tensor:
+    """How far predictions are from ordering example i and example n - 1 - i as their losses do.
+
+    In an odd batch the one in the middle has no partner. Of equal losses the second counts as the larger.
+    """
+    pairs = len(predicted) // 2
+    if not pairs:
+        return predicted.new_zeros(())
+    gaps = (predicted - predicted.flip(0))[:pairs]  # (pairs,)
+    larger = (losses > losses.flip(0))[:pairs]
+    return (margin - torch.where(larger, gaps, -gaps)).clamp(min=0).mean()
+
+
+class LossPredictor(nn.Module):
+    """One branch for each layer, and a number from all of them."""
+
+    def __init__(self, widths: Sequence[int], hidden: int) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(nn.Sequential(nn.Linear(d, hidden), nn.ReLU()) for d in widths)
+        self.last = nn.Linear(hidden * len(widths), 1)
+
+    def forward(self, vectors: Sequence[Tensor]) -> Tensor:
+        """Vectors (n, d) of each layer -> predicted losses (n,)."""
+        inputs = [vector.to(self.last.weight.dtype) for vector in vectors]
+        hidden = [branch(x) for branch, x in zip(self.branches, inputs, strict=True)]
+        predicted: Tensor = self.last(torch.cat(hidden, dim=1))
+        return predicted.squeeze(1)
+
+
+class LossPredicting(nn.Module):
+    """A model and its loss predictor: the outputs are the model's own, what its layers said is kept aside."""
+
+    def __init__(
+        self, model: nn.Module, predictor: LossPredictor, layers: Sequence[str], tokens: str
+    ) -> None:
+        super().__init__()
+        self.model, self.predictor = model, predictor
+        self.layers, self.tokens = tuple(layers), tokens
+        self.seen: list[Tensor] = []  # (n, d) of each layer, from the last forward pass
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the model returns; arguments by name that it does not know are left out, as `select` does."""
+        with watching(unwrapped(self.model), self.layers, self.tokens) as seen:
+            returned = self.model(*args, **known(self.model, kwargs))
+        self.seen = [seen[layer] for layer in self.layers]
+        return returned
+
+    def predicted_losses(self, detach: bool = False) -> Tensor:
+        """Predicted loss of each example of the last forward pass, (n,)."""
+        if not self.seen:
+            raise ValueError("there is nothing to predict losses from yet: call joined.model(x) first")
+        predicted: Tensor = self.predictor([each.detach() if detach else each for each in self.seen])
+        return predicted
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"seen": []}  # copies and files carry no activations
+
+
+def known(model: nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:
+    takes = inspect.signature(unwrapped(model).forward).parameters
+    every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
+    return {key: value for key, value in kwargs.items() if every or key in takes}
+
+
+def predicting(model: nn.Module) -> LossPredicting:
+    """The part of a model that predicts losses, or an error that says how to get one."""
+    for module in model.modules():
+        if isinstance(module, LossPredicting):
+            return module
+    raise ValueError(
+        f"ll4al needs a model that was trained with its loss predictor; got a plain {type(model).__name__}: "
+        "joined = strategy.join(model, example_inputs, seed=0), train joined.model with "
+        "joined.loss(losses, fraction) added to the loss, and pass joined.model"
+    )
+
+
+@contextmanager
+def watching(model: nn.Module, layers: Sequence[str], tokens: str) -> Iterator[dict[str, Tensor]]:
+    """Vectors (n, d) that the layers' outputs amount to, filled in by a forward pass inside."""
+    seen: dict[str, Tensor] = {}
+
+    def watch(layer: str) -> Callable[..., None]:
+        def keep(module: nn.Module, args: Any, output: Any) -> None:
+            seen[layer] = as_vector(module, next(arrays(output)), tokens)
+
+        return keep
+
+    hooks = [model.get_submodule(layer).register_forward_hook(watch(layer)) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def as_vector(module: nn.Module, output: Tensor, tokens: str) -> Tensor:
+    """A layer's output as (n, d): maps are averaged over space, of sequences one token is read."""
+    signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
+    if output.ndim == 3 and not signal:
+        return TOKENS[tokens](output)
+    return output.flatten(2).mean(2) if output.ndim > 2 else output.reshape(len(output), -1)
+
+
+def named(network: Network, layers: Sequence[str]) -> list[str]:
+    """The layers as given, each of which exists and is called."""
+    names = dict(network.module.named_modules())
+    for layer in layers:
+        if layer not in names:
+            raise unknown("layer", layer, (name for name in names if name))
+        if not network.trace.calls.get(layer):
+            raise ValueError(f"the layer {layer!r} is never called in the model's forward pass")
+    if not layers:
+        raise ValueError("layers is empty: name at least one, or leave it None to have them chosen")
+    return list(layers)
+
+
+def spread(network: Network) -> list[str]:
+    """Up to four layers in front of the head, each at the end of a quarter of the depth; maps before vectors."""
+    order, head = network.trace.order, network.trace.head
+    blocks = [b for b in trunk(network) if head is None or not in_or_after(head, b, order)]
+    with watching(network.module, blocks, "mean"), shapes(network.module, blocks) as dimensions:
+        network.call(network.example)
+    flat = all(dimensions[block] < 3 for block in blocks)
+    blocks = sorted((b for b in blocks if flat or dimensions[b] > 2), key=order.__getitem__)
+    if not blocks:
+        raise ValueError(
+            f"no layer of {type(network.original).__name__} stands between its input and its head: "
+            "name the layers to predict losses from with layers=[...]"
+        )
+    number = min(BRANCHES, len(blocks))
+    return [blocks[-(-(k + 1) * len(blocks) // number) - 1] for k in range(number)]

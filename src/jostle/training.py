@@ -1,0 +1,194 @@
+"""Training from scratch by a recipe, on data that is indexed in batches: no Python runs for single examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from jostle.augment import Augmentation
+from jostle.core import Joined
+from jostle.network import output_of
+from jostle.pool import Inputs, mapped
+from jostle.rng import derive, generator, seeded_globals
+from jostle.tasks import Task
+
+
+class Indexed(Protocol):
+    """Anything with a length that gives a batch for a tensor of positions; a tensor is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Tensor, /) -> Any: ...
+
+
+class Schedule(BaseModel):
+    """How the learning rate falls: times `factor` at given epochs or every so many, or linearly to zero."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    factor: float = Field(default=0.1, gt=0, le=1)
+    at: tuple[int, ...] = ()  # epochs after which it falls
+    every: int | None = Field(default=None, ge=1)
+    linear: bool = False  # falls with every step, to zero at the end
+
+    @model_validator(mode="after")
+    def one_kind(self) -> Schedule:
+        """Refuse two kinds at once, since which comes first would be a guess."""
+        if (len(self.at) > 0) + (self.every is not None) + self.linear > 1:
+            raise ValueError("a schedule has one of: at, every, linear")
+        return self
+
+    def rate(self, epoch: int, fraction: float) -> float:
+        """What the learning rate is multiplied by, at an epoch and a fraction of all steps."""
+        if self.linear:
+            return 1 - fraction
+        falls = epoch // self.every if self.every else sum(epoch >= milestone for milestone in self.at)
+        return float(self.factor**falls)
+
+
+class Recipe(BaseModel):
+    """How to train: optimiser, schedule, epochs, batches, augmentation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    epochs: int = Field(ge=1)
+    batch: int = Field(ge=1)
+    optimizer: Literal["adam", "adamw", "sgd"]
+    lr: float = Field(gt=0)
+    momentum: float = Field(default=0.0, ge=0, lt=1)  # of sgd
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Schedule = Schedule()
+    augment: Augmentation = Augmentation()
+    balance_small: bool = False  # a set that fits into one batch: the sum over classes of the class's mean loss
+    drop_last: Literal["never", "first cycle", "always"] = "never"  # a last batch that is not full
+
+    @model_validator(mode="after")
+    def momentum_is_of_sgd(self) -> Recipe:
+        """Refuse a momentum that would be ignored."""
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"momentum belongs to sgd; the optimizer is {self.optimizer}")
+        return self
+
+    def optimizer_for(self, model: nn.Module) -> Optimizer:
+        """The optimiser of a model's trainable weights."""
+        weights = [p for p in model.parameters() if p.requires_grad]
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(
+                weights, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+            )
+        kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
+        return kind(weights, lr=self.lr, weight_decay=self.weight_decay)
+
+    def batches(self, n: int, rng: torch.Generator, drop_last: bool = False) -> list[Tensor]:
+        """The positions of one epoch in random order, a batch at a time.
+
+        A single example at the end goes with the batch before it: BatchNorm cannot normalise it.
+        """
+        parts = list(torch.randperm(n, generator=rng).split(self.batch))
+        if len(parts) > 1 and len(parts[-1]) < self.batch:
+            if drop_last:
+                parts.pop()
+            elif len(parts[-1]) == 1:
+                parts[-2:] = [torch.cat(parts[-2:])]
+        return parts
+
+
+def train(
+    joined: Joined,
+    inputs: Indexed,
+    targets: Indexed,
+    recipe: Recipe,
+    task: Task,
+    *,
+    seed: int,
+    first_cycle: bool = True,
+    device: torch.device | str = "cpu",
+) -> nn.Module:
+    """Train a model in place and return it in eval mode; batches, augmentation and dropout follow the seed."""
+    model = on(device, joined.model).train()
+    optimizers = [recipe.optimizer_for(model), *joined.optimizers(recipe.lr)]
+    rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
+    data = Held.of(inputs, targets, device)
+    weights = class_weights(data.targets, recipe) if recipe.balance_small else None
+    with seeded_globals(derive(seed, "dropout"), device):
+        for fraction, rate, index in steps(recipe, len(inputs), seed, first_cycle):
+            for optimizer, initial in zip(optimizers, rates, strict=True):
+                set_rate(optimizer, initial, rate)
+                optimizer.zero_grad()
+            batch, goals = recipe.augment(
+                *data[index], generator(seed, "augment", int(fraction * 2**40), device=device)
+            )
+            losses = task.losses(output_of(called(model, batch)), goals)  # (n,)
+            loss = losses.mean() if weights is None else losses @ weights[index]
+            (loss + joined.loss(losses, fraction)).backward()  # type: ignore[no-untyped-call]
+            for optimizer in optimizers:
+                optimizer.step()
+    return model.eval()
+
+
+def steps(recipe: Recipe, n: int, seed: int, first_cycle: bool) -> Iterator[tuple[float, float, Tensor]]:
+    """For every step: the fraction of training done, what the learning rate is multiplied by, the positions."""
+    drop_last = recipe.drop_last == "always" or (recipe.drop_last == "first cycle" and first_cycle)
+    rng = generator(seed, "batches")
+    for epoch in range(recipe.epochs):
+        parts = recipe.batches(n, rng, drop_last)
+        for place, index in enumerate(parts):
+            fraction = (epoch + place / len(parts)) / recipe.epochs
+            yield fraction, recipe.schedule.rate(epoch, fraction), index
+
+
+class Held:
+    """Inputs and targets, on the device as a whole where they are tensors."""
+
+    def __init__(self, inputs: Indexed, targets: Indexed, device: torch.device | str) -> None:
+        self.inputs, self.targets, self.device = inputs, targets, torch.device(device)
+
+    @classmethod
+    def of(cls, inputs: Indexed, targets: Indexed, device: torch.device | str) -> Held:
+        """Tensors move once, files are read batch by batch."""
+        whole = [placed(part, device) if isinstance(part, Tensor) else part for part in (inputs, targets)]
+        return cls(whole[0], whole[1], device)
+
+    def __getitem__(self, index: Tensor) -> tuple[Inputs, Tensor]:
+        inputs, targets = self.inputs[self.at(self.inputs, index)], self.targets[self.at(self.targets, index)]
+        return mapped(lambda part: placed(part, self.device), inputs), targets.to(self.device)
+
+    def at(self, part: Indexed, index: Tensor) -> Tensor:
+        return index.to(part.device) if isinstance(part, Tensor) else index
+
+
+def placed(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """On the device, images in the memory layout that convolutions like."""
+    tensor = tensor.to(device, non_blocking=True)
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+
+
+def on(device: torch.device | str, model: nn.Module) -> nn.Module:
+    """A model on the device; one with convolutions in channels_last, which halves their time on a CPU."""
+    model = model.to(device)
+    if any(isinstance(module, nn.Conv2d) for module in model.modules()):
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
+
+
+def called(model: nn.Module, inputs: Inputs) -> Any:
+    """What a model returns for a batch, whose named columns are arguments by name."""
+    return model(**inputs) if isinstance(inputs, dict) else model(inputs)
+
+
+def set_rate(optimizer: Optimizer, initial: list[float], rate: float) -> None:
+    for group, lr in zip(optimizer.param_groups, initial, strict=True):
+        group["lr"] = lr * rate
+
+
+def class_weights(targets: Indexed, recipe: Recipe) -> Tensor | None:
+    """Weights (n,) that sum to 1 in each class, where all examples fit into one batch; None elsewhere."""
+    if len(targets) > recipe.batch or not isinstance(targets, Tensor):
+        return None
+    counts = targets.bincount()
+    return 1 / (counts[targets] + 1e-5)

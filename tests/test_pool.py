@@ -1,0 +1,132 @@
+"""Anything that holds inputs is a pool, and no strategy can see a target through it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+
+from jostle.pool import Labeled, Pool
+
+X = torch.arange(14, dtype=torch.float32).view(7, 2)
+Y = torch.arange(7)
+
+
+class Pairs(Dataset[Any]):
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, position: int) -> tuple[Tensor, int]:
+        return X[position], int(Y[position])
+
+
+class Dicts(Pairs):
+    def __getitem__(self, position: int) -> dict[str, Any]:  # type: ignore[override]
+        return {"x": X[position], "ids": [1, 2, position], "text": "words", "labels": int(Y[position])}
+
+
+class Stream(IterableDataset[Tensor]):
+    def __iter__(self) -> Any:
+        return iter(X)
+
+
+HOLDERS = {
+    "tensor": X,
+    "array": X.numpy(),
+    "tensor dataset": TensorDataset(X, Y),
+    "dataset": Pairs(),
+    "subset": Subset(Pairs(), range(7)),
+    "loader": DataLoader(Pairs(), batch_size=3),
+    "list of tensors": list(X),
+    "list of arrays": list(X.numpy()),
+    "list of pairs": list(zip(X, Y, strict=True)),
+    "list of lists": X.tolist(),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_every_holder_gives_the_same_inputs(kind: str, size: int) -> None:
+    batches = list(Pool.of(HOLDERS[kind]).batches(size))
+    assert torch.equal(torch.cat([torch.as_tensor(b) for b in batches]).float(), X)
+    assert all(len(batch) <= size for batch in batches)
+
+
+def test_dicts_lose_their_labels_and_words_and_keep_lists_of_numbers() -> None:
+    batch = next(Pool.of(Dicts()).batches(7))
+    assert batch.keys() == {"x", "ids"}
+    assert torch.equal(batch["x"], X)
+    assert batch["ids"].shape == (7, 3)
+
+
+def test_a_dict_of_columns_is_a_pool() -> None:
+    pool = Pool.of({"image": X, "meta": X.numpy(), "labels": Y})
+    batch = next(pool.without([0, 3]).batches(10))
+    assert batch.keys() == {"image", "meta"}
+    assert torch.equal(batch["image"], X[[1, 2, 4, 5, 6]])
+    with pytest.raises(ValueError, match="different lengths"):
+        Pool.of({"a": X, "b": X[:3]})
+
+
+def test_a_memory_mapped_array_is_read_in_slices(tmp_path: Any) -> None:
+    np.save(tmp_path / "x.npy", X.numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert torch.equal(torch.cat(list(Pool.of(mapped).batches(2))), X)
+
+
+def test_workers_read_the_same() -> None:
+    batches = list(Pool.of(Pairs(), num_workers=1).batches(3))
+    assert torch.equal(torch.cat(batches), X)
+
+
+def test_a_users_collate_function_sees_whole_items_and_its_targets_are_dropped() -> None:
+    def collate(items: list[Any]) -> Any:
+        return torch.stack([x for x, _ in items]) + 1, [y for _, y in items]
+
+    assert torch.equal(next(Pool.of(Pairs(), collate).batches(7)), X + 1)
+    assert torch.equal(next(Pool.of(DataLoader(Pairs(), collate_fn=collate)).batches(7)), X + 1)
+
+
+@pytest.mark.parametrize(
+    ("holder", "error", "message"),
+    [
+        (DataLoader(Pairs(), shuffle=True), ValueError, "RandomSampler.*shuffle=False"),
+        (DataLoader(Stream()), ValueError, "positions would mean nothing"),
+        (Stream(), TypeError, "by position.*Stream"),
+        (iter(X), TypeError, "by position"),
+        ((X, Y), TypeError, "tuple"),
+        (torch.tensor(3.0), TypeError, "array"),
+        (np.array([object(), object()]), TypeError, "numbers"),
+        (None, TypeError, "NoneType"),
+    ],
+)
+def test_what_is_no_pool_is_an_error(holder: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        Pool.of(holder)
+
+
+def test_unequal_shapes_are_an_error_that_shows_them() -> None:
+    with pytest.raises(ValueError, match=r"\(2,\), \(3,\).*collate_fn="):
+        list(Pool.of([torch.zeros(2), torch.zeros(3)]).batches(2))
+
+
+def test_exclusion_keeps_the_users_numbering() -> None:
+    pool = Pool.of(Pairs()).without(np.array([1, 5]))
+    assert pool.positions.tolist() == [0, 2, 3, 4, 6]
+    assert torch.equal(torch.cat(list(pool.batches(2))), X[[0, 2, 3, 4, 6]])
+    with pytest.raises(ValueError, match=r"exclude holds positions 1 to 7.*0 to 6"):
+        Pool.of(Pairs()).without([1, 7])
+
+
+@pytest.mark.parametrize("dataset", [TensorDataset(X, Y), Pairs(), Dicts(), list(zip(X, Y, strict=True))])
+def test_labelled_sets_give_inputs_and_targets(dataset: Any) -> None:
+    labeled = Labeled.of(dataset)
+    assert len(labeled) == 7
+    assert torch.equal(labeled.targets(), Y)
+
+
+def test_a_labelled_set_without_targets_is_an_error() -> None:
+    with pytest.raises(TypeError, match="got Tensor"):
+        Labeled.of(X).targets()

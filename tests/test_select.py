@@ -1,0 +1,207 @@
+"""The one call: what it returns, what it refuses, and that an interrupt leaves no trace."""
+
+import csv
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from zoo import ConvNet, N, mlp
+
+import jostle
+from jostle import NoiseStability
+
+X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
+
+
+def test_a_query_is_positions_scores_seconds_and_a_seed(tmp_path: Any) -> None:
+    query = NoiseStability(jolts=5).select(mlp(), X, n=4, seed=7)
+    assert query.indices.dtype == np.int64
+    assert query.indices.shape == query.scores.shape == (4,)
+    assert (np.diff(query.scores) <= 0).all()  # gaps of greedy k-center never grow
+    assert query.seconds.keys() == {"embedding", "selection"}
+    assert query.seconds["embedding"] > 0
+    assert query.seed == 7
+    query.save(tmp_path / "picks.csv")
+    with (tmp_path / "picks.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["position"]) for row in rows] == query.indices.tolist()
+    assert [int(row["order"]) for row in rows] == [0, 1, 2, 3]
+    assert [float(row["score"]) for row in rows] == query.scores.tolist()
+    assert [p.name for p in tmp_path.iterdir()] == ["picks.csv"]
+
+
+def test_by_name_with_settings_and_options() -> None:
+    model = mlp()
+    a = jostle.select("noise-stability", model, X, n=4, seed=0, jolts=5, scale=1e-2)
+    b = NoiseStability(jolts=5, scale=1e-2).select(model, X, n=4, seed=0)
+    assert a.indices.tolist() == b.indices.tolist()
+    assert (
+        jostle.select(NoiseStability(jolts=5, scale=1e-2), model, X, n=4, seed=0).indices.tolist()
+        == a.indices.tolist()
+    )
+
+
+def test_any_selector_by_object_name_or_function() -> None:
+    model = mlp()
+    for selector in (jostle.k_means_pp, "k-means++"):
+        query = NoiseStability(jolts=5, selector=selector).select(model, X, n=4, seed=0)
+        assert len(set(query.indices.tolist())) == 4
+    query = NoiseStability(jolts=5, selector=lambda rows, n: torch.arange(n)).select(model, X, n=4, seed=0)
+    assert query.indices.tolist() == [0, 1, 2, 3]
+
+
+def test_a_fresh_seed_is_recorded_and_repeats_the_query() -> None:
+    model = mlp()
+    query = NoiseStability(jolts=5).select(model, X, n=4)
+    again = NoiseStability(jolts=5).select(model, X, n=4, seed=query.seed)
+    assert query.indices.tolist() == again.indices.tolist()
+    assert NoiseStability(jolts=5).select(model, X, n=4).seed != query.seed
+
+
+def test_excluded_positions_are_never_picked_and_n_may_be_all_others() -> None:
+    query = NoiseStability(jolts=5).select(mlp(), X, n=N - 3, exclude=[0, 4, 12], seed=0)
+    assert sorted(query.indices.tolist()) == [i for i in range(N) if i not in (0, 4, 12)]
+
+
+def test_the_ablations_are_longest_rows_and_spread_directions() -> None:
+    model = mlp()
+    rows = jostle.deviations(model, X, jolts=5, seed=0)
+    longest = jostle.select("noise-stability-m", model, X, n=5, seed=0, jolts=5)
+    assert longest.indices.tolist() == rows.norm(dim=1).topk(5).indices.tolist()
+    unit = rows / rows.norm(dim=1, keepdim=True)
+    spread = jostle.select("noise-stability-d", model, X, n=5, seed=0, jolts=5)
+    assert np.isnan(spread.scores[0])
+    chosen = [int(spread.indices[0])]
+    for position in spread.indices[1:]:
+        gaps = torch.cdist(unit, unit[chosen]).min(1).values
+        assert int(position) == int(gaps.argmax())
+        chosen.append(int(position))
+    firsts = {
+        int(jostle.select("noise-stability-d", model, X, n=1, seed=s, jolts=2).indices[0]) for s in range(12)
+    }
+    assert len(firsts) > 3
+
+
+class Broken(nn.Module):
+    def __init__(self, bad: float) -> None:
+        super().__init__()
+        self.net, self.bad = mlp(), bad
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(x[:, :1] > 1, torch.tensor(self.bad), self.net(x))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_non_finite_outputs_name_the_examples(bad: float) -> None:
+    where = (X[:, 0] > 1).nonzero().flatten().tolist()
+    shown = ", ".join(map(str, where[:5]))
+    with pytest.raises(
+        ValueError, match=rf"NaN or infinite for {len(where)} of {N} examples \(positions {shown}"
+    ):
+        NoiseStability(jolts=2).select(Broken(bad), X, n=2)
+    kept = NoiseStability(jolts=2).select(Broken(bad), X, n=2, exclude=where, seed=0)
+    assert not set(kept.indices.tolist()) & set(where)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n=0"),
+        ({"n": -2}, ValueError, "n=-2"),
+        ({"n": 2.5}, ValueError, "n=2.5"),
+        ({"n": N + 1}, ValueError, f"asked for {N + 1} examples from a pool of {N}"),
+        ({"n": N, "exclude": [1]}, ValueError, f"asked for {N} examples from a pool of {N} less 1 excluded"),
+        ({"pool": X[:0]}, ValueError, "pool is empty"),
+        ({"pool": []}, ValueError, "pool is empty"),
+        ({"strategy": "noise-stabilty"}, ValueError, "did you mean 'noise-stability'"),
+        ({"jolt": 3}, ValueError, "unknown setting of noise-stability 'jolt'; did you mean 'jolts'"),
+        ({"task": "clasification"}, ValueError, "did you mean 'classification'"),
+        ({"selector": "k-centre"}, ValueError, "k-center"),
+        ({"model": lambda x: x}, TypeError, "nn.Module; got function"),
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
+        ({"exclude": [N]}, ValueError, "exclude holds positions"),
+    ],
+)
+def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    call = {"strategy": "noise-stability", "model": mlp(), "pool": X, "n": 2} | change
+    with pytest.raises(error, match=message):
+        jostle.select(**call)
+
+
+class Returning(nn.Module):
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.net, self.value = mlp(), value
+
+    def forward(self, x: Tensor) -> Any:
+        return self.value(self.net(x))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (lambda y: "words", TypeError, "returned str.*outputs="),
+        (lambda y: {"scores": y}, TypeError, "returned dict with scores.*outputs="),
+        (lambda y: y.t(), ValueError, r"returned shape \(3, 2\) for 2 examples"),
+        (lambda y: y.sum(), ValueError, r"shape \(\) for 2 examples"),
+        (lambda y: (), TypeError, "returned tuple"),
+    ],
+)
+def test_strange_outputs_are_errors(value: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        NoiseStability(jolts=2).select(Returning(value), X, n=2)
+
+
+def test_a_function_reads_any_output() -> None:
+    query = NoiseStability(jolts=2, outputs=lambda out: out["scores"]).select(
+        Returning(lambda y: {"scores": y}), X, n=2, seed=0
+    )
+    assert len(query) == 2
+
+
+def test_lazy_layers_must_have_seen_an_input() -> None:
+    with pytest.raises(ValueError, match="lazy layers"):
+        NoiseStability(jolts=2).select(nn.LazyLinear(3), X, n=2)
+
+
+class Interrupted(nn.Module):
+    """Ctrl-C comes at the given call of forward."""
+
+    calls = 0
+
+    def __init__(self, at: int, error: type[BaseException]) -> None:
+        super().__init__()
+        self.net, self.at, self.error = ConvNet(), at, error
+
+    def forward(self, x: Tensor) -> Tensor:
+        Interrupted.calls += 1
+        if Interrupted.calls == self.at:
+            raise self.error
+        return self.net(x)
+
+
+@pytest.mark.parametrize("estimator", ["finite", "jvp"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("at", [1, 2, 3, 7, 12])
+def test_an_interrupt_leaves_no_trace(
+    at: int, error: type[BaseException], estimator: str, unchanged: Any
+) -> None:
+    model = Interrupted(at, error).train()
+    model.net(torch.randn(4, 1, 8, 8)).sum().backward()  # gradients and running statistics to keep
+    pool = torch.randn(N, 1, 8, 8)
+    check = unchanged(model)
+    Interrupted.calls = 0
+    with pytest.raises(error):
+        NoiseStability(jolts=3, estimator=estimator).select(model, pool, n=2, batch_size=4)
+    check()
+
+
+def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    NoiseStability(jolts=2).select(mlp(), X, n=2, seed=0)
+    assert capfd.readouterr() == ("", "")
+    NoiseStability(jolts=2).select(mlp(), X, n=2, seed=0, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "jolting" in err
