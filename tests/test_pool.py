@@ -130,3 +130,18 @@ def test_labelled_sets_give_inputs_and_targets(dataset: Any) -> None:
 def test_a_labelled_set_without_targets_is_an_error() -> None:
     with pytest.raises(TypeError, match="got Tensor"):
         Labeled.of(X).targets()
+
+
+def test_a_holder_that_gives_batches_is_asked_for_batches() -> None:
+    class Trimmed:
+        by_batch = True
+
+        def __len__(self) -> int:
+            return 7
+
+        def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
+            return {"x": X[index], "labels": Y[index]}
+
+    batches = list(Pool.of(Trimmed()).without([2]).batches(4))
+    assert [batch.keys() for batch in batches] == [{"x"}, {"x"}]
+    assert torch.equal(torch.cat([batch["x"] for batch in batches]), X[[0, 1, 3, 4, 5, 6]])

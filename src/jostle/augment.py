@@ -19,22 +19,21 @@ class Augmentation(BaseModel):
     flip: bool = False  # left to right, every other image
     crop: int | None = Field(default=None, ge=1)  # side of a square cut out at random, after padding
     pad: int = Field(default=0, ge=0)
-    black: tuple[float, ...] = ()  # what is padded with, per channel; zero if empty
 
     def __call__(
-        self, inputs: Inputs, targets: Tensor, rng: torch.Generator
+        self, inputs: Inputs, targets: Tensor, rng: torch.Generator, black: tuple[float, ...] = ()
     ) -> tuple[Inputs, Tensor]:
-        """The batch, flipped and cropped."""
+        """The batch, flipped and cropped; borders are `black`, a value for each channel, or zero."""
         if not self.flip and self.crop is None:
             return inputs, targets
         if not isinstance(inputs, Tensor) or inputs.ndim != 4:
-            raise ValueError("flips and crops are for images (n, channels, height, width): set training.augment")
+            raise ValueError(
+                "flips and crops are for images (n, channels, height, width): set training.augment"
+            )
         window = self.window(inputs, rng)
-        images = cut(padded(inputs, self.pad, self.black), window)
+        images = cut(padded(inputs, self.pad, black), window)
         if targets.ndim == 3:
-            void = torch.tensor([float(VOID)], device=targets.device)
-            maps = padded(targets[:, None].float(), self.pad, tuple(void.tolist()))
-            targets = cut(maps, window)[:, 0].to(targets.dtype)
+            targets = cut(padded(targets[:, None], self.pad, (VOID,)), window)[:, 0]
         return images, targets
 
     def window(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -65,7 +65,7 @@ def of_confusion(counts: Tensor, kind: str) -> dict[str, float]:
 
 def accuracy(counts: Tensor) -> float:
     """The share of correct predictions."""
-    return float(counts.diagonal().sum() / counts.sum())
+    return int(counts.diagonal().sum()) / max(1, int(counts.sum()))
 
 
 def f1(counts: Tensor) -> Tensor:

@@ -42,6 +42,20 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Batched:
+    """A holder that says `by_batch`: it gives a whole batch for a tensor of positions."""
+
+    holder: Any
+
+    def __len__(self) -> int:
+        return len(self.holder)
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        return (inputs_of(self.holder[part]) for part in positions.split(size))
+
+
+@dataclass(frozen=True)
 class Items:
     """A dataset read item by item, by worker processes if asked to."""
 
@@ -72,6 +86,8 @@ class Items:
             raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
 
 
+Source = Columns | Batched | Items
+
 REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
 
 
@@ -79,7 +95,7 @@ REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
 class Pool:
     """Inputs by position, batch by batch; `Pool.of` makes one of anything that holds inputs."""
 
-    source: Columns | Items
+    source: Source
     positions: Tensor  # (n,) of the examples in the user's own numbering
     workers: int = 0
     largest_batch: int | None = None  # the user's DataLoader knows what fits
@@ -155,12 +171,14 @@ class Labeled:
         return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
 
 
-def as_source(holder: Any, collate: Collate | None) -> Columns | Items:
+def as_source(holder: Any, collate: Collate | None) -> Source:
     """Whole arrays where the holder is made of them, else its items."""
     if isinstance(holder, TensorDataset) and collate is None:
         return Columns(holder.tensors[0])
     if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
         return columns(holder)
+    if getattr(holder, "by_batch", False):
+        return Batched(holder)
     if isinstance(holder, Mapping):
         return Columns({key: holder[key] for key in holder if key not in LABEL_KEYS})
     if isinstance(holder, tuple):

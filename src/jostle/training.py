@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
 
@@ -64,7 +65,9 @@ class Recipe(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     schedule: Schedule = Schedule()
     augment: Augmentation = Augmentation()
-    balance_small: bool = False  # a set that fits into one batch: the sum over classes of the class's mean loss
+    balance_small: bool = (
+        False  # a set that fits into one batch: the sum over classes of the class's mean loss
+    )
     drop_last: Literal["never", "first cycle", "always"] = "never"  # a last batch that is not full
 
     @model_validator(mode="after")
@@ -74,9 +77,15 @@ class Recipe(BaseModel):
             raise ValueError(f"momentum belongs to sgd; the optimizer is {self.optimizer}")
         return self
 
-    def optimizer_for(self, model: nn.Module) -> Optimizer:
-        """The optimiser of a model's trainable weights."""
-        weights = [p for p in model.parameters() if p.requires_grad]
+    def optimizers(self, joined: Joined) -> list[Optimizer]:
+        """The optimiser of the model's trainable weights, then those of what a strategy added to it."""
+        added = joined.optimizers(self.lr)
+        theirs = {p for optimizer in added for group in optimizer.param_groups for p in group["params"]}
+        weights = [p for p in joined.model.parameters() if p.requires_grad and p not in theirs]
+        return [self.optimizer_of(weights), *added]
+
+    def optimizer_of(self, weights: list[nn.Parameter]) -> Optimizer:
+        """The optimiser of some weights."""
         if self.optimizer == "sgd":
             return torch.optim.SGD(
                 weights, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
@@ -107,25 +116,28 @@ def train(
     *,
     seed: int,
     first_cycle: bool = True,
+    black: tuple[float, ...] = (),
     device: torch.device | str = "cpu",
 ) -> nn.Module:
-    """Train a model in place and return it in eval mode; batches, augmentation and dropout follow the seed."""
+    """Train a model in place and return it in eval mode; batches, augmentation and dropout follow the seed.
+
+    `black` is what padded crops pad with, for each channel.
+    """
     model = on(device, joined.model).train()
-    optimizers = [recipe.optimizer_for(model), *joined.optimizers(recipe.lr)]
+    optimizers = recipe.optimizers(joined)
     rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     data = Held.of(inputs, targets, device)
     weights = class_weights(data.targets, recipe) if recipe.balance_small else None
+    augment = generator(seed, "augment", device=device)
     with seeded_globals(derive(seed, "dropout"), device):
         for fraction, rate, index in steps(recipe, len(inputs), seed, first_cycle):
             for optimizer, initial in zip(optimizers, rates, strict=True):
                 set_rate(optimizer, initial, rate)
                 optimizer.zero_grad()
-            batch, goals = recipe.augment(
-                *data[index], generator(seed, "augment", int(fraction * 2**40), device=device)
-            )
+            batch, goals = recipe.augment(*data[index], augment, black)
             losses = task.losses(output_of(called(model, batch)), goals)  # (n,)
             loss = losses.mean() if weights is None else losses @ weights[index]
-            (loss + joined.loss(losses, fraction)).backward()  # type: ignore[no-untyped-call]
+            (loss + joined.loss(losses, fraction)).backward()
             for optimizer in optimizers:
                 optimizer.step()
     return model.eval()
@@ -155,11 +167,8 @@ class Held:
         return cls(whole[0], whole[1], device)
 
     def __getitem__(self, index: Tensor) -> tuple[Inputs, Tensor]:
-        inputs, targets = self.inputs[self.at(self.inputs, index)], self.targets[self.at(self.targets, index)]
-        return mapped(lambda part: placed(part, self.device), inputs), targets.to(self.device)
-
-    def at(self, part: Indexed, index: Tensor) -> Tensor:
-        return index.to(part.device) if isinstance(part, Tensor) else index
+        inputs: Inputs = mapped(lambda part: placed(part, self.device), self.inputs[index])
+        return inputs, self.targets[index].to(self.device)
 
 
 def placed(tensor: Tensor, device: torch.device | str) -> Tensor:
@@ -177,11 +186,17 @@ def on(device: torch.device | str, model: nn.Module) -> nn.Module:
 
 
 def called(model: nn.Module, inputs: Inputs) -> Any:
-    """What a model returns for a batch, whose named columns are arguments by name."""
-    return model(**inputs) if isinstance(inputs, dict) else model(inputs)
+    """What a model returns for a batch, whose named columns are arguments by name where it takes them."""
+    if not isinstance(inputs, dict):
+        return model(inputs)
+    names = inspect.signature(model.forward).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in names.values()):
+        return model(**inputs)
+    return model(**{name: column for name, column in inputs.items() if name in names})
 
 
 def set_rate(optimizer: Optimizer, initial: list[float], rate: float) -> None:
+    """Every group of an optimiser at its initial learning rate times `rate`."""
     for group, lr in zip(optimizer.param_groups, initial, strict=True):
         group["lr"] = lr * rate
 

@@ -23,7 +23,9 @@ def request_of(model: nn.Module, pool: Any, **settings: Any) -> Any:
     return NoiseStability(**settings).request(model, Pool.of(pool), 3)
 
 
-def jolts_of(model: nn.Module, pool: Any, noise: str = "global", which: Any = None, in_front: bool = False) -> Jolts:
+def jolts_of(
+    model: nn.Module, pool: Any, noise: str = "global", which: Any = None, in_front: bool = False
+) -> Jolts:
     with request_of(model, pool) as request:
         return Jolts.of(request, 1e-3, noise, which, in_front)
 
@@ -64,14 +66,18 @@ def test_rows_are_the_scaled_differences_of_the_paper() -> None:
         direction = jolts.direction(k)
         squares = sum(float(d.double().square().sum()) for d in direction.values())
         assert squares == pytest.approx(1, rel=1e-5)
-        moved = functional_call(model, {name: theta[name] + 1e-2 * length * direction[name] for name in theta}, x)
+        moved = functional_call(
+            model, {name: theta[name] + 1e-2 * length * direction[name] for name in theta}, x
+        )
         expected = (moved.softmax(1) - model(x).softmax(1)) * math.sqrt(entries / K) / (1e-2 * length)
         torch.testing.assert_close(rows[:, 3 * k : 3 * k + 3], expected.detach(), rtol=1e-3, atol=1e-3)
 
 
 def test_a_linear_map_has_rows_of_length_d_times_x() -> None:
     x = torch.randn(30, 7)
-    rows = jostle.deviations(nn.Linear(7, 3, bias=False), x, jolts=3000, space="logits", estimator="jvp", seed=0)
+    rows = jostle.deviations(
+        nn.Linear(7, 3, bias=False), x, jolts=3000, space="logits", estimator="jvp", seed=0
+    )
     ratio = rows.square().sum(1) / (3 * x.square().sum(1))
     assert (ratio - 1).abs().max() < 6 * math.sqrt(2 / (3000 * 3))
 
@@ -88,7 +94,9 @@ def test_the_same_seed_repeats_and_another_differs() -> None:
     assert not torch.allclose(first, other)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "cnn with batch norm and dropout", "transformer", "segmentation", "bert"])
+@pytest.mark.parametrize(
+    "kind", ["mlp", "cnn with batch norm and dropout", "transformer", "segmentation", "bert"]
+)
 def test_batch_and_chunk_size_change_rows_by_rounding_only(kind: str) -> None:
     """Rounding of the outputs, 2^-24 relative for a few hundred operations, is amplified by the scaling.
 
@@ -102,14 +110,17 @@ def test_batch_and_chunk_size_change_rows_by_rounding_only(kind: str) -> None:
     jolts = jolts_of(model, examples)
     bound = 64 * 2**-24 * float(space.abs().max()) * math.sqrt(jolts.entries / K) / jolts.reach
     for batch_size, buffer_bytes in ((1, 2**28), (5, 1), (4, 2000), (13, 1)):
-        rows = jostle.deviations(model, examples, jolts=K, seed=0, batch_size=batch_size, buffer_bytes=buffer_bytes)
+        rows = jostle.deviations(
+            model, examples, jolts=K, seed=0, batch_size=batch_size, buffer_bytes=buffer_bytes
+        )
         assert float((rows - whole).abs().max()) <= bound
 
 
 def test_chunks_alone_change_nothing() -> None:
     model, x = ConvNet(), torch.randn(N, 1, 8, 8)
     rows = [
-        jostle.deviations(model, x, jolts=K, seed=0, batch_size=4, buffer_bytes=size) for size in (1, 2000, 2**28)
+        jostle.deviations(model, x, jolts=K, seed=0, batch_size=4, buffer_bytes=size)
+        for size in (1, 2000, 2**28)
     ]
     assert torch.equal(rows[0], rows[1])
     assert torch.equal(rows[0], rows[2])
@@ -151,7 +162,11 @@ class TestWhatMoves:
         model, x = ConvNet(), torch.randn(N, 1, 8, 8)
         every = [
             jostle.deviations(model, x, jolts=K, seed=0, parameters=which)
-            for which in ("body.4.*", ["body.4.weight", "body.4.bias"], lambda name, _: name.startswith("body.4."))
+            for which in (
+                "body.4.*",
+                ["body.4.weight", "body.4.bias"],
+                lambda name, _: name.startswith("body.4."),
+            )
         ]
         assert torch.equal(every[0], every[1])
         assert torch.equal(every[0], every[2])
@@ -220,12 +235,16 @@ class TestWhatIsWatched:
         model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
         with request_of(model, x, head="body.4") as request:
             torch.testing.assert_close(request.network.features(x), model.body[:4](x))
-        with request_of(model, x, head=lambda module, inputs: module.body[:2](inputs).mean((2, 3))) as request:
+        with request_of(
+            model, x, head=lambda module, inputs: module.body[:2](inputs).mean((2, 3))
+        ) as request:
             assert request.features().shape == (N, 6)
 
     def test_spatial_features_are_pooled_to_the_grid(self) -> None:
         model, x = SegNet(), torch.randn(N, 3, 8, 8)
-        one, four = (jostle.deviations(model, x, jolts=K, seed=0, grid=grid).view(N, K, 8, -1) for grid in (1, 2))
+        one, four = (
+            jostle.deviations(model, x, jolts=K, seed=0, grid=grid).view(N, K, 8, -1) for grid in (1, 2)
+        )
         assert four.shape == (N, K, 8, 4)
         torch.testing.assert_close(four.mean(3, keepdim=True), one, rtol=1e-3, atol=1e-3)
 
@@ -240,14 +259,19 @@ class TestWhatIsWatched:
 
     def test_normalize_divides_by_the_clean_length(self) -> None:
         model, x = mlp(), torch.randn(N, 6)
-        plain, normalized = (jostle.deviations(model, x, jolts=K, seed=0, normalize=flag) for flag in (False, True))
+        plain, normalized = (
+            jostle.deviations(model, x, jolts=K, seed=0, normalize=flag) for flag in (False, True)
+        )
         lengths = model(x).softmax(1).norm(dim=1, keepdim=True).detach()
         torch.testing.assert_close(normalized * lengths, plain)
 
     def test_a_single_logit_is_served_as_multi_label(self) -> None:
         make, pool = ZOO["squeezing regression"]
         model, examples = make(), pool()
-        assert jostle.deviations(model, examples, jolts=K, seed=0).shape == (N, K * 5)  # features, as the paper's
+        assert jostle.deviations(model, examples, jolts=K, seed=0).shape == (
+            N,
+            K * 5,
+        )  # features, as the paper's
         assert jostle.deviations(model, examples, jolts=K, seed=0, task="multi-label").shape == (N, K)
         with pytest.raises(ValueError, match=r"softmax over one output.*'multi-label'.*space='logits'"):
             jostle.deviations(model, examples, task="classification")
@@ -280,7 +304,9 @@ class TestExactDerivative:
     @pytest.mark.parametrize("kind", ["recurrent", "weight norm", "old weight norm"])
     def test_an_operator_without_forward_mode_is_named(self, kind: str) -> None:
         make, pool = ZOO[kind]
-        with pytest.raises(ValueError, match=r"forward mode, which \S*(lstm|rnn|weight_norm)\S* of this model"):
+        with pytest.raises(
+            ValueError, match=r"forward mode, which \S*(lstm|rnn|weight_norm)\S* of this model"
+        ):
             jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
 
     def test_a_traced_model_is_refused(self) -> None:
@@ -313,7 +339,8 @@ class TestLargePools:
     def test_projection_does_not_depend_on_chunks(self) -> None:
         model, x = mlp(), torch.randn(N, 6)
         rows = [
-            jostle.deviations(model, x, jolts=K, seed=0, project=5, batch_size=4, buffer_bytes=b) for b in (1, 2**20)
+            jostle.deviations(model, x, jolts=K, seed=0, project=5, batch_size=4, buffer_bytes=b)
+            for b in (1, 2**20)
         ]
         assert torch.equal(rows[0], rows[1])
 
@@ -360,7 +387,9 @@ def test_a_model_that_parameters_do_not_reach_is_warned_about() -> None:
 )
 def test_bad_settings_say_what_arrived(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        jostle.deviations(mlp(), torch.randn(N, 6), **({"space": "features"} if "head" in settings else {}), **settings)
+        jostle.deviations(
+            mlp(), torch.randn(N, 6), **({"space": "features"} if "head" in settings else {}), **settings
+        )
 
 
 def test_locked_models_are_shared_only_where_they_must_be() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 Curves = Mapping[str, Sequence[Sequence[float]]]  # label -> a curve for each seed
 
 
-def lines(values: Sequence[float], metric: str = "accuracy", step: int = 20, **more: Any) -> list[dict[str, Any]]:
+def lines(
+    values: Sequence[float], metric: str = "accuracy", step: int = 20, **more: Any
+) -> list[dict[str, Any]]:
     return [
         {
             "cycle": cycle,
@@ -32,13 +34,21 @@ def write_run(folder: Path, label: str, seed: int, cycles: Sequence[Mapping[str,
 
 
 def write_runs(
-    folder: Path, curves: Curves, metric: str = "accuracy", strategies: Mapping[str, Any] | None = None, **more: Any
+    folder: Path,
+    curves: Curves,
+    metric: str = "accuracy",
+    strategies: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Path:
     for label, seeds in curves.items():
         for seed, values in enumerate(seeds):
             write_run(folder, label, seed, lines(values, metric))
     manifest = {
-        "protocol": {"name": folder.name, "strategies": strategies or {name: {"use": name} for name in curves}, **more},
+        "protocol": {
+            "name": folder.name,
+            "strategies": strategies or {name: {"use": name} for name in curves},
+            **more,
+        },
         "data": {"digits": "sha256:00ff"},
         "versions": {"jostle": "0.1.0"},
         "hardware": {"cores": 2, "gpu": None},
@@ -50,8 +60,20 @@ def write_runs(
 
 # Four strategies, three seeds, five points; noise-stability is ahead, entropy is behind.
 FOUR: Curves = {
-    "random": [[0.50, 0.60, 0.66, 0.71, 0.74], [0.52, 0.61, 0.68, 0.72, 0.75], [0.48, 0.58, 0.66, 0.70, 0.74]],
-    "noise-stability": [[0.50, 0.66, 0.74, 0.79, 0.82], [0.52, 0.68, 0.75, 0.80, 0.83], [0.48, 0.65, 0.73, 0.79, 0.82]],
+    "random": [
+        [0.50, 0.60, 0.66, 0.71, 0.74],
+        [0.52, 0.61, 0.68, 0.72, 0.75],
+        [0.48, 0.58, 0.66, 0.70, 0.74],
+    ],
+    "noise-stability": [
+        [0.50, 0.66, 0.74, 0.79, 0.82],
+        [0.52, 0.68, 0.75, 0.80, 0.83],
+        [0.48, 0.65, 0.73, 0.79, 0.82],
+    ],
     "badge": [[0.50, 0.65, 0.73, 0.78, 0.81], [0.52, 0.66, 0.76, 0.79, 0.82], [0.48, 0.63, 0.71, 0.77, 0.80]],
-    "entropy": [[0.50, 0.56, 0.62, 0.66, 0.70], [0.52, 0.57, 0.63, 0.69, 0.73], [0.48, 0.55, 0.62, 0.68, 0.71]],
+    "entropy": [
+        [0.50, 0.56, 0.62, 0.66, 0.70],
+        [0.52, 0.57, 0.63, 0.69, 0.73],
+        [0.48, 0.55, 0.62, 0.68, 0.71],
+    ],
 }

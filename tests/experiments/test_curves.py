@@ -101,7 +101,7 @@ def test_a_run_shorter_than_the_others_is_set_apart(tmp_path):
 
 
 def test_the_protocol_says_how_many_points_a_run_has(tmp_path):
-    folder = write_runs(tmp_path / "digits", FOUR, points=6)
+    folder = write_runs(tmp_path / "digits", FOUR, rounds=5)
     with pytest.raises(ValueError, match="no finished run yet: 12 started, 6 points"):
         load(folder)
 

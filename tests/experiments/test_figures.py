@@ -61,6 +61,15 @@ def test_curves_go_through_the_means(four):
     assert len(drawn) == 4
 
 
+def test_long_runs_show_some_of_their_cycles(tmp_path):
+    results = load(
+        write_runs(tmp_path / "single", {"a": [np.linspace(0.1, 0.9, 51).tolist()], "b": [[0.5] * 51]})
+    )
+    text = svg(figures.setting_dots(results, "accuracy", "scale", {"a": "1", "b": "10"}))
+    assert text.count(" labels<") == figures.CYCLES
+    assert ">1020 labels<" in text
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_few_seeds_and_one_strategy_can_be_drawn(tmp_path, seeds):
     results = load(write_runs(tmp_path / "runs", {"random": [[0.5, 0.5]] * seeds}))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 import torch
 from PIL import Image
@@ -41,6 +41,8 @@ class Fields:
 
     With `mask`, a batch loses the positions that are padding in all its rows; a single row keeps its width.
     """
+
+    by_batch: ClassVar[bool] = True
 
     columns: Mapping[str, Tensor]
     mask: str | None = None  # the column whose zeros are padding

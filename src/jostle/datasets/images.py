@@ -164,6 +164,8 @@ class Pixels:
 class ImageFiles:
     """Image files as normalised float32 batches (n, channels, height, width), or one by one."""
 
+    by_batch = True
+
     def __init__(
         self,
         files: Sequence[File],

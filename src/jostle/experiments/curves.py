@@ -160,7 +160,7 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
 
 def _points(protocol: Mapping[str, Any]) -> int:
     """How many points a finished run has, as far as the protocol says."""
-    return int(protocol.get("points") or 1)
+    return int(protocol.get("rounds", 0)) + 1
 
 
 def _place(label: str, protocol: Mapping[str, Any]) -> int:
@@ -186,7 +186,7 @@ def _run(path: Path) -> Run:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    texts = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n")
     lines: list[dict[str, Any]] = []
     for number, text in enumerate(texts, start=1):
         try:
@@ -194,7 +194,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
             complete = isinstance(line, dict) and {"labelled", "metrics"} <= line.keys()
         except ValueError:
             complete = False
-        if not complete and number < len(texts):
+        if not complete and number < len(texts):  # a torn last line is what a killed run leaves
             raise ValueError(f"{path}, line {number} is not a cycle of a run: {text[:60]!r}")
         if complete:
             lines.append(line)

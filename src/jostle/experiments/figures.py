@@ -18,6 +18,7 @@ from jostle.experiments.looks import INK, Look, blank, duration, looks, spread, 
 from jostle.experiments.statistics import LEVEL, Gain, Times, paired_curves, penalties, shared_seeds
 
 CROWD = 6  # more bands than this are drawn fainter
+CYCLES = 9  # of a setting's figure; from longer runs as many are taken at even distances
 FEW = 5  # fewer seeds than this are drawn one by one rather than as a band
 
 
@@ -163,15 +164,18 @@ def win_map(labels: Sequence[str], wins: Floats) -> Figure:
 
 @styled
 def setting_dots(results: Results, metric: str, setting: str, values: Mapping[str, str]) -> Figure:
-    """A setting along the x axis, and above each value the mean metric of every cycle after the first."""
+    """A setting along the x axis, and above each value the mean metric after each of several selections."""
     figure = blank(8.0, 4.8)
     axes = figure.subplots()
     means = np.stack([results.mean_curve(label, metric) for label in values])  # (values, points)
-    colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.85, max(1, len(results.counts) - 1)))
+    last = len(results.counts) - 1
+    points = np.unique(np.linspace(1, last, min(last, CYCLES)).round().astype(int)).tolist()
+    colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.85, len(points)))
     ends: list[tuple[str, float, Look]] = []
-    for point, colour in zip(range(1, len(results.counts)), colours, strict=True):
+    for point, colour in zip(points, colours, strict=True):
         axes.plot(range(len(values)), means[:, point], "o-", color=colour, ms=6, lw=0.9, alpha=0.95)
-        ends.append((f"{results.counts[point]} labels", means[-1, point], Look(to_hex(colour), "-", "o")))
+        look = Look(to_hex(colour), "-", "o")
+        ends.append((f"{results.counts[point]} labels", float(means[-1, point]), look))
     axes.set_xticks(range(len(values)), list(values.values()))
     axes.margins(x=0.06)
     axes.set_xlabel(setting)
@@ -262,7 +266,8 @@ def _draw_curves(axes: Axes, results: Results, metric: str, shown: Mapping[str, 
         if len(results.of(label)) > 1:
             sides = band(results.curves(label, metric))
             axes.fill_between(results.counts, *sides, color=colour, alpha=faint, lw=0)
-        axes.plot(results.counts, mean, color=colour, ls=dash, marker=marker, ms=4.2, lw=1.6, mew=0)
+        (line,) = axes.plot(results.counts, mean, color=colour, ls=dash, marker=marker, ms=4.2, lw=1.6, mew=0)
+        line.set_markevery(max(1, len(results.counts) // 12))
     axes.margins(x=0.02)
     _fit(axes, list(means.values()))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

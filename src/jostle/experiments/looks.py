@@ -34,6 +34,7 @@ STYLE: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
+    "text.parse_math": False,  # a label may hold dollars
     "svg.fonttype": "none",
     "svg.hashsalt": "jostle",
     "path.simplify": False,

@@ -66,6 +66,7 @@ class Page:
     """Everything that the template needs."""
 
     title: str
+    subtitle: str
     kind: str
     headline: str
     details: str

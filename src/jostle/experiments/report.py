@@ -13,6 +13,7 @@ from jostle.experiments.curves import Results, Run, describe, load
 from jostle.experiments.looks import looks
 from jostle.experiments.page import Drawing, Page, Section, Show, Strip, strip, toml, write
 from jostle.experiments.statistics import gains, shared_seeds, targets, times, win_matrix
+from jostle.experiments.store import flat
 from jostle.experiments.tables import MISSING, Cell, Table
 
 PICKS = 12  # examples that the gallery shows of each strategy
@@ -39,6 +40,7 @@ def write_report(
     known = _baseline(results, baseline)
     page = Page(
         title=results.name,
+        subtitle=str(results.manifest.get("protocol", {}).get("title", "")),
         kind="report",
         headline=summary.headline(results, metric, known),
         details=summary.details(results, metric, known),
@@ -139,7 +141,7 @@ def varied(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[str, str]]
     """
     if not isinstance(strategies, Mapping):
         return "", {}
-    entries = {label: _flat(strategies.get(label) or {}) for label in labels}
+    entries = {label: flat(strategies.get(label) or {}) for label in labels}
     kinds = Counter(entry.get("use", label) for label, entry in entries.items())
     kind = kinds.most_common(1)[0][0]
     same = {label: entry for label, entry in entries.items() if entry.get("use", label) == kind}
@@ -155,13 +157,6 @@ def varied(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[str, str]]
     plain.sort(key=lambda label: same[label][setting] if numbers else 0)
     shown = {label: _value(same[label][setting]) for label in plain}
     return setting, {**shown, **{label: label for label in same if label not in shown}}
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return flat
 
 
 def _value(value: Any) -> str:
@@ -238,8 +233,10 @@ def _gallery(results: Results, show: Show | None) -> Section | None:
 def _repeat(results: Results) -> Section:
     manifest = results.manifest
     listings: list[tuple[str, str]] = []
-    if manifest.get("command"):
-        listings.append(("Command", shlex.join(map(str, manifest["command"]))))
+    commands = [*manifest.get("earlier_commands", ()), manifest.get("command", ())]
+    if any(commands):
+        said = "\n".join(shlex.join(map(str, command)) for command in commands)
+        listings.append(("Commands" if len(commands) > 1 else "Command", said))
     seeds = {label: " ".join(map(str, results.seeds(label))) for label in results.labels}
     same = len(set(seeds.values())) == 1
     listings.append(("Seeds", next(iter(seeds.values())) if same else toml(seeds)))
@@ -278,6 +275,7 @@ def compare(folders: Sequence[str | Path], out: str | Path, *, metric: str | Non
         sections.append(Section("protocols", "What differs", text, tables={"compare-protocols": differences}))
     page = Page(
         title=" · ".join(runs),
+        subtitle="",
         kind="comparison",
         headline=f"{len(runs)} sets of runs, {len(labels)} strategies, judged by {describe(metric).title}.",
         details="",
@@ -300,13 +298,15 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
 
 
 def _differences(runs: Mapping[str, Results]) -> Table | None:
-    flat = {name: _flat(_shared_protocol(results, runs)) for name, results in runs.items()}
-    keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-    differing = [key for key in keys if len({repr(settings.get(key)) for settings in flat.values()}) > 1]
+    settings_of = {name: flat(_shared_protocol(results, runs)) for name, results in runs.items()}
+    keys = dict.fromkeys(key for settings in settings_of.values() for key in settings)
+    differing = [
+        key for key in keys if len({repr(settings.get(key)) for settings in settings_of.values()}) > 1
+    ]
     if not differing:
         return None
     columns: dict[str, Sequence[Cell]] = {"setting": [Cell(key) for key in differing]}
-    for name, settings in flat.items():
+    for name, settings in settings_of.items():
         columns[name] = [Cell(_value(settings[key]) if key in settings else MISSING) for key in differing]
     return Table.of("Settings that differ", columns)
 

@@ -53,8 +53,7 @@ def squared_lengths(rows: Rows) -> Tensor:
     """Squared Euclidean length of each row, (n,)."""
     if isinstance(rows, Outer):
         return squared_lengths(rows.left) * squared_lengths(rows.right)
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    return lengths.square()
+    return rows.square().sum(1)  # not vector_norm squared: whole numbers stay whole, and ties ties
 
 
 def products(rows: Rows, others: Rows) -> Tensor:

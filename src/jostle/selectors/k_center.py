@@ -10,7 +10,7 @@ from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.gaps import PICKED, Contest, Gaps
 from jostle.selectors.geometry import Rows, crowd, origin
 
-CONTEST = 1024  # rows that compete at once; their mutual distances are one matrix
+LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class KCenter(Selector):
         return Picks(torch.cat([draw, rest.positions]), torch.cat([unknown, rest.scores]))
 
     def _farthest(self, gaps: Gaps, n: int) -> Picks:
-        most = crowd(CONTEST, gaps.rows)
-        size = least = min(most, max(64, n // 2))
+        most = crowd(MOST, gaps.rows)
+        size = least = min(most, max(LEAST, n // 2))
         scores: list[float] = []
         while len(scores) < n:
             picks = _round(gaps, size, n - len(scores))

@@ -41,16 +41,15 @@ def _drawn(gaps: Gaps, n: int, draws: torch.Generator) -> Picks:
     """
     scores: list[float] = []
     while len(scores) < n:
-        masses = gaps.bounds.clamp(min=0)
-        if not masses.any():
-            return _filled(gaps, scores, n, draws)
-        scores += _round(gaps, masses, n - len(scores), draws)
+        draw = _round if (gaps.bounds > 0).any() else _rest
+        scores += draw(gaps, n - len(scores), draws)
         gaps.tidy()
-    return Picks(gaps.chosen, torch.tensor(scores, dtype=torch.float64, device=masses.device))
+    return Picks(gaps.chosen, torch.tensor(scores, dtype=torch.float64, device=gaps.rows.device))
 
 
-def _round(gaps: Gaps, masses: torch.Tensor, n: int, draws: torch.Generator) -> list[float]:
+def _round(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
     """Up to n picks from one batch of proposals."""
+    masses = gaps.bounds.clamp(min=0)
     ladder = masses.cumsum(0)
     luck = torch.rand(2, crowd(PROPOSALS, gaps.rows), generator=draws, dtype=torch.float64)
     where, accept = luck.to(masses.device)
@@ -74,14 +73,12 @@ def _round(gaps: Gaps, masses: torch.Tensor, n: int, draws: torch.Generator) -> 
     return scores
 
 
-def _filled(gaps: Gaps, scores: list[float], n: int, draws: torch.Generator) -> Picks:
-    """What is left equals a center: any of it will do."""
+def _rest(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
+    """n picks where every row left equals a center."""
     left = (gaps.bounds > PICKED).nonzero()[:, 0]
-    order = torch.randperm(len(left), generator=draws).to(left.device)
-    chosen = left[order[: n - len(scores)]]
-    gaps.choose(chosen, chosen, torch.full_like(chosen, PICKED, dtype=torch.float64))
-    padded = scores + [0.0] * (n - len(scores))
-    return Picks(gaps.chosen, torch.tensor(padded, dtype=torch.float64, device=left.device))
+    chosen = left[torch.randperm(len(left), generator=draws)[:n].to(left.device)]
+    gaps.choose(chosen, chosen, torch.full_like(gaps.bounds[chosen], PICKED))
+    return [0.0] * n
 
 
 k_means_pp = KMeansPP()

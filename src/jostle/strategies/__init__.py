@@ -5,8 +5,20 @@ from typing import Any
 from torch import nn
 
 from jostle.core import Query, Strategy, split_options
+from jostle.strategies.alfa_mix import AlfaMix
+from jostle.strategies.badge import Badge
+from jostle.strategies.bait import Bait
+from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.catalogue import Entry, build, describe, names, register
+from jostle.strategies.classical import Entropy, ExpectedGradientLength, LeastConfidence, Margin, Random
+from jostle.strategies.cluster_margin import ClusterMargin
+from jostle.strategies.coreset import CoreSet
+from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
+from jostle.strategies.gcn import CoreGCN, UncertainGCN
+from jostle.strategies.lcmd import LCMD
 from jostle.strategies.noise_stability import NoiseStability, deviations
+from jostle.strategies.prob_cover import ProbCover
+from jostle.strategies.typiclust import TypiClust
 
 
 def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **options: Any) -> Query:
@@ -19,4 +31,32 @@ def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **opti
     return strategy.select(model, pool, n, **call)
 
 
-__all__ = ["Entry", "NoiseStability", "build", "describe", "deviations", "names", "register", "select"]
+__all__ = [
+    "LCMD",
+    "AlfaMix",
+    "Badge",
+    "Bait",
+    "Bald",
+    "BatchBald",
+    "ClusterMargin",
+    "CoreGCN",
+    "CoreSet",
+    "Entropy",
+    "EntropyDropout",
+    "Entry",
+    "ExpectedGradientLength",
+    "LeastConfidence",
+    "Margin",
+    "NoiseStability",
+    "ProbCover",
+    "QueryByCommittee",
+    "Random",
+    "TypiClust",
+    "UncertainGCN",
+    "build",
+    "describe",
+    "deviations",
+    "names",
+    "register",
+    "select",
+]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Embedded, Joined, Request, Strategy
-from jostle.names import look_up, unknown
 from jostle.network import Network, device_of, unwrapped
-from jostle.pool import Inputs, arrays
+from jostle.pool import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.selectors import Selector, top_k
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
+from jostle.strategies.taps import named, spread, vector_reader, watching
 
-BRANCHES = 4  # layers that are chosen automatically, at most
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
-
-TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
-    "first": lambda sequence: sequence[:, 0],  # BERT's [CLS]
-    "mean": lambda sequence: sequence.mean(1),
-}
 
 
 @register(
@@ -60,7 +53,9 @@ class LearningLoss(Strategy):
     """
 
     selector: Selector | str | Callable[..., Any] = top_k
-    layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, spread over the depth
+    layers: Sequence[str] | None = (
+        None  # names of the layers to read; None: up to four, spread over the depth
+    )
     hidden: int = 128  # width of each layer's branch
     margin: float = 1.0  # by which the predictions of a pair shall differ
     weight: float = 1.0  # of the pair loss beside the task's
@@ -68,14 +63,14 @@ class LearningLoss(Strategy):
     tokens: str = "first"  # what is read of a sequence (n, tokens, d); "mean" where none of them leads it
 
     def __post_init__(self) -> None:
-        look_up("reading of tokens", self.tokens, TOKENS)
+        vector_reader(self.tokens)  # an unknown reading is better refused here than in training
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> LearningLossJoined:
         """Put a loss predictor beside the model; a couple of inputs show the shapes of its layers."""
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
             network = Network(model, example)
             layers = named(network, self.layers) if self.layers is not None else spread(network)
-            with watching(network.module, layers, self.tokens) as seen:
+            with watching(network.module, layers, vector_reader(self.tokens)) as seen:
                 network.call(network.example)
             vectors = [seen[layer] for layer in layers]
             with torch.device("cpu"):  # so that a seed means the same weights on every device
@@ -161,7 +156,7 @@ class LossPredicting(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model returns; arguments by name that it does not know are left out, as `select` does."""
-        with watching(unwrapped(self.model), self.layers, self.tokens) as seen:
+        with watching(unwrapped(self.model), self.layers, vector_reader(self.tokens)) as seen:
             returned = self.model(*args, **known(self.model, kwargs))
         self.seen = [seen[layer] for layer in self.layers]
         return returned
@@ -178,6 +173,7 @@ class LossPredicting(nn.Module):
 
 
 def known(model: nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name that the model takes."""
     takes = inspect.signature(unwrapped(model).forward).parameters
     every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
     return {key: value for key, value in kwargs.items() if every or key in takes}
@@ -193,60 +189,3 @@ def predicting(model: nn.Module) -> LossPredicting:
         "joined = strategy.join(model, example_inputs, seed=0), train joined.model with "
         "joined.loss(losses, fraction) added to the loss, and pass joined.model"
     )
-
-
-@contextmanager
-def watching(model: nn.Module, layers: Sequence[str], tokens: str) -> Iterator[dict[str, Tensor]]:
-    """Vectors (n, d) that the layers' outputs amount to, filled in by a forward pass inside."""
-    seen: dict[str, Tensor] = {}
-
-    def watch(layer: str) -> Callable[..., None]:
-        def keep(module: nn.Module, args: Any, output: Any) -> None:
-            seen[layer] = as_vector(module, next(arrays(output)), tokens)
-
-        return keep
-
-    hooks = [model.get_submodule(layer).register_forward_hook(watch(layer)) for layer in layers]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def as_vector(module: nn.Module, output: Tensor, tokens: str) -> Tensor:
-    """A layer's output as (n, d): maps are averaged over space, of sequences one token is read."""
-    signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
-    if output.ndim == 3 and not signal:
-        return TOKENS[tokens](output)
-    return output.flatten(2).mean(2) if output.ndim > 2 else output.reshape(len(output), -1)
-
-
-def named(network: Network, layers: Sequence[str]) -> list[str]:
-    """The layers as given, each of which exists and is called."""
-    names = dict(network.module.named_modules())
-    for layer in layers:
-        if layer not in names:
-            raise unknown("layer", layer, (name for name in names if name))
-        if not network.trace.calls.get(layer):
-            raise ValueError(f"the layer {layer!r} is never called in the model's forward pass")
-    if not layers:
-        raise ValueError("layers is empty: name at least one, or leave it None to have them chosen")
-    return list(layers)
-
-
-def spread(network: Network) -> list[str]:
-    """Up to four layers in front of the head, each at the end of a quarter of the depth; maps before vectors."""
-    order, head = network.trace.order, network.trace.head
-    blocks = [b for b in trunk(network) if head is None or not in_or_after(head, b, order)]
-    with watching(network.module, blocks, "mean"), shapes(network.module, blocks) as dimensions:
-        network.call(network.example)
-    flat = all(dimensions[block] < 3 for block in blocks)
-    blocks = sorted((b for b in blocks if flat or dimensions[b] > 2), key=order.__getitem__)
-    if not blocks:
-        raise ValueError(
-            f"no layer of {type(network.original).__name__} stands between its input and its head: "
-            "name the layers to predict losses from with layers=[...]"
-        )
-    number = min(BRANCHES, len(blocks))
-    return [blocks[-(-(k + 1) * len(blocks) // number) - 1] for k in range(number)]

@@ -1,0 +1,87 @@
+"""Movements against plain forward passes, and their peak memory."""
+
+import argparse
+import json
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import jostle
+from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process, peak_bytes
+from jostle import models
+
+PLAIN_SIZES = (16, 32, 64, 128, 256)
+
+
+def plain_passes(model: nn.Module, pool: Tensor, size: int, passes: int) -> None:
+    with torch.inference_mode():
+        for _ in range(passes):
+            for batch in pool.split(size):
+                model(batch)
+
+
+def deviations(quick: bool = False) -> list[Figure]:
+    """K + 1 plain eval passes at the best of several batch sizes, against `jostle.deviations`."""
+    figures = []
+    for name, shape, n, jolts in (
+        ("mnist-cnn", (1, 28, 28), 2000, 30),
+        ("resnet18-cifar", (3, 32, 32), 256, 10),
+    ):
+        n, jolts = (n // 4, 3) if quick else (n, jolts)
+        model, pool = models.build(name, seed=0).eval(), torch.randn(n, *shape)
+        works: dict[str, Any] = {
+            f"plain {size}": lambda size=size: plain_passes(model, pool, size, jolts + 1)
+            for size in PLAIN_SIZES
+        }
+        works["jostle"] = lambda: jostle.deviations(model, pool, jolts=jolts, seed=0, progress=False)
+        seconds = best_seconds(2 if quick else 3, **works)
+        plain = min(value for key, value in seconds.items() if key != "jostle")
+        what = f"deviations, {name}, {n} examples, K={jolts}"
+        figures.append(
+            figure(
+                what,
+                seconds["jostle"] / plain,
+                f"{jolts + 1} plain eval passes, best batch size",
+                at_most=1.1,
+            )
+        )
+    return figures
+
+
+def memory(quick: bool = False) -> list[Figure]:
+    """Peak memory of `deviations` on 20 million parameters, the model included, in parameters' sizes."""
+    told = json.loads(in_fresh_process("benchmarks.engine", "--memory"))
+    allowed = 3 * told["parameters"] + told["rows"] + told["buffer"] + told["activations"]
+    what = f"peak memory of deviations, {told['parameters'] // 4 / 1e6:.1f} M parameters, K=30"
+    return [figure(what, told["peak"] / allowed, "3 x parameters + rows + buffer + activations", at_most=1.0)]
+
+
+def measure_memory() -> dict[str, int]:
+    torch.set_num_threads(1)
+    model = nn.Sequential(
+        nn.Linear(2000, 4000), nn.ReLU(), nn.Linear(4000, 3000), nn.ReLU(), nn.Linear(3000, 10)
+    ).eval()
+    pool = torch.randn(512, 2000)
+    with torch.inference_mode():
+        model(pool[:64])
+    before = peak_bytes()
+    rows = jostle.deviations(model, pool, jolts=30, seed=0, batch_size=64, progress=False)
+    parameters = sum(p.nbytes for p in model.parameters())
+    return {
+        "peak": peak_bytes() - before + parameters,  # the model is part of what is bounded
+        "parameters": parameters,
+        "rows": rows.nbytes,
+        "buffer": pool.nbytes,
+        "activations": 64 * (4000 + 3000) * 2 * 4,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--memory", action="store_true")
+    if parser.parse_args().memory:
+        print(json.dumps(measure_memory()))
+    else:
+        for line in [*deviations(), *memory()]:
+            print(line)

@@ -1,0 +1,47 @@
+"""How things are timed here: repetitions interleaved, the best of each, never a bare second."""
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+
+class Figure(TypedDict):
+    what: str
+    ratio: float
+    against: str
+    target: str
+    ok: bool
+
+
+def best_seconds(repetitions: int, **works: Callable[[], Any]) -> dict[str, float]:
+    """The least time of each work, repetitions interleaved so that load falls on all alike."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(repetitions):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def figure(
+    what: str, ratio: float, against: str, *, at_least: float = 0, at_most: float = float("inf")
+) -> Figure:
+    """A ratio beside its target."""
+    target = f">= {at_least:g}" if at_least else f"<= {at_most:g}"
+    return Figure(what=what, ratio=ratio, against=against, target=target, ok=at_least <= ratio <= at_most)
+
+
+def peak_bytes() -> int:
+    """The largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def in_fresh_process(module: str, *arguments: str) -> str:
+    """What a module prints when run alone: memory peaks of one process do not mix."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
+    ).stdout

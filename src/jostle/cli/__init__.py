@@ -1,0 +1,62 @@
+"""The command line: the only place that prints or parses words."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from jostle.cli import listing, picking, reading, running
+
+app = typer.Typer(
+    name="jostle",
+    help="Pick the examples worth labelling: jostle the weights, label what moves.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(running.run)
+app.command("report")(reading.report)
+app.command("compare")(reading.compare)
+app.command("pick")(picking.pick)
+app.command("list")(listing.list_names)
+app.command("show")(listing.show)
+app.command("demo")(running.demo)
+
+MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
+
+
+@app.callback()
+def everywhere(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show Python's traceback of an error; may stand anywhere.")
+    ] = False,
+) -> None:
+    """Pick the examples worth labelling: jostle the weights, label what moves."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; a user's mistake ends with code 2, a failed run with 1, Ctrl-C with 130."""
+    words = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in words
+    try:
+        code = app(
+            args=[word for word in words if word != "--debug"], prog_name="jostle", standalone_mode=False
+        )
+    except (KeyboardInterrupt, typer.Abort):
+        complain("stopped; the same command goes on from here")
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        if show := getattr(error, "show", None):  # a word that the parser did not understand
+            show()
+            sys.exit(2)
+        complain(str(error) if isinstance(error, MISTAKES) else f"{type(error).__name__}: {error}")
+        sys.exit(2 if isinstance(error, MISTAKES) else 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(words: str) -> None:
+    """An error on standard error, unstyled where that is no terminal."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"jostle: {words}", markup=False)

@@ -1,0 +1,77 @@
+"""`jostle report` and `jostle compare`: what came out of runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from jostle import datasets
+from jostle.cli import options
+from jostle.cli.screen import print_table
+from jostle.experiments.curves import load
+from jostle.experiments.page import Show
+from jostle.experiments.report import compare as write_comparison
+from jostle.experiments.report import write_report
+from jostle.experiments.summary import aubc_table, compare_table
+
+Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
+Folders = Annotated[list[Path], typer.Argument(help="Two or more folders that `jostle run` wrote.")]
+MetricName = Annotated[
+    str | None,
+    typer.Option(help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou."),
+]
+
+
+def report(
+    folder: Folder,
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: FOLDER/report.")] = None,
+    baseline: Annotated[str, typer.Option(help="Labels saved are counted against this strategy.")] = "random",
+    reference: Annotated[
+        str | None, typer.Option(help="Paired differences are taken to this strategy. Default: the baseline.")
+    ] = None,
+    metric: MetricName = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Values of the metric to reach, by comma; in percent where it is a share."),
+    ] = None,
+    data: options.DataRoot = None,
+    gallery: Annotated[
+        bool, typer.Option("--gallery/--no-gallery", help="Show what each strategy picked first.")
+    ] = True,
+) -> None:
+    """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
+    results = load(folder)
+    show = gallery_of(results.manifest, data) if gallery else None
+    wanted = [float(level) for level in levels.split(",")] if levels else None
+    page = write_report(folder, out, baseline, reference, show, metric=metric, levels=wanted)
+    print_table(aubc_table(results, metric or results.metrics[0]))
+    Console(stderr=True).print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def compare(
+    folders: Folders,
+    out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("compare"),
+    metric: MetricName = None,
+) -> None:
+    """Set runs side by side in compare.html: curves, AUBC, and in what their protocols differ."""
+    page = write_comparison(folders, out, metric=metric)
+    runs = {folder.resolve().name: load(folder) for folder in folders}
+    first = next(iter(runs.values()))
+    shared = next(name for name in first.metrics if all(name in each.metrics for each in runs.values()))
+    if len(runs) == len(folders):
+        print_table(compare_table(runs, metric or shared))
+    Console(stderr=True).print(f"Comparison: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def gallery_of(manifest: Mapping[str, Any], root: Path | None) -> Show | None:
+    """Examples of the runs' data by their ids; None, with a word about it, where the data is not at hand."""
+    named = dict(manifest.get("protocol", {}).get("dataset", {}))
+    if not named:
+        return None
+    try:
+        return datasets.load(named.pop("use"), root, **named).preview
+    except (ValueError, OSError, ImportError) as reason:
+        Console(stderr=True).print(f"No gallery: {reason}", markup=False, highlight=False, soft_wrap=True)
+        return None

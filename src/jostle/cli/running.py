@@ -1,0 +1,161 @@
+"""`jostle run` and `jostle demo`: experiments."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from jostle.cli import options
+from jostle.cli.reading import gallery_of, write_report
+from jostle.cli.screen import print_table, told
+from jostle.experiments import protocol as protocols
+from jostle.experiments.conduct import Plan, conduct
+from jostle.experiments.curves import load
+from jostle.experiments.protocol import Protocol
+from jostle.experiments.specs import specs
+from jostle.experiments.summary import aubc_table
+from jostle.experiments.workers import Tell
+
+Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
+Strategies = Annotated[
+    str | None,
+    typer.Option(
+        help="Strategies to run, by comma: labels of the protocol, names of the catalogue, file.py:name, or "
+        "label=name(setting=value, ...). Default: all of the protocol."
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option(help="10 means seeds 0 to 9; 3,5 means those two. Default: as the protocol says."),
+]
+Out = Annotated[Path | None, typer.Option(help="Folder of the runs. Default: runs/NAME.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Runs at the same time. Every run computes with one thread, so results stay the same."
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable."
+    ),
+]
+DataSet = Annotated[
+    str | None, typer.Option(help="Another data set: a name, folder:PATH, csv:PATH or file.py:function.")
+]
+Encoder = Annotated[
+    str | None, typer.Option(help="For texts: the folder or hub name of a pretrained encoder like BERT.")
+]
+WithReport = Annotated[
+    bool, typer.Option("--report/--no-report", help="Write the report when the runs are done.")
+]
+
+
+def run(
+    protocol: Name,
+    strategies: Strategies = None,
+    seeds: Seeds = None,
+    out: Out = None,
+    jobs: Jobs = 1,
+    data: options.DataRoot = None,
+    set_: Set = None,
+    dataset: DataSet = None,
+    encoder: Encoder = None,
+    device: options.Device = "cpu",
+    report: WithReport = True,
+) -> None:
+    """Run an experiment: strategies compared on the same seeds, from a protocol.
+
+    Runs go to runs/NAME, one file for each strategy and seed. Stop it whenever you like: the same command goes
+    on. More seeds or strategies extend what is there.
+    """
+    overrides = [*(set_ or ())]
+    overrides += [f'dataset.use="{dataset}"'] if dataset else []
+    overrides += [f'text.encoder="{encoder}"'] if encoder else []
+    chosen = protocols.load(protocol, overrides)
+    if strategies is not None:
+        chosen = chosen.chosen(specs(strategies))
+    folder = out or Path("runs") / chosen.name
+    carry_out(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/demo"),
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
+) -> None:
+    """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
+    Console(stderr=True, highlight=False).print(
+        "A classifier of handwritten digits starts with 10 labels and asks for 10 more at a time.\n"
+        "Which examples are worth labelling? Four strategies, 3 seeds each."
+    )
+    chosen = protocols.load("digits").chosen(specs("noise-stability,badge,margin,random"))
+    carry_out(chosen, out, range(3), jobs, None, "cpu", report=True)
+
+
+def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
+    """`10` is the seeds 0 to 9, `3,5` those two, and a single seed is `3,`."""
+    if words is None:
+        return range(chosen.seeds)
+    try:
+        numbers = [int(word) for word in words.split(",") if word.strip()]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 0 or numbers == [0]:
+        raise ValueError(
+            f"--seeds takes a number of seeds, such as 10, or a list, such as 3,5; got {words!r}"
+        )
+    return range(numbers[0]) if "," not in words else list(dict.fromkeys(numbers))
+
+
+def carry_out(
+    chosen: Protocol,
+    folder: Path,
+    seeds: Sequence[int],
+    jobs: int,
+    data: Path | None,
+    device: str,
+    report: bool,
+) -> None:
+    """Conduct the experiment on the screen, show the table, and say what failed."""
+    console = Console(stderr=True, highlight=False)
+    screen = told(console, jobs)
+    command = ["jostle", *sys.argv[1:]]
+    with ExitStack() as stack:
+
+        def tell(plan: Plan) -> Tell:
+            there = len(plan.done) - len(plan.missing)
+            console.print(
+                f"{chosen.name}: {len(plan.missing)} runs to do, {there} done, in {folder}", markup=False
+            )
+            return stack.enter_context(screen.shown(plan))
+
+        plan = conduct(
+            chosen, folder, seeds, root=data, device=device, processes=jobs, command=command, tell=tell
+        )
+    if any(points >= plan.points for points in plan.done.values()):
+        results = load(folder)
+        print_table(aubc_table(results, results.metrics[0]))
+        if report:
+            page = write_report(folder, gallery=gallery_of(results.manifest, data))
+            console.print(f"Report: {page}", markup=False)
+        else:
+            console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
+    summarise(plan, console)
+
+
+def summarise(plan: Plan, console: Console) -> None:
+    """Say which runs failed and why, and end with code 1 if any did."""
+    if not plan.failures:
+        return
+    console.print(f"{len(plan.failures)} of {len(plan.done)} runs failed; the same command tries them again:")
+    for event in plan.failures:
+        console.print(f"  {event.job}: {event.reason}", markup=False)
+        if "--debug" in sys.argv:
+            console.print(event.trace, markup=False)
+    raise typer.Exit(1)

@@ -1,0 +1,208 @@
+"""Monte Carlo dropout: T passes of a trained network, each with parts of it switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jostle.core import Request
+from jostle.embeddings.masks import Axis, Masks
+from jostle.names import unknown
+from jostle.network import Network
+from jostle.pool import Inputs, count, mapped
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutPasses:
+    """Settings of the passes; `rows(request, of)` gives what `of` makes of the T distributions.
+
+    A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size,
+    as long as batches are padded to one length. Only dropout acts; BatchNorm stays in eval mode.
+    """
+
+    passes: int = 50  # T
+    insert_dropout: float | None = None  # rate of dropout inserted at scoring only, beside the model's own
+    # modules after which it is inserted, by name or pattern; None: the convolutions inside blocks, as in a ResNet,
+    # or where there are no blocks every stage in front of the head
+    dropout_after: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.passes < 2:
+            raise ValueError(f"passes must be at least 2, since they are compared; got {self.passes}")
+        if self.insert_dropout is not None and not 0 < self.insert_dropout < 1:
+            raise ValueError(
+                f"insert_dropout is a rate between 0 and 1, such as 0.3; got {self.insert_dropout}"
+            )
+        if self.dropout_after is not None and self.insert_dropout is None:
+            raise ValueError(
+                "dropout_after= says where dropout is inserted: give its rate with insert_dropout="
+            )
+        if isinstance(self.dropout_after, str):
+            raise TypeError(
+                f"dropout_after is a list of module names; got {self.dropout_after!r} (put it in a list)"
+            )
+
+    def rows(self, request: Request, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
+        """What `of` makes of T distributions (n, sites, c), given one after the other for each micro-batch."""
+        with self.sampling(request) as sampler:
+
+            def read(inputs: Inputs) -> tuple[Tensor]:
+                passes = (sampler.outputs(inputs, t).double() for t in range(self.passes))
+                return (of(map(request.task.distribution, passes)),)
+
+            rows = request.compute(read, what=f"{self.passes} dropout passes")[0]
+        if not sampler.moved:
+            raise ValueError(f"dropout made no difference to any output in {self.passes} passes: {REMEDY}")
+        return rows
+
+    @contextmanager
+    def sampling(self, request: Request) -> Iterator[Sampler]:
+        """A network whose dropout acts; an error if it has none. The network is eval-only again afterwards."""
+        network = request.network
+        sampler = Sampler(network, Masks(partial(request.rng, "dropout")))
+        with torch.no_grad(), ExitStack() as stack:
+            sampler.wake(stack)
+            if self.insert_dropout is not None:
+                for name in sites(network, self.dropout_after, sampler.tensors):
+                    hook = network.module.get_submodule(name).register_forward_hook(self.inserted)
+                    stack.callback(hook.remove)
+            sampler.learn_axes()
+            yield sampler
+
+    def inserted(self, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        """Dropout after a module."""
+        assert self.insert_dropout is not None
+        return F.dropout(output, self.insert_dropout)
+
+
+class Sampler:
+    """Outputs of a network under dropout, one pass for each number."""
+
+    def __init__(self, network: Network, masks: Masks) -> None:
+        self.network = network
+        self.masks = masks
+        self.moved = False  # whether any two passes over the same inputs differed
+        self.first = network.trace.output  # of pass 0; the trace is taken before anything is inserted
+
+    def outputs(self, inputs: Inputs, number: int) -> Tensor:
+        """Outputs of one pass; all passes over the same inputs come in order."""
+        self.masks.begin(number)
+        with self.masks:
+            outputs = self.network.outputs(inputs)
+        if number == 0:
+            self.first = outputs.clone()
+        elif not self.moved:
+            self.moved = not torch.equal(outputs, self.first)
+        return outputs
+
+    def wake(self, stack: ExitStack) -> None:
+        """Find modules that ask for dropout only in training mode (attention does), and let them have it.
+
+        Their flag alone is set, not that of the modules inside them.
+        """
+        with self.masks.following(self.network.module):
+            self.outputs(self.network.example, 0)
+        for part in self.masks.resting:
+            part.training = True
+            stack.callback(setattr, part, "training", False)
+
+    @property
+    def tensors(self) -> set[str]:
+        """Modules that return a tensor, after which dropout can be inserted."""
+        return {name for name, part in self.network.module.named_modules() if part in self.masks.tensors}
+
+    def learn_axes(self) -> None:
+        """See where each mask meets the examples: in the dimension that doubles when the examples do."""
+        example, shapes = self.network.example, []
+        for inputs in (example, mapped(lambda array: torch.cat([array, array]), example)):
+            self.outputs(inputs, 0)
+            shapes.append(self.masks.shapes)
+        if not shapes[0]:
+            kind = type(self.network.original).__name__
+            raise ValueError(f"{kind} has no dropout that acts, so all passes would be the same: {REMEDY}")
+        found = [axis_of(one, two, count(example)) for one, two in zip(*shapes, strict=False)]
+        self.masks.axes = {place: axis for place, axis in enumerate(found) if axis is not None}
+
+
+REMEDY = (
+    "train the model with dropout, or insert dropout at scoring only with insert_dropout=0.3 "
+    "(and dropout_after=[...] to say after which modules)"
+)
+
+
+def axis_of(one: torch.Size, two: torch.Size, examples: int) -> Axis | None:
+    """The dimension that holds the examples, and its entries per example; None if none grew with them."""
+    if len(one) != len(two):
+        return 0, 1
+    for dimension, (small, large) in enumerate(zip(one, two, strict=True)):
+        if small != large:
+            return dimension, small // examples if large == 2 * small and small % examples == 0 else 1
+    return None
+
+
+def sites(network: Network, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
+    """Modules after which dropout is inserted: as given, or chosen from the network's structure."""
+    if given is None:
+        found = [name for name in block_convolutions(network) or stages(network, tensors) if name in tensors]
+        if not found:
+            raise ValueError(
+                "found no layer in front of the head to insert dropout after: name some, dropout_after=[...]"
+            )
+        return found
+    names = [name for name, _ in network.module.named_modules() if name]
+    chosen: list[str] = []
+    for pattern in given:
+        matching = [name for name in names if fnmatchcase(name, pattern)]
+        if not matching:
+            raise unknown("module of dropout_after", pattern, names)
+        chosen += [name for name in matching if name not in chosen]
+    wrong = [name for name in chosen if name not in tensors]
+    if wrong:
+        raise ValueError(f"dropout_after names {', '.join(wrong)}, never called or returning no tensor")
+    return chosen
+
+
+def block_convolutions(network: Network) -> list[str]:
+    """Convolutions that a block holds itself, at least two of them; shortcuts lie deeper and are left out."""
+    found: list[str] = []
+    for name, module in network.module.named_modules():
+        whole = not name or holds(name, network.head) or isinstance(module, HOLDERS)
+        own = [f"{name}.{child}" for child, part in module.named_children() if isinstance(part, CONVOLUTIONS)]
+        if not whole and len(own) > 1:
+            found += own
+    return [name for name in found if in_front(network, name)]
+
+
+def stages(network: Network, tensors: set[str], inside: str = "") -> list[str]:
+    """The largest parts with weights in front of the head, each of which returns a tensor."""
+    found: list[str] = []
+    for child, part in network.module.get_submodule(inside).named_children():
+        name = f"{inside}.{child}" if inside else child
+        weighted = any(parameter.ndim > 1 for parameter in part.parameters())
+        if holds(name, network.head) or (weighted and name not in tensors):
+            found += stages(network, tensors, name)
+        elif weighted and in_front(network, name):
+            found.append(name)
+    return found
+
+
+def holds(name: str, head: str) -> bool:
+    """Whether a module is the head or has it inside."""
+    return head == name or head.startswith(name + ".")
+
+
+def in_front(network: Network, name: str) -> bool:
+    """Whether a module is called before the head."""
+    order = network.trace.order
+    return name in order and order[name] < order[network.head]

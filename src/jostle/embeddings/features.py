@@ -1,0 +1,42 @@
+"""Features of the pool and of the labelled set, from one pass so that they compare."""
+
+from torch import Tensor
+
+from jostle.core import Request
+from jostle.pool import Pool
+
+
+def features(request: Request) -> tuple[Tensor, Tensor | None]:
+    """Features of the pool (n, d), and of the labelled set (m, d) where there is one; maps are averaged."""
+    return parted(request.features(*pools(request)), request)
+
+
+def pools(request: Request) -> tuple[Pool, ...]:
+    """The pool, and after it the labelled inputs where there are any."""
+    if request.labeled is None or not len(request.labeled):
+        return (request.pool,)
+    return request.pool, request.labeled.inputs
+
+
+def parted(rows: Tensor, request: Request) -> tuple[Tensor, Tensor | None]:
+    """Rows of both sets as those of the pool and those of the labelled set."""
+    n = len(request.pool)
+    return rows[:n], (rows[n:] if len(rows) > n else None)
+
+
+def check_task(request: Request, method: str, serves: tuple[str, ...], why: str) -> None:
+    """An error where a method does not serve the task; `why` gives the reason and names an alternative."""
+    if request.task.name not in serves:
+        raise ValueError(
+            f"{method} serves {' and '.join(serves)}; outputs of shape {tuple(request.network.trace.output.shape)} "
+            f"were taken as {request.task.name}, for which it is not available: {why}"
+        )
+
+
+def check_memory(method: str, needed: int, allowed: int, what: str) -> None:
+    """An error where a method would need more memory than its setting `memory_bytes` allows."""
+    if needed > allowed:
+        raise ValueError(
+            f"{method} would need {needed:,} bytes for {what}, more than memory_bytes={allowed:,}: "
+            "raise memory_bytes, or pass a smaller random part of the pool"
+        )

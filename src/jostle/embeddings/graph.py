@@ -1,0 +1,113 @@
+"""A graph over pool and labelled set, and a small graph network that learns to tell one from the other.
+
+The graph joins every example with every other by the cosine of their features. Its matrix is
+A = (X X^T - I) D^-1 + I with X the features at unit length and D the column sums of X X^T - I. A v is
+X (X^T (D^-1 v)) - D^-1 v + v, so the n x n matrix is applied exactly and never built.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from jostle.core import Request, as_vectors
+from jostle.embeddings.features import check_memory, pools
+
+LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
+LEAST_LOG = -100.0  # a saturated node must not make the loss infinite
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The cosine graph of n nodes, held as n x d numbers."""
+
+    rows: Tensor  # X: features at unit length, (n, d)
+    sums: Tensor  # D: column sums of X X^T - I, kept away from 0, (n, 1)
+
+    @classmethod
+    def of(cls, features: Tensor) -> Graph:
+        """The graph of these features."""
+        rows = F.normalize(features)
+        sums = (rows @ rows.sum(0) - 1).unsqueeze(1)
+        floor = torch.where(sums < 0, -LEAST_SUM, LEAST_SUM).to(sums.dtype)
+        return cls(rows, torch.where(sums.abs() < LEAST_SUM, floor, sums))
+
+    def spread(self, values: Tensor) -> Tensor:
+        """A @ values, (n, k)."""
+        shared = values / self.sums
+        return self.rows @ (self.rows.T @ shared) - shared + values
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNetwork:
+    """Settings of the graph network; `fitted` trains it and gives each node's hidden layer and score."""
+
+    width: int = 128  # of the hidden layer
+    dropout: float = 0.3  # of the hidden layer, in training
+    epochs: int = 200  # full-batch steps of Adam
+    lr: float = 1e-3
+    decay: float = 5e-4
+    unlabeled_weight: float = 1.2  # lambda: of the pool's part of the loss
+    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.epochs < 1 or not 0 <= self.dropout < 1:
+            raise ValueError(
+                "width and epochs are at least 1 and dropout is in [0, 1); "
+                f"got {self.width}, {self.epochs} and {self.dropout}"
+            )
+
+    def fitted(self, request: Request, method: str) -> tuple[Tensor, Tensor]:
+        """Hidden layer (n + m, width) and score before the sigmoid (n + m, 1), the pool's nodes first."""
+        labeled = request.needs_labeled(method)
+        nodes = len(request.pool) + len(labeled)
+        with torch.no_grad():
+            d = as_vectors(request.network.features(request.network.example)).shape[1]
+        numbers = nodes * (3 * d + 6 * self.width)  # features, X, A X; hidden layer, mask and their gradients
+        check_memory(method, 4 * numbers, self.memory_bytes, f"a graph of {nodes:,} nodes with {d} features")
+        graph = Graph.of(request.features(*pools(request)))
+        is_labeled = torch.arange(nodes, device=request.device) >= len(request.pool)
+        return self.trained(graph, is_labeled, request)
+
+    def trained(self, graph: Graph, is_labeled: Tensor, request: Request) -> tuple[Tensor, Tensor]:
+        """Train on the whole graph; 1 is labelled, 0 is not."""
+        spread = graph.spread(graph.rows)  # A X never changes, (n, d)
+        weights = [w.requires_grad_() for w in self.drawn(spread, request.rng("graph weights"))]
+        optimizer = torch.optim.Adam(weights, lr=self.lr, weight_decay=self.decay)
+        draws = request.rng("graph dropout")
+        with torch.enable_grad(), request.progress("graph network", self.epochs) as advance:
+            for _ in range(self.epochs):
+                optimizer.zero_grad()
+                self.loss(self.forward(graph, spread, weights, draws)[1], is_labeled).backward()
+                optimizer.step()
+                advance(1)
+        with torch.no_grad():
+            return self.forward(graph, spread, weights, None)
+
+    def drawn(self, like: Tensor, draws: torch.Generator) -> list[Tensor]:
+        """Fresh weights and biases of both layers, uniform in 1 / sqrt(a layer's width)."""
+        shapes = [(like.shape[1], self.width), (self.width,), (self.width, 1), (1,)]
+        fresh = [torch.rand(s, generator=draws, device=like.device, dtype=like.dtype) for s in shapes]
+        return [(2 * w - 1) / math.sqrt(w.shape[-1]) for w in fresh]
+
+    def forward(
+        self, graph: Graph, spread: Tensor, weights: list[Tensor], draws: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden layer and score of each node; dropout only with a generator to draw it from."""
+        first, bias, second, offset = weights
+        hidden = F.relu(spread @ first + bias)  # (n, width)
+        kept = hidden
+        if draws is not None and self.dropout:
+            luck = torch.rand(hidden.shape, generator=draws, device=hidden.device, dtype=hidden.dtype)
+            kept = hidden * (luck >= self.dropout) / (1 - self.dropout)
+        return hidden, graph.spread(kept @ second) + offset
+
+    def loss(self, scores: Tensor, is_labeled: Tensor) -> Tensor:
+        """-mean ln s over the labelled nodes - lambda mean ln(1 - s) over the pool's."""
+        yes = F.logsigmoid(scores[is_labeled]).clamp(min=LEAST_LOG)
+        no = F.logsigmoid(-scores[~is_labeled]).clamp(min=LEAST_LOG)
+        return -yes.mean() - self.unlabeled_weight * no.mean()

@@ -1,0 +1,233 @@
+"""From a protocol to what a run needs: data, networks, strategies, and what the manifest says of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, TensorDataset
+
+from jostle import datasets, models, strategies
+from jostle.core import Strategy
+from jostle.datasets import Data, Split, Texts
+from jostle.experiments.protocol import Amount, Named, Protocol
+from jostle.pool import Columns, Inputs, Pool
+from jostle.rng import generator
+from jostle.tasks import TASKS, Task
+from jostle.training import Indexed
+
+PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that the runs of one protocol share."""
+
+    protocol: Protocol
+    data: Data
+    device: torch.device
+
+    @classmethod
+    def of(cls, protocol: Protocol, root: str | Path | None = None, device: str = "cpu") -> Bench:
+        """Load the data, and refuse a budget that it cannot pay."""
+        data = datasets.load(protocol.dataset.use, root, **protocol.dataset.settings)
+        if isinstance(data.train.inputs, Texts):
+            data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
+        if data.kind == "unlabelled" or not len(data.test):
+            raise ValueError(f"an experiment needs labels and a test set; {data.name} is {data.kind} data")
+        bench = cls(protocol, replace(data, test=tested(data.test, protocol)), torch.device(device))
+        bench.check_budget()
+        return bench
+
+    def check_budget(self) -> None:
+        """There are examples for every round, or an error with the sums."""
+        pool, rounds = len(self.data.train), self.protocol.rounds
+        budget = self.initial + rounds * self.pick
+        if budget > pool:
+            raise ValueError(
+                f"{self.data.name} has {pool} training examples, but the budget is {budget}: "
+                f"initial {self.initial} + {rounds} rounds of pick {self.pick}"
+            )
+        if self.candidates is not None and self.candidates < self.pick:
+            raise ValueError(f"cannot pick {self.pick} of {self.candidates} candidates: raise candidates")
+
+    @property
+    def initial(self) -> int:
+        """Labelled examples to begin with."""
+        return counted(self.protocol.initial, len(self.data.train))
+
+    @property
+    def pick(self) -> int:
+        """Examples labelled in each round."""
+        return counted(self.protocol.pick, len(self.data.train))
+
+    @property
+    def candidates(self) -> int | None:
+        """Examples among which a strategy chooses; None for all."""
+        given = self.protocol.candidates
+        return None if given == "all" else counted(given, len(self.data.train))
+
+    @cached_property
+    def task(self) -> Task:
+        """What the outputs mean."""
+        return TASKS.get(self.data.kind, TASKS["classification"])
+
+    def model(self, seed: int) -> nn.Module:
+        """A network with fresh weights."""
+        return models.build(self.protocol.model.use, seed=seed, **self.model_settings)
+
+    @cached_property
+    def model_settings(self) -> dict[str, Any]:
+        """What the data says of a network, and the protocol's own settings over it."""
+        known = {
+            "classes": self.data.outputs,
+            "outputs": self.data.outputs,
+            "encoder": self.protocol.text.encoder,
+        }
+        if shape := self.data.shape:
+            known |= {"channels": shape[0], "inputs": shape[0]}
+        takes = models.settings(self.protocol.model.use)
+        fitting = {key: value for key, value in known.items() if key in takes}
+        return fitting | self.protocol.model.settings
+
+
+def strategy_of(named: Named) -> Strategy:
+    """The strategy that an entry of a protocol names."""
+    return strategies.build(named.use, **named.settings)
+
+
+def counted(amount: Amount, whole: int) -> int:
+    """A number of examples; a share is rounded up."""
+    return ceil(amount * whole) if isinstance(amount, float) else amount
+
+
+def tested(test: Split, protocol: Protocol) -> Split:
+    """The test set, or as much of it as the protocol wants."""
+    if protocol.test == "all" or counted(protocol.test, len(test)) >= len(test):
+        return test
+    order = torch.randperm(len(test), generator=generator(0, "test"))
+    kept = order[: counted(protocol.test, len(test))].sort().values
+    return Split(part_of(test.inputs, kept), part_of(test.targets, kept))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of what is read batch by batch."""
+
+    whole: Indexed
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Tensor) -> Any:
+        return self.whole[self.ids[index]]
+
+
+def part_of(whole: Any, ids: Tensor) -> Any:
+    """Some rows: a tensor of a tensor, of anything else a view."""
+    return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
+
+
+class Batched(Columns):
+    """Anything that gives batches by position, as the source of a pool."""
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        for part in positions.split(size):
+            yield self.arrays[part]
+
+
+def pool_of(inputs: Indexed, ids: Tensor | None = None) -> Pool:
+    """Inputs as a pool whose positions are their ids, so that nothing is copied."""
+    return Pool(Batched(inputs), torch.arange(len(inputs)) if ids is None else ids)
+
+
+class Examples(Dataset[tuple[Any, Tensor]]):
+    """Labelled examples of a split, one by one where they are not tensors."""
+
+    def __init__(self, inputs: Indexed, targets: Indexed) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, position: int) -> tuple[Any, Tensor]:
+        row = self.inputs[torch.tensor([position])]
+        first = {key: column[0] for key, column in row.items()} if isinstance(row, dict) else row[0]
+        return first, self.targets[torch.tensor([position])][0]
+
+
+def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
+    """The labelled examples as a dataset of (x, y)."""
+    inputs, targets = part_of(split.inputs, ids), part_of(split.targets, ids)
+    if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
+        return TensorDataset(inputs, targets)
+    return Examples(inputs, targets)
+
+
+def columns_of(dataset: Any) -> tuple[Any, Any]:
+    """Inputs and targets of a labelled dataset, as `train` takes them."""
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[0], dataset.tensors[1]
+    if isinstance(dataset, Examples):
+        return dataset.inputs, dataset.targets
+    items = [dataset[position] for position in range(len(dataset))]
+    return torch.stack([x for x, _ in items]), torch.stack([torch.as_tensor(y) for _, y in items])
+
+
+def manifest(bench: Bench, command: list[str]) -> dict[str, Any]:
+    """All that is needed to repeat the runs."""
+    return {
+        "protocol": bench.protocol.written(),
+        "data": dict(bench.data.checksums),
+        "versions": {"python": platform.python_version(), **installed()},
+        "hardware": hardware(bench.device),
+        "command": command,
+    }
+
+
+def installed() -> dict[str, str]:
+    """Versions of the packages that numbers may depend on."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """The machine, as far as it matters for time and for the last digits."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "device": str(device),
+        "gpu": gpu,
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, as Linux or Python tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

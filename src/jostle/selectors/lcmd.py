@@ -1,0 +1,77 @@
+"""Largest cluster, maximum distance: the farthest row of the cluster that is worst represented."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.geometry import (
+    BLOCK_NUMBERS,
+    Rows,
+    blocks,
+    origin,
+    squared_differences,
+    squared_distances,
+)
+from jostle.selectors.outer import Outer
+
+PICKED = -1.0  # below every gap
+
+
+@dataclass(frozen=True)
+class LCMD(Selector):
+    """Rows cluster around their nearest center; each pick is the farthest row of the heaviest cluster.
+
+    A cluster weighs the sum of its squared distances, and a pick becomes a center; its score is its distance.
+    Without centers all rows start around the origin, so the first pick is the longest row.
+    """
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows; the seed changes nothing, ties go to the earlier row or center."""
+        rows, centers = checked(rows, n, centers)
+        if isinstance(rows, Outer):
+            raise TypeError("LCMD needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        centers = origin(rows) if centers is None else centers
+        assert isinstance(centers, Tensor)  # checked: of the same kind as the rows
+        nearest, gaps = _nearest(rows, centers)
+        positions, scores = list[int](), list[float]()
+        for turn in range(n):
+            winner = _farthest_of_heaviest(nearest, gaps, len(centers) + turn)
+            positions.append(winner)
+            scores.append(float(gaps[winner]))
+            distances = _distances(rows, winner)
+            closer = distances < gaps
+            nearest[closer], gaps[closer] = len(centers) + turn, distances[closer]
+            gaps[winner] = PICKED
+        squared = torch.tensor(scores, dtype=torch.float64, device=rows.device)
+        return Picks(torch.tensor(positions, device=rows.device), squared.sqrt())
+
+
+def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
+    weights = gaps.new_zeros(centers).index_add_(0, nearest, gaps.clamp(min=0))
+    heaviest = weights.argmax()
+    if weights[heaviest] == 0:  # what is left equals a center: any of it will do
+        return int(gaps.argmax())
+    return int(torch.where(nearest == heaviest, gaps, PICKED).argmax())
+
+
+def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest center of each row and the squared distance to it, (n,) both."""
+    nearest, gaps = [], []
+    exact = centers.to(torch.float64)
+    for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(centers.shape))):
+        block = rows[part].to(torch.float64)
+        nearest.append(squared_distances(block, exact)[0].argmin(1))
+        gaps.append(squared_differences(block, exact[nearest[-1]]))  # from differences: 0 for equal rows
+    return torch.cat(nearest), torch.cat(gaps)
+
+
+def _distances(rows: Tensor, position: int) -> Tensor:
+    """Squared distances of all rows to one of them, (n,)."""
+    center = rows[position : position + 1].to(torch.float64)
+    parts = blocks(len(rows), max(1, BLOCK_NUMBERS // rows.shape[1]))
+    return torch.cat([squared_differences(rows[part].to(torch.float64), center) for part in parts])
+
+
+lcmd = LCMD()

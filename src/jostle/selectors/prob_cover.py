@@ -1,0 +1,87 @@
+"""Maximum coverage: balls of one radius, each around the row that covers most of what is still uncovered."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.rng import fresh_seed, generator
+from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.selectors.outer import Outer
+
+
+@dataclass(frozen=True)
+class ProbCover(Selector):
+    """Greedy cover: each pick's ball holds most rows that no center and no earlier pick covers, its score.
+
+    The graph of neighbours is never stored: every row is visited once when it becomes covered. Once all rows
+    are covered, the rest is drawn with the seed, at a score of 0.
+    """
+
+    delta: float = 1.0  # radius of a ball, its surface not included
+
+    def __post_init__(self) -> None:
+        if not self.delta > 0:
+            raise ValueError(f"delta is the radius of a ball and above 0; got {self.delta}")
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows; ties go to the earlier row."""
+        rows, centers = checked(rows, n, centers)
+        if isinstance(rows, Outer) or isinstance(centers, Outer):
+            raise TypeError("ProbCover needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        everyone = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        covered = ~everyone if centers is None else self._within(rows, centers) > 0
+        gains = self._within(rows, rows[~covered])  # (n,) rows that a ball would newly cover
+        positions, scores = list[int](), list[float]()
+        while len(positions) < n and int(gains.max()) > 0:
+            winner = int(gains.argmax())
+            positions.append(winner)
+            scores.append(float(gains[winner]))
+            fresh = (self._within(rows, rows[winner : winner + 1]) > 0) & ~covered
+            gains -= self._within(rows, rows[fresh])
+            covered |= fresh
+            gains[winner] = 0
+        return _filled(positions, scores, n, rows, seed)
+
+    def _within(self, rows: Tensor, others: Tensor) -> Tensor:
+        """How many of the others lie within delta of each row, (n,)."""
+        counts = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+        for few in others.split(1024):
+            few = few.to(torch.float64)
+            for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(few.shape))):
+                distances, _ = squared_distances(rows[part].to(torch.float64), few)
+                counts[part] += (distances < self.delta**2).sum(1)
+        return counts
+
+
+def _filled(positions: list[int], scores: list[float], n: int, rows: Tensor, seed: int | None) -> Picks:
+    draws = generator(fresh_seed() if seed is None else seed, "prob-cover")
+    taken = torch.zeros(len(rows), dtype=torch.bool)
+    taken[positions] = True
+    left = (~taken).nonzero()[:, 0]
+    rest = left[torch.randperm(len(left), generator=draws)[: n - len(positions)]]
+    order = torch.cat([torch.tensor(positions, dtype=torch.int64), rest])
+    values = torch.tensor(scores + [0.0] * len(rest), dtype=torch.float64)
+    return Picks(order.to(rows.device), values.to(rows.device))
+
+
+def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:
+    """The largest radius at which this share of the rows has a ball without rows of another cell.
+
+    A ball is pure up to the nearest row of another cell, so the radius is a quantile of those distances:
+    no search over radii. Infinite where there is one cell only.
+    """
+    reach = []
+    points = rows.to(torch.float64)
+    for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(rows.shape))):
+        distances, _ = squared_distances(points[part], points)
+        distances[cells[part, None] == cells] = torch.inf
+        reach.append(distances.clamp_(min=0).amin(1))
+    squared = torch.cat(reach).sort().values
+    allowed = math.floor((1 - purity) * len(rows) + 1e-9)  # rows whose balls may be impure
+    return math.sqrt(float(squared[min(allowed, len(rows) - 1)]))
+
+
+prob_cover = ProbCover()

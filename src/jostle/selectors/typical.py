@@ -1,0 +1,86 @@
+"""Typical points: from each cluster the row whose neighbours are nearest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import torch
+from torch import Tensor
+
+from jostle.rng import fresh_seed
+from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.selectors.k_means import k_means
+from jostle.selectors.outer import Outer
+
+SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
+
+
+@dataclass(frozen=True)
+class Typical(Selector):
+    """The most typical row of each k-means cluster in turn: clusters with the fewest centers first, then larger ones.
+
+    A pick's score is its typicality, 1 / mean squared distance to its neighbours in the cluster. Small clusters
+    hold outliers: they come only when the others are empty.
+    """
+
+    clusters: int = 500  # at most; otherwise one for each center and each pick
+    small: int = 5  # clusters of this size or less
+    neighbours: int = 20  # at most; otherwise half of the cluster
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1 or self.neighbours < 1:
+            raise ValueError(
+                f"clusters and neighbours are at least 1; got {self.clusters} and {self.neighbours}"
+            )
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows; the seed starts k-means."""
+        rows, centers = checked(rows, n, centers)
+        if isinstance(rows, Outer) or isinstance(centers, Outer):
+            raise TypeError("Typical needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        points = (rows if centers is None else torch.cat([rows, centers.to(rows.dtype)])).to(torch.float64)
+        chosen = len(points) - len(rows)
+        k = min(chosen + n, self.clusters, len(points))
+        cells, _ = k_means(points, k, fresh_seed() if seed is None else seed)
+        large, small = self._in_order(cells, len(rows), k)
+        picks = list(islice(chain(self._in_turn(points, large), self._in_turn(points, small)), n))
+        positions, scores = zip(*picks, strict=True)
+        values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
+        return Picks(torch.tensor(positions, device=rows.device), values)
+
+    def _in_order(self, cells: Tensor, n: int, k: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Members of the large and of the small clusters, centers left out, empty ones too."""
+        sizes, chosen = cells.bincount(minlength=k).tolist(), cells[n:].bincount(minlength=k).tolist()
+        order = sorted(range(k), key=lambda cell: (chosen[cell], -sizes[cell]))
+        members = {cell: (cells[:n] == cell).nonzero()[:, 0] for cell in order}
+        large = [members[cell] for cell in order if sizes[cell] > self.small and len(members[cell])]
+        small = [members[cell] for cell in order if sizes[cell] <= self.small and len(members[cell])]
+        return large, small
+
+    def _in_turn(self, points: Tensor, clusters: list[Tensor]) -> Iterator[tuple[int, float]]:
+        """The most typical row of each cluster, over and over until all are empty."""
+        while clusters:
+            rest = []
+            for members in clusters:
+                scores = self.typicality(points[members])
+                best = int(scores.argmax())
+                yield int(members[best]), float(scores[best])
+                if len(members) > 1:
+                    rest.append(torch.cat([members[:best], members[best + 1 :]]))
+            clusters = rest
+
+    def typicality(self, rows: Tensor) -> Tensor:
+        """1 / mean squared distance to the nearest of the rows, (n,); 0 for a row alone."""
+        if len(rows) == 1:
+            return rows.new_zeros(1)
+        near = min(self.neighbours, len(rows) // 2)
+        means = []
+        for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(rows.shape))):
+            distances = squared_distances(rows[part], rows)[0].clamp_(min=0)
+            distances.diagonal(part.start).fill_(torch.inf)  # a row is no neighbour of itself
+            means.append(distances.topk(near, largest=False).values.mean(1))
+        return 1 / (torch.cat(means) + SOFTEN)
+
+
+typical = Typical()

@@ -1,0 +1,217 @@
+"""ALFA-Mix (Parvaneh et al., CVPR 2022): whose prediction flips when a little of a class is mixed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.features import check_task, parted, pools
+from jostle.names import look_up
+from jostle.pool import Inputs, Labeled
+from jostle.selectors import Picks
+from jostle.selectors.geometry import unit_length
+from jostle.selectors.k_means import k_means
+from jostle.strategies.catalogue import register
+
+CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
+LEAST_MIX = 1e-8
+BLOCK_ROWS = 4096  # rows sent through the head at once
+
+
+@register(
+    "alfa-mix",
+    formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
+    needs=("probabilities", "features", "labelled set"),
+    tasks=("classification",),
+    cost="one forward pass, c head passes per step of the cap, k-means; the optimised form six times as many",
+    paper="Parvaneh et al., Active Learning by Feature Mixing, CVPR 2022",
+    when="classification with trustworthy features and few labels for each class",
+)
+@dataclass(frozen=True, kw_only=True)
+class AlfaMix(Strategy):
+    """An example is worth a label if mixing its features with a class's mean flips its prediction.
+    Of those that flip, k-means over features at unit length gives one for each cluster.
+
+    The closed form is the default: it is the paper's formula, needs no draws and one head pass for each class.
+    The optimised form learns the mixture, as the authors' published command does. Shortfalls are drawn at random.
+    A score is 1 / the cap at which the example flipped, 0 if it did not.
+    """
+
+    form: str = "closed"  # of the mixture: "closed" or "optimized"
+    cap_step: float | None = None  # the cap on the mixture rises by this up to 1; None: 0.2, optimised 1/32
+    steps: int = 5  # of Adam, in the optimised form
+    lr: float = 0.1  # a tenth of it in the last third
+
+    def __post_init__(self) -> None:
+        look_up("form", self.form, CAP_STEPS)
+        if self.cap_step is not None and not 0 < self.cap_step <= 1:
+            raise ValueError(f"cap_step is in (0, 1]; got {self.cap_step}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """1 / the cap at which each prediction flips, 0 if none does, (n, 1)."""
+        return Embedded(self.mixing(request).flips(self, request, len(request.pool)).unsqueeze(1))
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Find enough examples that flip, then one for each cluster of them."""
+        with request.timed("embedding"):
+            mixing = self.mixing(request)
+            scores = mixing.flips(self, request, n)
+        with request.timed("selection"):
+            candidates = scores.nonzero()[:, 0]
+            picks = candidates[nearest_to_centres(mixing.features[candidates], n, request.seed)]
+            left = torch.ones(len(scores), dtype=torch.bool)
+            left[picks.cpu()] = False
+            rest = left.nonzero()[:, 0]
+            order = torch.randperm(len(rest), generator=request.rng("alfa-mix", "fill", device="cpu"))
+            picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
+            return Picks(picks, scores[picks].double())
+
+    def mixing(self, request: Request) -> Mixing:
+        """Features, predictions and the means of all classes."""
+        why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
+        check_task(request, "alfa-mix", ("classification",), why)
+        labeled = request.needs_labeled("alfa-mix")
+        head = head_of(request)
+        targets = classes_of(labeled, request.network.trace.output.shape[1]).to(request.device)
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = request.network.features_and_outputs(inputs)
+            return features.flatten(1), outputs.flatten(1)
+
+        features, outputs = request.compute(read, *pools(request), what="features and outputs")
+        rows, known = parted(features, request)
+        assert known is not None
+        anchors = class_means(known, targets, outputs.shape[1])
+        return Mixing(head, rows, outputs[: len(rows)].argmax(1), anchors)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """All that mixing needs."""
+
+    head: Callable[[Tensor], Tensor]  # (k, d) -> (k, c)
+    features: Tensor  # z (n, d)
+    predicted: Tensor  # (n,)
+    anchors: Tensor  # z*: a class's mean of labelled features (c, d)
+
+    def flips(self, settings: AlfaMix, request: Request, n: int) -> Tensor:
+        """1 / the cap at which each prediction flips, (n,); the cap rises until more than n do, or to 1."""
+        step = settings.cap_step or CAP_STEPS[settings.form]
+        scores = torch.zeros_like(self.features[:, 0])
+        turns = math.ceil(1 / step - 1e-9)
+        with request.progress("mixing", turns) as advance:
+            for turn in range(1, turns + 1):
+                cap = min(turn * step, 1.0)
+                left = (scores == 0).nonzero()[:, 0]
+                for part in left.split(BLOCK_ROWS):
+                    closed = settings.form == "closed"
+                    mixed = self.closed(part, cap) if closed else self.optimized(part, cap, settings, request)
+                    for candidates in mixed:
+                        with torch.no_grad():
+                            flipped = self.head(candidates).argmax(1) != self.predicted[part]
+                        scores[part[flipped]] = 1 / cap
+                advance(1)
+                if int(scores.count_nonzero()) > n:
+                    break
+        return scores
+
+    def closed(self, part: Tensor, cap: float) -> Iterator[Tensor]:
+        """Mixtures with each class: a step up the loss, as long as the distance to the class's mean allows."""
+        z = self.features[part]
+        gradient = self.gradient(z, self.predicted[part])
+        lengths = gradient.norm(dim=1, keepdim=True)
+        upwards = gradient / torch.where(lengths > 0, lengths, 1)  # a saturated example does not move
+        reach = cap / math.sqrt(z.shape[1])
+        for anchor in self.anchors:
+            yield z + reach * (anchor - z).norm(dim=1, keepdim=True) * upwards
+
+    def gradient(self, z: Tensor, predicted: Tensor) -> Tensor:
+        """The gradient of the predicted class's loss with respect to the features, (k, d)."""
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            loss = F.cross_entropy(self.head(z), predicted, reduction="sum")
+            return torch.autograd.grad(loss, z)[0]
+
+    def optimized(self, part: Tensor, cap: float, settings: AlfaMix, request: Request) -> Iterator[Tensor]:
+        """Mixtures with each class under the shares that Adam meets while it raises the loss."""
+        z, predicted = self.features[part], self.predicted[part]
+        for number, anchor in enumerate(self.anchors):
+            draws = request.rng("alfa-mix", str(cap), number, int(part[0]))
+            share = torch.randn(z.shape, generator=draws, device=z.device, dtype=z.dtype)
+            share = (share * cap / 2 + cap / 2).clamp_(LEAST_MIX, cap).requires_grad_()
+            adam = torch.optim.Adam([share], lr=settings.lr)
+            for step in range(settings.steps):
+                adam.param_groups[0]["lr"] = settings.lr * (1 if 3 * step < 2 * settings.steps else 0.1)
+                with torch.enable_grad():
+                    mixed = (1 - share) * z + share * anchor
+                    loss = F.cross_entropy(self.head(mixed), predicted, reduction="sum")
+                    (0.01 * share.norm(dim=1).sum() - loss).backward()
+                yield mixed.detach()
+                adam.step()
+                adam.zero_grad()
+                share.data.clamp_(LEAST_MIX, cap)
+            yield ((1 - share) * z + share * anchor).detach()
+
+
+def head_of(request: Request) -> Callable[[Tensor], Tensor]:
+    """The function from features to logits; an error where the head is not all that follows the features."""
+    network = request.network
+    remedy = "name the module that turns features into outputs with head='...'"
+    if callable(network.given_head):
+        raise ValueError(f"alfa-mix sends mixed features through the head, and got a function: {remedy}")
+    module = network.module.get_submodule(network.head)
+    with torch.no_grad():
+        features, outputs = network.features_and_outputs(network.example)
+        again = module(features)
+    if (
+        not isinstance(again, Tensor)
+        or again.flatten(1).shape != outputs.flatten(1).shape
+        or not torch.allclose(again.flatten(1).softmax(1), outputs.flatten(1).softmax(1), atol=1e-4)
+    ):
+        raise ValueError(
+            f"alfa-mix needs the function from features to outputs, and {network.head!r} of features "
+            f"{tuple(features.shape)} is not the model's outputs {tuple(outputs.shape)}: {remedy}"
+        )
+    layout = features.shape[1:]
+    return lambda rows: module(rows.unflatten(1, layout)).flatten(1)
+
+
+def classes_of(labeled: Labeled, classes: int) -> Tensor:
+    """The labelled set's classes, (m,), or an error that shows what they are instead."""
+    targets = labeled.targets()
+    if targets.ndim != 1 or targets.is_floating_point():
+        raise ValueError(
+            f"alfa-mix needs one class per labelled example; got {targets.dtype} of {tuple(targets.shape)}"
+        )
+    if int(targets.min()) < 0 or int(targets.max()) >= classes:
+        raise ValueError(
+            f"labelled classes run from {int(targets.min())} to {int(targets.max())}, "
+            f"and the model has {classes}: 0 to {classes - 1}"
+        )
+    return targets.long()
+
+
+def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
+    """The mean of each class's features, (c, d); of all features where a class has no example."""
+    sums = features.new_zeros(classes, features.shape[1]).index_add_(0, targets, features)
+    counts = targets.bincount(minlength=classes).unsqueeze(1)
+    return torch.where(counts > 0, sums / counts.clamp(min=1), features.mean(0))
+
+
+def nearest_to_centres(features: Tensor, n: int, seed: int) -> Tensor:
+    """The row nearest to the centre of each k-means cluster, by direction; at most n and all distinct."""
+    if not len(features):
+        return torch.zeros(0, dtype=torch.int64, device=features.device)
+    rows = unit_length(features.double())
+    assert isinstance(rows, Tensor)
+    cells, centres = k_means(rows, min(n, len(rows)), seed)
+    gaps = (rows - centres[cells]).norm(dim=1)
+    order = gaps.sort(stable=True).indices
+    first = {int(cells[position]): int(position) for position in order.flip(0).tolist()}
+    return torch.tensor([first[cell] for cell in sorted(first)], device=features.device)

@@ -1,0 +1,186 @@
+"""BAIT (Ash et al., NeurIPS 2021): the batch that best explains the Fisher information of everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.embeddings.features import check_memory, check_task, pools
+from jostle.embeddings.gradients import fisher_roots
+from jostle.selectors import Picks
+from jostle.strategies.catalogue import register
+
+TASKS = ("classification", "regression")
+
+
+@register(
+    "bait",
+    formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_y) (e_y - p) x h (regression: h); 2n forward, n back",
+    needs=("features", "labelled set"),
+    tasks=TASKS,
+    cost="one forward pass, then O(n c^2 d + (c d)^2 c) for each of 3n steps; 24 (c d)^2 bytes",
+    paper="Ash et al., Gone Fishing: Neural Active Learning with Fisher Embeddings, NeurIPS 2021",
+    when="few classes and narrow features, or regression, when time per pick does not matter",
+)
+@dataclass(frozen=True, kw_only=True)
+class Bait(Strategy):
+    """Labels fix the last layer along the directions of their Fisher information, and all examples say which matter.
+    Greedy steps take twice as many examples as wanted, then drop those that are missed least.
+
+    Matrices for every example are updated along with the inverse, never computed anew (Woodbury's identity).
+    """
+
+    regularization: float = 1.0  # lambda; the authors take 0.01 on CIFAR-10
+    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+
+    def __post_init__(self) -> None:
+        if not self.regularization > 0:
+            raise ValueError(f"regularization must be above 0; got {self.regularization}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """What each example would lower the trace by, as the only pick."""
+        return Embedded(self.fisher(request, 1).gains().unsqueeze(1))
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Add 2n examples one by one, then drop n."""
+        with request.timed("embedding"):
+            fisher = self.fisher(request, n)
+        with request.timed("selection"), request.progress("bait", 2 * n) as advance:
+            chosen: list[int] = []
+            scores: list[float] = []
+            for _ in range(min(2 * n, len(request.pool))):
+                gains = fisher.gains()
+                gains[chosen] = -torch.inf
+                chosen.append(int(gains.argmax()))
+                scores.append(float(gains[chosen[-1]]))
+                fisher.step(chosen[-1], 1)
+                advance(1)
+            fisher = fisher.only(chosen)
+            kept = pruned(fisher, n)
+            positions = torch.tensor(chosen, device=request.device)[kept]
+            return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=request.device)[kept])
+
+    def fisher(self, request: Request, n: int) -> Fisher:
+        """Fisher matrices of the pool's examples, of everything, and of what is labelled."""
+        check_task(
+            request, "bait", TASKS, "it follows one output per example; use coreset or noise-stability"
+        )
+        m, size = len(request.needs_labeled("bait")), len(request.pool)
+        self.check_size(request, size + m)
+        features, outputs = (rows.double() for rows in request.features_and_outputs(*pools(request)))
+        if request.task.name == "regression":
+            roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
+        else:
+            roots = fisher_roots(request.task.probabilities(outputs))  # (n + m, c, c)
+        labeled = information(roots[size:], features[size:])
+        identity = torch.eye(len(labeled), dtype=labeled.dtype, device=labeled.device)
+        seen = self.regularization * identity + labeled * (m / (m + n))
+        target = information(roots, features)
+        scaled = roots[:size] * (n / (m + n)) ** 0.5
+        return Fisher.of(scaled, features[:size], target, torch.linalg.inv(seen))
+
+    def check_size(self, request: Request, examples: int) -> None:
+        """Refuse what does not fit before computing it."""
+        with torch.no_grad():
+            d = as_vectors(request.network.features(request.network.example)).shape[1]
+        c = 1 if request.task.name == "regression" else request.network.trace.output.shape[1]
+        needed = 8 * (3 * (c * d) ** 2 + examples * (5 * c * c + 2 * d))
+        what = f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples"
+        check_memory("bait", needed, self.memory_bytes, what)
+
+
+def pruned(fisher: Fisher, n: int) -> list[int]:
+    """The n rows, in their order, that are left when the one whose loss raises the trace least goes each time."""
+    kept = list(range(len(fisher.features)))
+    gone: list[int] = []
+    while len(kept) > n:
+        losses = fisher.losses()
+        losses[gone] = torch.inf
+        gone.append(int(losses.argmin()))
+        kept.remove(gone[-1])
+        fisher.step(gone[-1], -1)
+    return kept
+
+
+@dataclass
+class Fisher:
+    """tr(M^-1 F) under additions to M and removals from it.
+
+    Example x has the root V_x = S_x x h_x, (r, c d). Kept current for each: V M^-1 V^T and V M^-1 F M^-1 V^T.
+    """
+
+    roots: Tensor  # S (n, r, c)
+    features: Tensor  # h (n, d)
+    target: Tensor  # F (c d, c d)
+    inverse: Tensor  # M^-1 (c d, c d)
+    inner: Tensor  # V M^-1 V^T (n, r, r)
+    outer: Tensor  # V M^-1 F M^-1 V^T (n, r, r)
+
+    @classmethod
+    def of(cls, roots: Tensor, features: Tensor, target: Tensor, inverse: Tensor) -> Fisher:
+        """The state at this inverse."""
+        outer = quadratic(roots, features, inverse @ target @ inverse)
+        return cls(roots, features, target, inverse, quadratic(roots, features, inverse), outer)
+
+    def only(self, chosen: list[int]) -> Fisher:
+        """The same state for a few of the examples."""
+        parts = (self.roots[chosen], self.features[chosen], self.target, self.inverse)
+        return Fisher(*parts, self.inner[chosen], self.outer[chosen])
+
+    def gains(self) -> Tensor:
+        """What adding each example would lower the trace by, (n,)."""
+        return self._ratios(1)
+
+    def losses(self) -> Tensor:
+        """What removing each example would raise the trace by, (n,)."""
+        return self._ratios(-1)
+
+    def _ratios(self, sign: int) -> Tensor:
+        identity = torch.eye(self.inner.shape[1], dtype=self.inner.dtype, device=self.inner.device)
+        solved: Tensor = torch.linalg.solve(identity + sign * self.inner, self.outer)
+        return solved.diagonal(dim1=1, dim2=2).sum(1)
+
+    def step(self, position: int, sign: int) -> None:
+        """Add an example's information to M (sign 1), or take it away (sign -1)."""
+        root = (self.roots[position][:, :, None] * self.features[position]).flatten(1)  # V (r, c d)
+        reached = root @ self.inverse  # (r, c d)
+        identity = torch.eye(len(root), dtype=root.dtype, device=root.device)
+        factor = torch.linalg.cholesky(identity + sign * reached @ root.T)
+        moved = torch.linalg.solve_triangular(factor, reached, upper=False).T  # M^-1 changes by this squared
+        toward = self.target @ moved  # (c d, r)
+        a, w = self.seen(moved), self.seen(self.inverse @ toward)  # (n, r, r) both
+        crossed = a @ w.mT
+        self.outer += a @ (moved.T @ toward) @ a.mT - sign * (crossed + crossed.mT)
+        self.inner -= sign * a @ a.mT
+        self.inverse -= sign * moved @ moved.T
+
+    def seen(self, directions: Tensor) -> Tensor:
+        """V times these columns (c d, k) for every example, (n, r, k)."""
+        c, d, k = self.roots.shape[2], self.features.shape[1], directions.shape[1]
+        by_feature = directions.view(c, d, k).transpose(0, 1).reshape(d, c * k)
+        return self.roots @ (self.features @ by_feature).view(-1, c, k)
+
+
+def information(roots: Tensor, features: Tensor) -> Tensor:
+    """The mean of V^T V over the examples, (c d, c d), block by block from S^T S and h."""
+    c, (n, d) = roots.shape[2], features.shape
+    weights = roots.mT @ roots / n  # (n, c, c)
+    blocks = features.new_empty(c, d, c, d)
+    for a, b in combinations_with_replacement(range(c), 2):
+        block = features.T @ (features * weights[:, a, b, None])  # symmetric, (d, d)
+        blocks[a, :, b] = blocks[b, :, a] = block
+    return blocks.view(c * d, c * d)
+
+
+def quadratic(roots: Tensor, features: Tensor, matrix: Tensor) -> Tensor:
+    """V matrix V^T of every example, (n, r, r), for a symmetric matrix (c d, c d)."""
+    c, (n, d) = roots.shape[2], features.shape
+    blocks = matrix.view(c, d, c, d)
+    middle = features.new_empty(n, c, c)
+    for a, b in combinations_with_replacement(range(c), 2):
+        middle[:, a, b] = middle[:, b, a] = ((features @ blocks[a, :, b]) * features).sum(1)
+    return roots @ middle @ roots.mT

@@ -1,0 +1,158 @@
+"""BatchBALD: batches chosen for what all their labels together tell about the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.disagreement import jensen_shannon
+from jostle.embeddings.dropout import DropoutPasses
+from jostle.embeddings.uncertainty import check_served, entropy
+from jostle.rng import fresh_seed, generator
+from jostle.selectors import Picks, Rows, Selector
+from jostle.selectors.base import check_count
+from jostle.strategies.catalogue import register
+from jostle.strategies.disagreement import UNSERVED
+
+BLOCK_NUMBERS = 4 * 2**20  # probabilities held at once while candidates are compared
+BLOCK_ROWS = 64  # candidates compared at once: the bound spares most of those that follow
+NOTHING = 1e-9  # nats: a label that adds less adds nothing but rounding
+
+
+@dataclass(frozen=True)
+class JointInformation(Selector):
+    """Greedily adds the row (T, c) whose label, beside those of the rows before it, tells most about the pass.
+
+    Exact while the joint distribution has at most `exact` entries, then over `samples` drawn label combinations.
+    A score is what the pick's label adds in nats. Scores add up to ln T at most: once no label adds anything,
+    the rest goes by what each label tells alone.
+    """
+
+    exact: int = 100_000  # entries c^b of the joint distribution of b labels
+    samples: int = 10_000  # combinations of labels drawn beyond that
+
+    def __post_init__(self) -> None:
+        if self.exact < 1 or self.samples < 1:
+            raise ValueError(f"exact and samples must be at least 1; got {self.exact} and {self.samples}")
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows of (n, T, c)."""
+        if not isinstance(rows, Tensor) or rows.ndim != 3:
+            raise ValueError(
+                f"rows must be distributions (n, T, c); got {getattr(rows, 'shape', type(rows))}"
+            )
+        check_count(n, len(rows))
+        alone = torch.cat([jensen_shannon(block.unbind(1)) for block in rows.split(BLOCK_ROWS)])  # (n,)
+        draws = generator(fresh_seed() if seed is None else seed, "batch-bald", device=rows.device)
+        labels, bounds, gains = Labels.none(rows), alone.clone(), alone.new_zeros(n)
+        positions = alone.argsort(descending=True, stable=True)[:n]
+        for b in range(n):
+            best = labels.best(rows, bounds)
+            if bounds[best] < NOTHING:
+                positions[b:] = rest(alone, positions[:b])[: n - b]
+                break
+            positions[b], gains[b], bounds[best] = best, bounds[best], -torch.inf
+            labels = labels.with_label_of(rows[best].double(), self, draws)
+        return Picks(positions, gains)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Combinations of the labels of the rows picked so far, and what each says about the pass."""
+
+    weights: Tensor  # (m,) probability of each combination
+    passes: Tensor  # (m, T) probability of each pass, given the combination
+    drawn: bool = False  # a sample, all combinations weighing alike; otherwise all there are
+
+    @classmethod
+    def none(cls, rows: Tensor) -> Labels:
+        """The empty combination, under which every pass is as likely."""
+        passes = torch.full((1, rows.shape[1]), 1 / rows.shape[1], dtype=torch.float64, device=rows.device)
+        return cls(passes.new_ones(1), passes)
+
+    def best(self, rows: Tensor, bounds: Tensor) -> int:
+        """The row that adds most; `bounds` are what rows added before, and change to what those looked at add now.
+
+        A label never adds more when others are known, so rows whose bound is below the best need no look.
+        """
+        order = bounds.argsort(descending=True, stable=True)
+        order = order[bounds[order].isfinite()]  # picked rows are at minus infinity
+        top = -torch.inf
+        for block in order.split(
+            max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // (len(self.weights) * rows.shape[2])))
+        ):
+            if bounds[block[0]] < top:
+                break
+            bounds[block] = self.added(rows[block].double())
+            top = max(top, float(bounds[block].max()))
+        return int(bounds.argmax())
+
+    def added(self, rows: Tensor) -> Tensor:
+        """I(label; pass | labels so far) of each row: H(label | labels so far) - H(label | pass), (b,)."""
+        b, T, c = rows.shape
+        p = (self.passes @ rows.transpose(0, 1).reshape(T, b * c)).view(-1, b, c)  # (m, b, c)
+        return self.weights @ entropy(p) - entropy(rows).mean(1)
+
+    def with_label_of(self, row: Tensor, limits: JointInformation, draws: torch.Generator) -> Labels:
+        """Every combination with every label of the row (T, c), or a sample of these where they are too many."""
+        c = row.shape[1]
+        if not self.drawn and len(self.weights) * c * c <= limits.exact:
+            together = self.weights[:, None] * (self.passes @ row)  # (m, c)
+            passes = self.passes[:, None, :] * row.T  # (m, c, T)
+            return Labels(together.flatten(), normalised(passes.flatten(0, 1)))
+        passes = self.passes
+        if not self.drawn:
+            passes = passes[
+                torch.multinomial(self.weights, limits.samples, replacement=True, generator=draws)
+            ]
+        label = torch.multinomial(passes @ row, 1, generator=draws)[:, 0]  # (m,)
+        weights = passes.new_full((len(passes),), 1 / len(passes))
+        return Labels(weights, normalised(passes * row.T[label]), drawn=True)
+
+
+def normalised(passes: Tensor) -> Tensor:
+    """Rows that sum to 1; a combination that cannot happen keeps zeros and weighs nothing."""
+    return passes / passes.sum(1, keepdim=True).clamp(min=torch.finfo(passes.dtype).tiny)
+
+
+def rest(alone: Tensor, picked: Tensor) -> Tensor:
+    """All other positions, largest first."""
+    left = alone.index_fill(0, picked, -torch.inf)
+    return left.argsort(descending=True, stable=True)[: len(alone) - len(picked)]
+
+
+@register(
+    "batch-bald",
+    formula="I(y_1, ..., y_b; w) over T dropout passes, one example at a time: the label that adds most to the "
+    "information of those before it",
+    needs=("probabilities", "dropout"),
+    tasks=("classification",),
+    cost="T forward passes, then O(m T c) per candidate looked at, m up to 10,000 label combinations; "
+    "n T c numbers in memory",
+    paper="Kirsch et al., BatchBALD: Efficient and Diverse Batch Acquisition for Deep Bayesian Active Learning, "
+    "NeurIPS 2019",
+    when="small batches and many passes: T passes can tell ln T nats, a few dozen labels at most",
+)
+@dataclass(frozen=True, kw_only=True)
+class BatchBald(DropoutPasses, Strategy):
+    """Take the batch whose labels together tell most about the weights, one example after another. A copy of what
+    is already in the batch adds little, where bald would take both.
+    """
+
+    selector: Selector | str | Callable[..., Any] = JointInformation()
+
+    def embedding(self, request: Request) -> Embedded:
+        """Distributions of all passes, (n, T, c)."""
+        check_served(request, "batch-bald", UNSERVED)
+        sites = request.task.distribution(request.network.trace.output).shape[1]
+        if sites != 1:
+            raise ValueError(
+                f"batch-bald needs one label for each example; this model gives {sites}, and their joint "
+                "distribution is too large: use bald"
+            )
+        return Embedded(self.rows(request, lambda passes: torch.cat(list(passes), dim=1)))

@@ -1,0 +1,141 @@
+"""The classical scores of single examples, and chance."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.embeddings.uncertainty import (
+    check_served,
+    entropy,
+    expected_gradient_length,
+    lack_of_confidence,
+    small_margin,
+)
+from jostle.pool import Inputs
+from jostle.selectors import Selector, top_k, uniform
+from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
+
+ONE_PASS = "one forward pass"
+
+
+@register(
+    "random",
+    formula="the first n of a random order of the pool",
+    tasks=ANY_TASK,
+    cost="none: the model does not run",
+    paper="",
+    when="as the yardstick: a method that does not beat it is not worth its cost",
+)
+@dataclass(frozen=True, kw_only=True)
+class Random(Strategy):
+    """Draw examples uniformly without replacement. A longer list with the same seed begins with the shorter one."""
+
+    selector: Selector | str | Callable[..., Any] = uniform
+
+    def embedding(self, request: Request) -> Embedded:
+        """Rows that say nothing."""
+        return Embedded(torch.zeros(len(request.pool), 1))
+
+
+@register(
+    "entropy",
+    formula="H(p) = -sum_y p_y ln p_y, largest first; the mean over pixels, labels or tokens",
+    needs=("probabilities",),
+    tasks=DISTRIBUTIONS,
+    cost=ONE_PASS,
+    paper="Shannon, A Mathematical Theory of Communication, 1948; Settles, Active Learning Literature Survey, 2009",
+    when="probabilities can be trusted and batches are small: near copies score alike and are taken together",
+)
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Strategy):
+    """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
+    uniform one.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """Entropies."""
+        check_served(request, "entropy", {})
+        return Embedded(request.score(entropy, "entropies"))
+
+
+@register(
+    "margin",
+    formula="1 - (p_(1) - p_(2)), largest first; the mean over pixels, labels or tokens",
+    needs=("probabilities",),
+    tasks=DISTRIBUTIONS,
+    cost=ONE_PASS,
+    paper="Scheffer et al., Active Hidden Markov Models for Information Extraction, IDA 2001",
+    when="many classes: it looks at the two that compete, and ignores how the rest is spread",
+)
+@dataclass(frozen=True, kw_only=True)
+class Margin(Strategy):
+    """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
+
+    selector: Selector | str | Callable[..., Any] = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """One less the margin."""
+        check_served(request, "margin", {})
+        return Embedded(request.score(small_margin, "margins"))
+
+
+@register(
+    "least-confidence",
+    formula="1 - max_y p_y, largest first; the mean over pixels, labels or tokens",
+    needs=("probabilities",),
+    tasks=DISTRIBUTIONS,
+    cost=ONE_PASS,
+    paper="Lewis and Gale, A Sequential Algorithm for Training Text Classifiers, SIGIR 1994",
+    when="only the winning class matters, as with accuracy",
+)
+@dataclass(frozen=True, kw_only=True)
+class LeastConfidence(Strategy):
+    """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
+    chance to be wrong.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """One less the largest probability."""
+        check_served(request, "least-confidence", {})
+        return Embedded(request.score(lack_of_confidence, "confidences"))
+
+
+@register(
+    "egl",
+    formula="sum_y p_y |grad_W loss(x, y)| = |h| sum_y p_y |p - e_y|, W the last layer's weights (not its bias)",
+    needs=("probabilities", "features"),
+    tasks=("classification",),
+    cost=ONE_PASS,
+    paper="Settles et al., Multiple-Instance Active Learning, NeurIPS 2007",
+    when="one example at a time, and the length of features means something; badge is its form for batches",
+)
+@dataclass(frozen=True, kw_only=True)
+class ExpectedGradientLength(Strategy):
+    """Take the examples that would change the last layer most, averaged over the labels they may have.
+    It weighs how unsure the model is with the length of the features.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """Expected lengths."""
+        check_served(request, "egl", EGL_UNSERVED)
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            features, outputs = request.network.features_and_outputs(inputs)
+            p = request.task.probabilities(outputs.double())  # (n, c)
+            return (expected_gradient_length(p, as_vectors(features)),)
+
+        return Embedded(request.compute(read, what="gradient lengths")[0])
+
+
+MANY_LABELS = "an example has many labels, and the average would run over all their combinations; use entropy"
+EGL_UNSERVED = dict.fromkeys(("segmentation", "multi-label", "sequence"), MANY_LABELS)

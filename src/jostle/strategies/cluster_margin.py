@@ -1,0 +1,97 @@
+"""Cluster-Margin (Citovsky et al., NeurIPS 2021): small margins, spread over clusters."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.embeddings.features import check_memory, check_task
+from jostle.embeddings.uncertainty import small_margin
+from jostle.pool import Inputs
+from jostle.selectors import Picks
+from jostle.strategies.catalogue import DISTRIBUTIONS, register
+
+
+@register(
+    "cluster-margin",
+    formula="the k_m smallest p_(1) - p_(2); round-robin over average-linkage clusters of h, smallest first",
+    needs=("probabilities", "features"),
+    tasks=DISTRIBUTIONS,
+    cost="one forward pass, then hierarchical clustering: O(n^2 d) time and 16 n^2 bytes",
+    paper="Citovsky et al., Batch Active Learning at Scale, NeurIPS 2021",
+    when="large batches of a classifier whose smallest margins come from few regions",
+)
+@dataclass(frozen=True, kw_only=True)
+class ClusterMargin(Strategy):
+    """Of more examples than wanted, those with the smallest margins, a few are taken from each cluster of features.
+    Clusters take turns, the smallest first, so that rare kinds are not crowded out.
+
+    The paper clusters once for all rounds; a call knows no other, so it clusters the pool that it is given.
+    """
+
+    spare: float = 1.25  # k_m / n: examples of small margin per pick; 10 for very large pools
+    cluster_size: int = 10  # examples per cluster on average
+    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+
+    def __post_init__(self) -> None:
+        if self.spare < 1 or self.cluster_size < 1:
+            raise ValueError(
+                f"spare and cluster_size are at least 1; got {self.spare} and {self.cluster_size}"
+            )
+
+    def embedding(self, request: Request) -> Embedded:
+        """One less the margins."""
+        return Embedded(self.features_and_scores(request)[1])
+
+    def features_and_scores(self, request: Request) -> tuple[Tensor, Tensor]:
+        """Features (n, d) and one less the margins (n,), averaged over pixels or tokens, from one pass."""
+        why = "it has no classes whose margin could be small; use coreset or lcmd"
+        check_task(request, "cluster-margin", DISTRIBUTIONS, why)
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = request.network.features_and_outputs(inputs)
+            return as_vectors(features), small_margin(request.task.distribution(outputs)).mean(1)
+
+        features, scores = request.compute(read, what="features and margins")
+        return features, scores
+
+    def query(self, request: Request, n: int) -> Picks:
+        """The smallest margins, then one of each cluster in turn."""
+        size = len(request.pool)
+        check_memory(
+            "cluster-margin", 16 * size**2, self.memory_bytes, f"hierarchical clusters of {size:,} examples"
+        )
+        with request.timed("embedding"):
+            features, scores = self.features_and_scores(request)
+        with request.timed("selection"):
+            kept = scores.sort(descending=True, stable=True).indices[: math.ceil(self.spare * n)].cpu()
+            cells = average_linkage(features, math.ceil(size / self.cluster_size))
+            draws = request.rng("cluster-margin", device="cpu")
+            chosen = torch.tensor(in_turn(cells[kept], n, draws))
+            positions = kept[chosen].to(scores.device)
+            return Picks(positions, scores[positions].double())
+
+
+def average_linkage(rows: Tensor, clusters: int) -> Tensor:
+    """The cluster of each row in an average-linkage hierarchy cut into this many, (n,)."""
+    from scipy.cluster.hierarchy import fcluster, linkage  # here, since it is slow to load
+
+    if len(rows) == 1:
+        return torch.zeros(1, dtype=torch.int64)
+    tree = linkage(rows.double().cpu().numpy(), "average")
+    return torch.from_numpy(fcluster(tree, clusters, "maxclust")).long()
+
+
+def in_turn(cells: Tensor, n: int, draws: torch.Generator) -> list[int]:
+    """n positions: clusters in turn from the smallest to the largest, a random member each time."""
+    shuffled = torch.randperm(len(cells), generator=draws)
+    members: dict[int, list[int]] = {}
+    for position in shuffled.tolist():
+        members.setdefault(int(cells[position]), []).append(position)
+    queues = sorted(members.values(), key=lambda queue: (len(queue), min(queue)))
+    picks: list[int] = []
+    while len(picks) < n:
+        picks += [queue.pop() for queue in queues if queue]
+    return picks[:n]

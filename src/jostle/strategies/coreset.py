@@ -1,0 +1,29 @@
+"""CoreSet (Sener and Savarese, ICLR 2018): cover the feature space."""
+
+from dataclasses import dataclass
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.features import features
+from jostle.strategies.catalogue import ANY_TASK, register
+
+
+@register(
+    "coreset",
+    formula="argmax_i min_{j labelled or picked} ||h_i - h_j||, repeated",
+    needs=("features", "labelled set"),
+    tasks=ANY_TASK,
+    cost="one forward pass over pool and labelled set, then O(n d) per pick at worst",
+    paper="Sener and Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018",
+    when="large batches on any task with good features; it ignores what the model is unsure of",
+)
+@dataclass(frozen=True, kw_only=True)
+class CoreSet(Strategy):
+    """Every example should lie near a labelled one in the space of features.
+    Greedy k-center takes the example farthest from all that is labelled or picked, again and again.
+    """
+
+    def embedding(self, request: Request) -> Embedded:
+        """Features of the pool, and those of the labelled set as centers."""
+        request.needs_labeled("coreset")
+        rows, centers = features(request)
+        return Embedded(rows, centers)

@@ -1,0 +1,62 @@
+"""CoreGCN and UncertainGCN (Caramalau et al., CVPR 2021): a graph network tells labelled from unlabelled."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.features import parted
+from jostle.embeddings.graph import GraphNetwork
+from jostle.selectors import Selector, top_k
+from jostle.strategies.catalogue import ANY_TASK, register
+
+PAPER = "Caramalau et al., Sequential Graph Convolutional Network for Active Learning, CVPR 2021"
+COST = "one forward pass over pool and labelled set, then 200 epochs of O((n + m) d width); no n x n matrix"
+NEEDS = ("features", "labelled set", "extra training")
+
+
+@register(
+    "core-gcn",
+    formula="k-center from the labelled set on [relu(A X W1 + b1), A relu(.) W2 + b2]",
+    needs=NEEDS,
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="any task with features, when coreset's plain distances mix what is near with what is alike",
+)
+@dataclass(frozen=True, kw_only=True)
+class CoreGCN(GraphNetwork, Strategy):
+    """A graph network over pool and labelled set learns which of its nodes are labelled.
+    Greedy k-center from the labelled nodes then works on what the network sees of each node.
+    """
+
+    def embedding(self, request: Request) -> Embedded:
+        """Hidden layer and score of each node, those of the labelled set as centers."""
+        rows, centers = parted(torch.cat(self.fitted(request, "core-gcn"), dim=1), request)  # (n, width + 1)
+        return Embedded(rows, centers)
+
+
+@register(
+    "uncertain-gcn",
+    formula="smallest |s_i - margin|, s = sigmoid(A relu(A X W1 + b1) W2 + b2)",
+    needs=NEEDS,
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="small batches; core-gcn keeps large ones diverse",
+)
+@dataclass(frozen=True, kw_only=True)
+class UncertainGCN(GraphNetwork, Strategy):
+    """A graph network over pool and labelled set learns which of its nodes are labelled.
+    It takes the examples whose score lies nearest a low margin: those it is surest are unlike the labelled ones.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+    margin: float = 0.1  # the score looked for; 1 is labelled
+
+    def embedding(self, request: Request) -> Embedded:
+        """Minus the distance of each score to the margin."""
+        scores, _ = parted(self.fitted(request, "uncertain-gcn")[1], request)
+        return Embedded(-(scores.sigmoid() - self.margin).abs())  # (n, 1)

@@ -1,0 +1,62 @@
+"""ProbCover (Yehuda et al., NeurIPS 2022): cover the pool with balls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.features import check_task, parted, pools
+from jostle.selectors import Selector
+from jostle.selectors.geometry import unit_length
+from jostle.selectors.k_means import k_means
+from jostle.selectors.prob_cover import prob_cover, pure_radius
+from jostle.strategies.catalogue import DISTRIBUTIONS, register
+
+
+@register(
+    "prob-cover",
+    formula="argmax_i |{j uncovered: ||h_i - h_j|| < delta}|, repeated; h at unit length",
+    needs=("features",),
+    tasks=DISTRIBUTIONS,
+    cost="one forward pass, then all n^2 distances twice, in blocks",
+    paper="Yehuda et al., Active Learning Through a Covering Lens, NeurIPS 2022",
+    when="the very first labels, with self-supervised features given by head= as a function (model, x) -> (n, d)",
+)
+@dataclass(frozen=True, kw_only=True)
+class ProbCover(Strategy):
+    """A labelled example stands for all within a distance delta of it, in features of unit length.
+    Each pick covers most of what nothing labelled or picked covers yet.
+
+    Rows are the features divided by delta, so balls have radius 1. Without `delta` it is the largest radius at
+    which a share `purity` of all balls holds rows of one k-means cell only, one cell for each class.
+    """
+
+    selector: Selector | str | Callable[..., Any] = prob_cover
+    delta: float | None = None  # radius of a ball; None: by purity
+    purity: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not self.delta > 0:
+            raise ValueError(f"delta is the radius of a ball and above 0; got {self.delta}")
+        if not 0 < self.purity <= 1:
+            raise ValueError(f"purity is a share of the examples, in (0, 1]; got {self.purity}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """Features of pool and labelled set, in units of delta."""
+        if self.delta is None:
+            why = "the radius is chosen by classes; pass delta= (features have unit length), or use coreset"
+            check_task(request, "prob-cover", DISTRIBUTIONS, why)
+        rows = unit_length(request.features(*pools(request)))
+        assert isinstance(rows, Tensor)
+        delta = self.delta or self.pure_delta(rows, request)
+        rows, centers = parted(rows / delta, request)
+        return Embedded(rows, centers)
+
+    def pure_delta(self, rows: Tensor, request: Request) -> float:
+        """The radius by purity, with as many cells as the outputs have classes."""
+        classes = request.task.distribution(request.network.trace.output).shape[-1]
+        cells, _ = k_means(rows, min(classes, len(rows)), request.seed)
+        return max(pure_radius(rows, cells, self.purity), torch.finfo(rows.dtype).tiny)

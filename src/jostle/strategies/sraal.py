@@ -1,0 +1,157 @@
+"""SRAAL: VAAL whose discriminator learns how uncertain an unlabelled image is, not only that it is unlabelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.selectors import Selector, top_k
+from jostle.strategies.autoencoders import (
+    AutoencoderSettings,
+    Encoder,
+    Frame,
+    decoder,
+    descend,
+    discriminator,
+    fresh,
+    judged,
+    kl,
+    of_both,
+    paired,
+    sampled,
+    squared_error,
+    standardize,
+    state_losses,
+)
+from jostle.strategies.catalogue import register
+
+DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: every 666 of 20,000 steps
+
+
+@register(
+    "sraal",
+    formula="largest D(mu(x)), D being trained to give 0 for labelled codes and 1 - m MINVar(m) / Var(p), "
+    "m = max p, for unlabelled ones",
+    needs=("images", "labelled set", "probabilities", "extra training"),
+    tasks=("classification", "segmentation"),
+    cost="as vaal, with a wider code and a target learner, and one forward pass of the model",
+    paper="Zhang et al., State-Relabeling Adversarial Active Learning, CVPR 2020",
+    when="vaal is affordable, and the model's own uncertainty shall count beside novelty",
+)
+@dataclass(frozen=True, kw_only=True)
+class SRAAL(AutoencoderSettings, Strategy):
+    """A generator learns codes that both rebuild the images and predict the labels, while a discriminator learns
+    their state: 0 if labelled, else how uncertain the model is. The images of the highest predicted state are picked.
+
+    Segmentation: the uncertainty is the mean over the pixels, and the labels that are predicted are maps.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+    batch: int = 250  # images of each set in a step
+    latent: int = 200  # the first half is decoded, the second half predicts the target
+    reconstruction: float = 5.0  # weight of the pixels' squared error
+    beta: float = 1.0  # weight of the codes' divergence
+    supervision: float = 5.0  # weight of the task's loss on labelled images
+    adversary: float = 1.0  # weight of fooling the discriminator
+
+    def embedding(self, request: Request) -> Embedded:
+        """How much labelling each image of the pool would change its state."""
+        labeled = request.needs_labeled("sraal")
+        frame = self.frame(request, "sraal")
+        uncertain = request.score(uncertainty, "uncertainty").float().cpu()  # (n,)
+        known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
+        standardize(known, new)
+        targets = resized(labeled.targets(), frame.side)
+        encoder, judge = self.train(request, frame, known, targets, new, uncertain)
+        logits = judged(new, encoder, judge, request, self.batch)
+        return Embedded(F.softplus(logits))  # -ln(1 - D), which does not saturate as D would
+
+    @torch.enable_grad()
+    def train(
+        self, request: Request, frame: Frame, known: Tensor, targets: Tensor, new: Tensor, uncertain: Tensor
+    ) -> tuple[Encoder, nn.Module]:
+        """Encoder and discriminator, trained against each other."""
+        steps, task, device = self.number_of_steps(len(known) + len(new)), request.task, request.device
+        outputs = request.network.trace.output
+        generator = fresh(lambda: Generator(frame, self.latent, outputs), request, "sraal")
+        judge = fresh(lambda: discriminator(self.latent, hidden=4), request, "discriminator")
+        adams = [torch.optim.Adam(net.parameters(), self.learning_rate) for net in (generator, judge)]
+        rates = [
+            torch.optim.lr_scheduler.LambdaLR(a, lambda s: DECAY ** (DECAYS * s // steps)) for a in adams
+        ]
+        noise = request.rng("codes")
+        batches = paired(request, len(known), len(new), self.batch)
+        with request.progress("training sraal", steps) as advance:
+            for _ in range(steps):
+                for _ in range(2):
+                    old, other = next(batches)
+                    images = torch.cat([known[old], new[other]]).to(device)
+                    decoded, predicted, mean, log_variance = generator(images, noise)
+                    losses = self.reconstruction * squared_error(images, decoded)
+                    losses = losses + self.beta * kl(mean, log_variance)
+                    fooled = state_losses(judge(mean), torch.zeros_like(losses))  # both shall look labelled
+                    right = task.losses(predicted[: len(old)], targets[old].to(device)).mean()
+                    unsupervised = of_both(losses + self.adversary * fooled, len(old))
+                    descend(adams[0], unsupervised + self.supervision * right)
+                with torch.no_grad():
+                    mean, _ = generator.encoder(images)
+                states = torch.cat([torch.zeros(len(old)), uncertain[other]]).to(device)
+                descend(adams[1], of_both(state_losses(judge(mean), states), len(old)))
+                for rate in rates:
+                    rate.step()
+                advance(1)
+        return generator.encoder, judge
+
+
+def uncertainty(probabilities: Tensor) -> Tensor:
+    """The online uncertainty indicator of distributions (..., c): 1 if uniform, towards 0 if certain, (...).
+
+    It is 1 - m MINVar / Var, where m is the largest probability, Var the distribution's variance, and MINVar
+    the least variance that one with this m can have.
+    """
+    p = probabilities.double()
+    c, m = p.shape[-1], p.amax(-1)
+    variance = (p - 1 / c).square().mean(-1)
+    least = (m - 1 / c).square() / (c - 1)  # all others equal
+    uniform = variance < 1e-12  # 0 / 0 but for rounding
+    return 1 - torch.where(uniform, 0.0, m * least / variance.where(~uniform, 1.0))
+
+
+class Generator(nn.Module):
+    """An encoder whose code is half for the images and half for the targets."""
+
+    def __init__(self, frame: Frame, latent: int, outputs: Tensor) -> None:
+        super().__init__()
+        self.encoder = Encoder(frame, latent)
+        self.split = latent // 2
+        self.decoder = decoder(frame, self.split)
+        self.learner = learner(frame, latent - self.split, outputs)
+
+    def forward(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Images -> images decoded and targets predicted from drawn codes, the codes' means and log-variances."""
+        mean, log_variance = self.encoder(images)
+        code = sampled(mean, log_variance, rng)
+        return self.decoder(code[:, : self.split]), self.learner(code[:, self.split :]), mean, log_variance
+
+
+def learner(frame: Frame, latent: int, outputs: Tensor) -> nn.Sequential:
+    """Codes -> what the model gives: classes, or maps of them."""
+    if outputs.ndim > 2 and max(outputs.shape[2:]) > 1:
+        return decoder(frame, latent, channels=outputs.shape[1])
+    widths = (latent, 1024, 256)
+    hidden = [(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(widths)]
+    return nn.Sequential(*(part for layer in hidden for part in layer), nn.Linear(256, outputs.shape[1]))
+
+
+def resized(targets: Tensor, side: int) -> Tensor:
+    """Targets on the CPU; maps (m, height, width) at the images' size, by nearest pixels."""
+    if targets.ndim != 3:
+        return targets.cpu()
+    return F.interpolate(targets[:, None].float().cpu(), (side, side), mode="nearest")[:, 0].long()

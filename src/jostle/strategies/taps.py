@@ -1,0 +1,126 @@
+"""Intermediate layers of any network: which ones to read, and their outputs as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from jostle.names import look_up, unknown
+from jostle.network import Network
+from jostle.pool import arrays
+
+T = TypeVar("T")
+MOST = 4  # layers that are chosen automatically
+
+TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
+    "first": lambda sequence: sequence[:, 0],  # BERT's [CLS]
+    "mean": lambda sequence: sequence.mean(1),
+}
+
+
+@contextmanager
+def watching(
+    model: nn.Module, layers: Sequence[str], read: Callable[[nn.Module, Tensor], T]
+) -> Iterator[dict[str, T]]:
+    """What `read(module, output)` says of each layer, filled in by a forward pass inside."""
+    seen: dict[str, T] = {}
+
+    def watch(layer: str) -> Callable[..., None]:
+        def keep(module: nn.Module, args: Any, output: Any) -> None:
+            seen[layer] = read(module, next(arrays(output)))
+
+        return keep
+
+    hooks = [model.get_submodule(layer).register_forward_hook(watch(layer)) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def vector_reader(tokens: str) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Reads a layer's output as (n, d): maps are averaged over space, of a sequence "first" or "mean" is read."""
+    of_sequence = look_up("reading of tokens", tokens, TOKENS)
+
+    def read(module: nn.Module, output: Tensor) -> Tensor:
+        signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
+        if output.ndim == 3 and not signal:
+            return of_sequence(output)
+        return output.flatten(2).mean(2) if output.ndim > 2 else output.reshape(len(output), -1)
+
+    return read
+
+
+def named(network: Network, layers: Sequence[str]) -> list[str]:
+    """The layers as given, each of which exists and is called."""
+    if not layers or isinstance(layers, str):
+        raise ValueError(
+            f"layers is a list of at least one name, or None to have them chosen; got {layers!r}"
+        )
+    names = dict(network.module.named_modules())
+    for layer in layers:
+        if layer not in names:
+            raise unknown("layer", layer, (name for name in names if name))
+        if not network.trace.calls.get(layer):
+            raise ValueError(f"the layer {layer!r} is never called in the model's forward pass")
+    return list(layers)
+
+
+def spread(network: Network) -> list[str]:
+    """Up to four layers in front of the head, each at the end of a quarter of the depth.
+
+    Where some give maps or sequences, those that give vectors are left out.
+    """
+    order = network.trace.order
+    blocks = sorted((block for block in trunk(network) if in_front(network, block)), key=order.__getitem__)
+    with watching(network.module, blocks, lambda _, output: output.ndim) as dimensions:
+        network.call(network.example)
+    blocks = [block for block in blocks if dimensions[block] > 2] or blocks
+    if not blocks:
+        raise ValueError(
+            f"no layer of {type(network.original).__name__} stands between its input and its head: "
+            "name the layers to read with layers=[...]"
+        )
+    number = min(MOST, len(blocks))
+    ends = [-(-(quarter * len(blocks)) // number) - 1 for quarter in range(1, number + 1)]
+    return [blocks[end] for end in ends]
+
+
+def trunk(network: Network) -> list[str]:
+    """The blocks that the network is made of: it is entered as long as one block is two thirds of the depth."""
+    blocks = called_children(network, "")
+    while blocks:
+        depths = {block: depth(network.module.get_submodule(block)) for block in blocks}
+        deepest = max(blocks, key=depths.__getitem__)
+        within = called_children(network, deepest)
+        if 3 * depths[deepest] <= 2 * sum(depths.values()) or not within:
+            break
+        blocks = within
+    return blocks
+
+
+def called_children(network: Network, parent: str) -> list[str]:
+    """Modules with parameters right inside another; a list of modules is looked through."""
+    found: list[str] = []
+    for name, child in network.module.get_submodule(parent).named_children():
+        path = f"{parent}.{name}" if parent else name
+        if path in network.trace.order:
+            found += [path] if depth(child) else []
+        else:
+            found += called_children(network, path)
+    return found
+
+
+def depth(module: nn.Module) -> int:
+    """How many layers with parameters of their own a module holds."""
+    return sum(next(part.parameters(recurse=False), None) is not None for part in module.modules())
+
+
+def in_front(network: Network, block: str) -> bool:
+    """Whether a block ends before the head starts."""
+    order, head = network.trace.order, network.trace.head
+    return head is None or (order[block] < order[head] and not f"{head}.".startswith(f"{block}."))

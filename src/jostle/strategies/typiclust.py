@@ -1,0 +1,37 @@
+"""TypiClust (Hacohen et al., ICML 2022): the most typical example of each cluster."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.features import features
+from jostle.selectors import Selector
+from jostle.selectors.typical import typical
+from jostle.strategies.catalogue import ANY_TASK, register
+
+
+@register(
+    "typiclust",
+    formula="k-means with min(m + n, 500) clusters; in each argmax 1 / mean_{20 neighbours} ||h_i - h_j||^2",
+    needs=("features",),
+    tasks=ANY_TASK,
+    cost="one forward pass, k-means, then distances within clusters",
+    paper="Hacohen et al., Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, ICML 2022",
+    when="the very first labels, with self-supervised features given by head= as a function (model, x) -> (n, d)",
+)
+@dataclass(frozen=True, kw_only=True)
+class TypiClust(Strategy):
+    """With few labels, typical examples teach more than odd ones.
+    k-means finds clusters, and each cluster without labels gives the example whose neighbours are nearest.
+
+    The paper uses self-supervised features: pass `head=` a function of model and inputs that returns them.
+    Otherwise the model's own features serve. A labelled set is taken into account where there is one.
+    """
+
+    selector: Selector | str | Callable[..., Any] = typical
+
+    def embedding(self, request: Request) -> Embedded:
+        """Features of the pool, and those of the labelled set as centers."""
+        rows, centers = features(request)
+        return Embedded(rows, centers)

@@ -1,0 +1,104 @@
+"""VAAL: an autoencoder tries to make labelled and unlabelled images look alike to a discriminator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from jostle.core import Embedded, Request, Strategy
+from jostle.selectors import Selector, top_k
+from jostle.strategies.autoencoders import (
+    AutoencoderSettings,
+    Encoder,
+    Frame,
+    decoder,
+    descend,
+    discriminator,
+    fresh,
+    judged,
+    kl,
+    of_both,
+    paired,
+    sampled,
+    squared_error,
+    standardize,
+    state_losses,
+)
+from jostle.strategies.catalogue import register
+
+
+@register(
+    "vaal",
+    formula="largest -ln D(mu(x)), D being trained to give 1 for labelled codes and 0 for unlabelled ones",
+    needs=("images", "labelled set", "extra training"),
+    tasks=("classification", "segmentation"),
+    cost="trains an autoencoder of 23 million weights (light: 0.3 million) for `steps` steps; a GPU's work",
+    paper="Sinha et al., Variational Adversarial Active Learning, ICCV 2019",
+    when="the pool holds kinds of images that the labelled set lacks, and the model is not to be trusted yet",
+)
+@dataclass(frozen=True, kw_only=True)
+class VAAL(AutoencoderSettings, Strategy):
+    """A variational autoencoder learns codes of all images while a discriminator learns to tell labelled codes
+    from unlabelled ones. The images that look least labelled are picked; the model itself is never asked.
+
+    Both sets pass the autoencoder together: BatchNorm would give a set away that passes alone.
+    """
+
+    selector: Selector | str | Callable[..., Any] = top_k
+    beta: float = 1.0  # weight of the codes' divergence, which is a mean over the batch
+    adversary: float = 1.0  # weight of fooling the discriminator
+
+    def embedding(self, request: Request) -> Embedded:
+        """How unlabelled each image of the pool looks."""
+        labeled = request.needs_labeled("vaal")
+        frame = self.frame(request, "vaal")
+        known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
+        standardize(known, new)
+        encoder, judge = self.train(request, frame, known, new)
+        logits = judged(new, encoder, judge, request, self.batch)
+        return Embedded(F.softplus(-logits))  # -ln D, which does not saturate as 1 - D would
+
+    @torch.enable_grad()
+    def train(self, request: Request, frame: Frame, known: Tensor, new: Tensor) -> tuple[Encoder, nn.Module]:
+        """Encoder and discriminator, trained against each other."""
+        vae = fresh(lambda: VAE(frame, self.latent), request, "vaal")
+        judge = fresh(lambda: discriminator(self.latent, hidden=2), request, "discriminator")
+        vae_adam = torch.optim.Adam(vae.parameters(), self.learning_rate)
+        judge_adam = torch.optim.Adam(judge.parameters(), self.learning_rate)
+        noise = request.rng("codes")
+        batches = paired(request, len(known), len(new), self.batch)
+        steps = self.number_of_steps(len(known) + len(new))
+        with request.progress("training vaal", steps) as advance:
+            for _ in range(steps):
+                for _ in range(2):
+                    old, other = next(batches)
+                    images = torch.cat([known[old], new[other]]).to(request.device)
+                    decoded, mean, log_variance = vae(images, noise)
+                    losses = squared_error(images, decoded) + self.beta * kl(mean, log_variance)
+                    fooled = state_losses(judge(mean), torch.ones_like(losses))  # both shall look labelled
+                    descend(vae_adam, of_both(losses + self.adversary * fooled, len(old)))
+                with torch.no_grad():
+                    mean, _ = vae.encoder(images)
+                states = torch.cat([torch.ones(len(old)), torch.zeros(len(other))]).to(request.device)
+                descend(judge_adam, of_both(state_losses(judge(mean), states), len(old)))
+                advance(1)
+        return vae.encoder, judge
+
+
+class VAE(nn.Module):
+    """A variational autoencoder."""
+
+    def __init__(self, frame: Frame, latent: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(frame, latent)
+        self.decoder = decoder(frame, latent)
+
+    def forward(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Images -> images decoded from drawn codes, and the codes' means and log-variances."""
+        mean, log_variance = self.encoder(images)
+        return self.decoder(sampled(mean, log_variance, rng)), mean, log_variance

@@ -1,0 +1,131 @@
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from jostle.selectors import SELECTORS, KCenter, Outer, Selector, selector
+
+DRAWING = ["k-means++", "k-dpp", "uniform"]
+GEOMETRIC = ["k-center", "k-means++", "k-dpp", "longest"]
+
+
+def rows_for(name: str, n: int = 40) -> Tensor:
+    rows = torch.randn(n, 12, generator=torch.Generator().manual_seed(0))
+    return rows[:, :1] if name == "top-k" else rows
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+class TestEverySelector:
+    def test_gives_distinct_positions_and_one_score_each(self, name: str) -> None:
+        picks = SELECTORS[name].pick(rows_for(name), 10, seed=0)
+        assert len(set(picks.positions.tolist()) & set(range(40))) == 10
+        assert picks.positions.dtype == torch.int64
+        assert picks.scores.shape == (10,)
+        assert picks.scores.dtype == torch.float64
+
+    def test_gives_one_or_all_where_asked(self, name: str) -> None:
+        rows = rows_for(name, 9)
+        assert SELECTORS[name](rows, 1, seed=0).shape == (1,)
+        assert sorted(SELECTORS[name](rows, 9, seed=0).tolist()) == list(range(9))
+
+    def test_repeats_with_its_seed_and_leaves_rows_and_global_states_alone(self, name: str) -> None:
+        rows, state = rows_for(name), torch.get_rng_state()
+        before = rows.clone()
+        first, again = (SELECTORS[name](rows, 10, seed=7).tolist() for _ in range(2))
+        assert first == again
+        assert torch.equal(rows, before)
+        assert torch.equal(torch.get_rng_state(), state)
+
+    def test_is_found_by_name_and_frozen(self, name: str) -> None:
+        found = selector(name)
+        assert found is SELECTORS[name]
+        assert dataclasses.is_dataclass(found)
+        assert hash(found) == hash(dataclasses.replace(found))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            found.anything = 1  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize(
+        ("n", "message"),
+        [(0, "asked for 0 rows; ask for at least 1"), (-3, "at least 1"), (41, "asked for 41 rows from 40")],
+    )
+    def test_refuses_what_cannot_be_picked(self, name: str, n: int, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            SELECTORS[name](rows_for(name), n)
+
+    def test_refuses_no_rows_and_parts_of_rows(self, name: str) -> None:
+        with pytest.raises(ValueError, match="no rows"):
+            SELECTORS[name](rows_for(name)[:0], 1)
+        with pytest.raises(TypeError, match=r"whole number, got 2\.5"):
+            SELECTORS[name](rows_for(name), 2.5)
+
+
+@pytest.mark.parametrize("name", GEOMETRIC)
+class TestEveryGeometricSelector:
+    def test_refuses_rows_that_are_not_finite(self, name: str) -> None:
+        rows = rows_for(name)
+        rows[3, 1], rows[9, 0] = torch.nan, -torch.inf
+        with pytest.raises(
+            ValueError, match=r"2 of 40 rows hold NaN or infinity \(first at positions 3, 9\)"
+        ):
+            SELECTORS[name](rows, 2)
+
+    def test_takes_finite_rows_whose_sum_is_not(self, name: str) -> None:
+        rows = rows_for(name)
+        rows[5] = 3e38
+        assert SELECTORS[name](rows, 1, seed=0).tolist() == [5]
+
+    def test_refuses_what_is_no_matrix(self, name: str) -> None:
+        with pytest.raises(ValueError, match=r"matrix \(n, d\).*got \(4, 3, 2\)"):
+            SELECTORS[name](torch.zeros(4, 3, 2), 1)
+        with pytest.raises(ValueError, match=r"got \(4, 0\)"):
+            SELECTORS[name](torch.zeros(4, 0), 1)
+        with pytest.raises(TypeError, match="got list"):
+            SELECTORS[name]([[1.0]], 1)
+        with pytest.raises(TypeError, match="real"):
+            SELECTORS[name](torch.zeros(4, 2, dtype=torch.complex64), 1)
+
+
+@pytest.mark.parametrize("name", ["k-center", "k-means++"])
+def test_centers_must_fit_the_rows(name: str) -> None:
+    rows = rows_for(name)
+    with pytest.raises(ValueError, match=r"rows are dense \(12\), centers are dense \(5\)"):
+        SELECTORS[name](rows, 2, torch.zeros(3, 5))
+    with pytest.raises(ValueError, match=r"centers are Outer \(3, 4\)"):
+        SELECTORS[name](rows, 2, Outer(torch.zeros(3, 3), torch.zeros(3, 4)))
+    with pytest.raises(ValueError, match="centers are empty; pass None"):
+        SELECTORS[name](rows, 2, rows[:0])
+    with pytest.raises(ValueError, match="1 of 2 centers hold NaN"):
+        SELECTORS[name](rows, 2, torch.tensor([[0.0] * 12, [torch.nan] * 12]))
+    with pytest.raises(ValueError, match=r"1 of 3 rows\.right hold NaN"):
+        SELECTORS[name](Outer(torch.ones(3, 2), torch.tensor([[1.0], [torch.nan], [1.0]])), 2)
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_without_a_seed_draws_are_fresh(name: str) -> None:
+    assert len({tuple(SELECTORS[name](rows_for(name), 10).tolist()) for _ in range(5)}) > 1
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"unknown selector 'kcenter'; did you mean 'k-center'\? there are"):
+        selector("kcenter")
+    with pytest.raises(TypeError, match="got 3"):
+        selector(3)  # type: ignore[arg-type]
+
+
+def test_a_selector_is_itself_and_a_function_becomes_one() -> None:
+    own = KCenter(unit=True)
+    assert selector(own) is own
+    last = selector(lambda rows, n: torch.arange(len(rows) - n, len(rows)))
+    assert isinstance(last, Selector)
+    picks = last.pick(torch.zeros(6, 2), 2)
+    assert picks.positions.tolist() == [4, 5]
+    assert picks.scores.isnan().all()
+
+
+@pytest.mark.parametrize("positions", [[0, 0], [0, 9], [-1, 0]])
+def test_a_function_that_returns_nonsense_is_told_so(positions: list[int]) -> None:
+    with pytest.raises(ValueError, match="distinct positions from 0 to 5"):
+        selector(lambda rows, n: torch.tensor(positions))(torch.zeros(6, 2), 2)
+    with pytest.raises(ValueError, match=r"must return 2 positions, got torch.float32 of shape \(3,\)"):
+        selector(lambda rows, n: torch.zeros(3))(torch.zeros(6, 2), 2)

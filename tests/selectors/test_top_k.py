@@ -1,0 +1,53 @@
+import pytest
+import torch
+from torch import Tensor
+
+from jostle.selectors import Outer, longest, top_k, uniform
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_the_largest_scores_come_first_and_ties_by_position(shape: tuple[int, ...]) -> None:
+    scores = torch.tensor([1.0, 3.0, 2.0, 3.0, -torch.inf]).view(shape)
+    picks = top_k.pick(scores, 5)
+    assert picks.positions.tolist() == [1, 3, 2, 0, 4]
+    assert picks.scores.tolist() == [3.0, 3.0, 2.0, 1.0, -torch.inf]
+    assert picks.scores.dtype == torch.float64
+    assert top_k(scores.numpy(), 2).tolist() == [1, 3]
+    assert top_k(torch.zeros(1000), 1000).tolist() == list(range(1000))
+
+
+def test_what_is_no_score_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"2 of 3 scores are NaN \(first at positions 0, 2\)"):
+        top_k(torch.tensor([torch.nan, 0.0, torch.nan]), 1)
+    with pytest.raises(ValueError, match=r"one number for each example.*\(4, 2\)"):
+        top_k(torch.zeros(4, 2), 1)
+    with pytest.raises(TypeError, match="Outer"):
+        top_k(Outer(normal(3, 2), normal(3, 2)), 1)
+    with pytest.raises(ValueError, match="asked for 4 rows from 3"):
+        top_k(torch.zeros(3), 4)
+
+
+def test_the_longest_rows_come_with_their_lengths() -> None:
+    rows = normal(50, 6)
+    picks = longest.pick(rows, 20)
+    lengths = rows.double().norm(dim=1).sort(descending=True)
+    assert picks.positions.tolist() == lengths.indices[:20].tolist()
+    torch.testing.assert_close(picks.scores, lengths.values[:20])
+    factors = Outer(normal(50, 2), normal(50, 3, seed=1))
+    assert longest(factors, 9).tolist() == longest(factors.dense(), 9).tolist()
+
+
+def test_uniform_draws_a_seeded_order() -> None:
+    rows = torch.full((30, 2), torch.nan)
+    picks = uniform.pick(rows, 30, seed=0)
+    assert sorted(picks.positions.tolist()) == list(range(30))
+    assert picks.scores.isnan().all()
+    assert uniform(rows, 10, seed=0).tolist() == picks.positions[:10].tolist()
+    assert uniform(rows, 30, seed=1).tolist() != picks.positions.tolist()
+    firsts = torch.tensor([int(uniform(rows, 1, seed=seed)) for seed in range(600)]).bincount(minlength=30)
+    assert firsts.min() >= 4
+    assert firsts.max() <= 45

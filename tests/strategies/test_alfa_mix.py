@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from jostle.strategies import AlfaMix, select
+from jostle.strategies.alfa_mix import Mixing, class_means, nearest_to_centres
+
+
+def two_classes(d: int) -> nn.Module:
+    """Features are the inputs, the head is linear with two classes."""
+    return nn.Sequential(nn.Identity(), nn.Linear(d, 2)).double()
+
+
+def test_a_linear_head_flips_exactly_when_the_step_crosses_the_plane() -> None:
+    d = 6
+    model, pool, known = two_classes(d), 3 * torch.randn(200, d).double(), 3 * torch.randn(20, d).double()
+    classes = torch.arange(20) % 2
+    scores = AlfaMix(cap_step=1.0).embed(model, pool, labeled=TensorDataset(known, classes), seed=0)
+    weight, bias = model[1].weight[1] - model[1].weight[0], model[1].bias[1] - model[1].bias[0]
+    to_plane = (pool @ weight + bias).abs() / weight.norm()
+    means = torch.stack([known[classes == c].mean(0) for c in (0, 1)])
+    reach = torch.cdist(pool, means).amax(1) / d**0.5  # eps = cap / sqrt(d)
+    expected = (reach > to_plane).double()
+    assert 20 < expected.sum() < 180
+    torch.testing.assert_close(scores.squeeze(1), expected)
+
+
+def test_the_cap_rises_until_more_than_n_flip() -> None:
+    model, pool, known = two_classes(6), 3 * torch.randn(200, 6).double(), torch.randn(20, 6).double()
+    labeled = TensorDataset(known, torch.arange(20) % 2)
+    scores = AlfaMix(cap_step=0.25).embed(model, pool, labeled=labeled, seed=0).squeeze(1)
+    counts = [int((scores >= 1 / cap - 1e-9).sum()) for cap in (0.25, 0.5, 0.75, 1.0)]
+    assert counts[0] < counts[1]
+    one = select("alfa-mix", model, pool, n=counts[0] - 1, labeled=labeled, cap_step=0.25, seed=0)
+    assert set(one.scores) == {4.0}
+    more = select("alfa-mix", model, pool, n=counts[0], labeled=labeled, cap_step=0.25, seed=0)
+    assert set(more.scores) <= {4.0, 2.0}
+    assert 2.0 in more.scores
+
+
+def test_a_cap_of_zero_moves_nothing() -> None:
+    model, z = two_classes(4), torch.randn(9, 4).double()
+    mixing = Mixing(model[1], z, model[1](z).argmax(1), torch.randn(2, 4).double())
+    for mixed in mixing.closed(torch.arange(9), 0.0):
+        torch.testing.assert_close(mixed, z, rtol=0, atol=0)
+
+
+def test_the_closed_form_is_a_mixture() -> None:
+    model, z, anchors = two_classes(4), torch.randn(9, 4).double(), torch.randn(2, 4).double()
+    mixing = Mixing(model[1], z, model[1](z).argmax(1), anchors)
+    gradient = mixing.gradient(z, mixing.predicted)
+    for anchor, mixed in zip(anchors, mixing.closed(torch.arange(9), 0.3), strict=True):
+        away = anchor - z
+        share = (
+            0.3
+            / 4**0.5
+            * away.norm(dim=1, keepdim=True)
+            * gradient
+            / gradient.norm(dim=1, keepdim=True)
+            / away
+        )
+        torch.testing.assert_close(mixed, (1 - share) * z + share * anchor)
+        assert (share.mul(away).norm(dim=1) <= 0.3 * away.norm(dim=1)).all()
+
+
+def test_the_optimised_form_flips_as_soon_as_the_cap_allows() -> None:
+    model = nn.Sequential(nn.Identity(), nn.Linear(1, 2)).double()
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[-1.0], [1.0]]))
+        model[1].bias.zero_()
+    labeled = TensorDataset(torch.tensor([[-1.0], [2.0]]).double(), torch.tensor([0, 1]))
+    pool = torch.tensor([[1.0], [4.0], [-1.5]]).double()  # flip at shares 1/2, 4/5 and 3/7 of the other class
+    strategy = AlfaMix(form="optimized", cap_step=0.2, steps=12)
+    scores = strategy.embed(model, pool, labeled=labeled, seed=0).squeeze(1)
+    torch.testing.assert_close(scores, torch.tensor([1 / 0.6, 1.0, 1 / 0.6]).double())
+    one_side = TensorDataset(torch.tensor([[1.0], [2.0]]).double(), torch.tensor([0, 1]))
+    assert not strategy.embed(model, pool[:2], labeled=one_side, seed=0).any()
+
+
+def test_class_means_and_clusters() -> None:
+    features = torch.tensor([[1.0, 0], [3, 0], [0, 5]])
+    means = class_means(features, torch.tensor([0, 0, 2]), 3)
+    torch.testing.assert_close(means, torch.tensor([[2.0, 0], [4 / 3, 5 / 3], [0, 5]]))
+    angles = torch.tensor([0.0, 0.1, 0.2, 1.5, 1.6, 1.7])
+    rows = torch.stack([angles.cos(), angles.sin()], 1) * torch.rand(6, 1).add(0.5)
+    assert set(nearest_to_centres(rows, 2, seed=0).tolist()) == {1, 4}
+
+
+@pytest.mark.parametrize("form", ["closed", "optimized"])
+def test_copies_and_shortfalls_still_give_distinct_examples(form: str) -> None:
+    model, labeled = two_classes(3), TensorDataset(torch.randn(6, 3).double(), torch.arange(6) % 2)
+    pool = torch.randn(3, 3).double().repeat(5, 1)
+    query = select("alfa-mix", model, pool, n=15, labeled=labeled, seed=0, form=form)
+    assert sorted(query.indices.tolist()) == list(range(15))
+    assert np.isfinite(query.scores).all()
+
+
+def test_the_head_must_lead_to_the_outputs() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.classifier = (
+                nn.Linear(4, 5),
+                nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)),
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            return 3 * self.classifier(torch.relu(self.body(x)))
+
+    x, labeled = torch.randn(20, 4), TensorDataset(torch.randn(6, 4), torch.arange(6) % 3)
+    with pytest.raises(ValueError, match=r"'classifier.2' of features .* is not the model's outputs"):
+        select("alfa-mix", Scaled(), x, n=3, labeled=labeled)
+    with pytest.raises(ValueError, match="got a function: name the module"):
+        select("alfa-mix", Scaled(), x, n=3, labeled=labeled, head=lambda model, x: x)
+
+    class Plain(Scaled):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.classifier(torch.relu(self.body(x))).log_softmax(1)
+
+    assert len(select("alfa-mix", Plain(), x, n=3, labeled=labeled, head="classifier")) == 3
+
+
+def test_errors_name_what_is_missing() -> None:
+    model, x = two_classes(3), torch.randn(8, 3)
+    with pytest.raises(ValueError, match="alfa-mix needs the labelled examples"):
+        select("alfa-mix", model, x, n=2)
+    with pytest.raises(ValueError, match=r"classes run from 0 to 2, and the model has 2"):
+        select("alfa-mix", model, x, n=2, labeled=TensorDataset(torch.randn(3, 3), torch.arange(3)))
+    with pytest.raises(ValueError, match=r"(?s)alfa-mix.*regression.*coreset"):
+        select("alfa-mix", nn.Linear(3, 1), x, n=2, labeled=TensorDataset(x, torch.randn(8)))
+    with pytest.raises(ValueError, match="unknown form 'close'; did you mean 'closed'"):
+        AlfaMix(form="close")

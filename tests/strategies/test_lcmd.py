@@ -1,0 +1,88 @@
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from jostle.selectors import Outer, k_center
+from jostle.selectors.lcmd import lcmd
+from jostle.strategies import LCMD, select
+
+
+def naive(rows: Tensor, n: int, centers: Tensor) -> list[int]:
+    """All distances anew for every pick."""
+    picks: list[int] = []
+    for _ in range(n):
+        known = torch.cat([centers, rows[picks]])
+        gaps, nearest = (torch.cdist(rows, known) ** 2).min(1)
+        weights = torch.stack([gaps[nearest == c].sum() for c in range(len(known))])
+        picks.append(int(torch.where(nearest == weights.argmax(), gaps, -1).argmax()))
+    return picks
+
+
+def test_many_near_points_outweigh_one_far_point() -> None:
+    centers = torch.tensor([[0.0], [100]])
+    rows = torch.cat([torch.tensor([[103.0]]), torch.tensor([2.0, -2]).repeat(10)[:, None]])
+    picks = lcmd.pick(rows, 1, centers=centers)
+    assert picks.positions.item() == 1  # weights 80 against 9
+    assert picks.scores.item() == 2
+    assert k_center(rows, 1, centers=centers).tolist() == [0]
+
+
+def test_picks_equal_those_with_distances_anew() -> None:
+    rows, centers = torch.randn(200, 4).double(), torch.randn(7, 4).double()
+    assert lcmd(rows, 25, centers=centers).tolist() == naive(rows, 25, centers)
+    assert lcmd(rows, 6).tolist() == naive(rows, 6, torch.zeros(1, 4).double())
+    assert lcmd(rows, 1).item() == rows.norm(dim=1).argmax()
+
+
+def test_copies_of_centers_come_last_and_once() -> None:
+    rows = torch.randn(5, 3).repeat(4, 1)
+    picks = lcmd.pick(rows, 20, centers=rows[:2])
+    assert sorted(picks.positions.tolist()) == list(range(20))
+    assert set((picks.positions[:3] % 5).tolist()) == {2, 3, 4}
+    assert (picks.scores[3:] == 0).all()
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)).double()
+
+
+def gradients(model: nn.Module, x: Tensor) -> Tensor:
+    def gradient(example: Tensor) -> Tensor:
+        parts = torch.autograd.grad(model(example[None]).max(), list(model.parameters()))
+        return torch.cat([part.flatten() for part in parts])
+
+    return torch.stack([gradient(example) for example in x])
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("estimator", ["finite", "jvp"])
+def test_rows_are_a_sketch_of_the_whole_gradient(outputs: int, estimator: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, outputs)).double()
+    x = torch.randn(10, 4).double()
+    labeled = TensorDataset(x[:3], torch.zeros(3).long())
+    rows = LCMD(sketch=1500, estimator=estimator).embed(model, x, labeled=labeled, seed=0)
+    assert rows.shape == (10, 1500)
+    exact = gradients(model, x)
+    scale = exact.square().sum(1).mean()
+    torch.testing.assert_close(rows @ rows.T / scale, exact @ exact.T / scale, rtol=0, atol=0.3)
+
+
+def test_pool_and_labelled_rows_share_their_jolts(model: nn.Module) -> None:
+    x = torch.randn(9, 4).double()
+    pool = torch.cat([x[:6], x[8:]])  # the last is the only one without a label
+    labeled = TensorDataset(x[:8], torch.zeros(8))
+    query = select("lcmd", model, pool, n=3, labeled=labeled, seed=0, sketch=16, batch_size=4)
+    assert query.indices[0] == 6
+    assert query.scores[0] > 0.01
+    assert query.scores[1:] == pytest.approx(0, abs=1e-9)
+
+
+def test_errors_come_first(model: nn.Module) -> None:
+    with pytest.raises(ValueError, match="lcmd needs the labelled examples"):
+        select("lcmd", model, torch.randn(5, 4), n=2)
+    with pytest.raises(ValueError, match=r"(?s)lcmd.*segmentation.*coreset"):
+        select("lcmd", nn.Conv2d(3, 4, 1), torch.randn(5, 3, 6, 6), n=2)
+    with pytest.raises(TypeError, match="dense rows"):
+        lcmd(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)

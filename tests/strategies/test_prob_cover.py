@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import torch
+from skactiveml.pool import ProbCover as PeerProbCover
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from jostle.selectors.k_means import k_means
+from jostle.selectors.prob_cover import ProbCover as Cover
+from jostle.selectors.prob_cover import pure_radius
+from jostle.strategies import ProbCover, select
+
+
+def naive(rows: Tensor, n: int, delta: float, centers: Tensor | None = None) -> tuple[list[int], list[int]]:
+    """The whole graph, edges to covered rows removed at every pick."""
+    edges = torch.cdist(rows, rows) < delta
+    covered = torch.zeros(len(rows), dtype=torch.bool)
+    if centers is not None:
+        covered = (torch.cdist(rows, centers) < delta).any(1)
+    picks, gains = [], []
+    for _ in range(n):
+        degrees = (edges & ~covered).sum(1)
+        picks.append(int(degrees.argmax()))
+        gains.append(int(degrees.max()))
+        covered |= edges[picks[-1]]
+    return picks, gains
+
+
+@pytest.mark.parametrize("with_centers", [False, True])
+def test_picks_equal_those_on_the_whole_graph(with_centers: bool) -> None:
+    rows = torch.randn(1500, 3).double()  # more than a block
+    centers = torch.randn(9, 3).double() if with_centers else None
+    picks = Cover(delta=0.6).pick(rows, 30, centers=centers, seed=0)
+    positions, gains = naive(rows, 30, 0.6, centers)
+    assert picks.positions.tolist() == positions
+    assert picks.scores.tolist() == gains
+    assert (picks.scores.diff() <= 0).all()
+
+
+def test_the_last_rows_count_too() -> None:
+    rows = torch.cat([torch.arange(500.0) * 10, torch.full((3,), 9000.0)])[:, None]
+    assert Cover(delta=1.0)(rows, 1, seed=0).tolist() == [500]  # three of a kind, at the very end
+
+
+def test_what_is_left_after_full_cover_is_drawn() -> None:
+    rows = torch.zeros(10, 2)
+    picks = Cover(delta=1.0).pick(rows, 10, seed=1)
+    assert sorted(picks.positions.tolist()) == list(range(10))
+    assert picks.scores.tolist() == [10] + [0] * 9
+    assert picks.positions.tolist() != Cover(delta=1.0)(rows, 10, seed=2).tolist()
+
+
+def test_scikit_activeml_picks_the_same_hubs() -> None:
+    stars = []
+    for place, rays in enumerate((9, 7, 5)):
+        angles = torch.arange(rays) * (2 * torch.pi / rays)
+        star = torch.cat([torch.zeros(1, 2), torch.stack([angles.cos(), angles.sin()], 1)])
+        stars.append(star + torch.tensor([100.0 * place, 0]))
+    rows = torch.cat(stars)
+    peer = PeerProbCover(deltas=[1.01], random_state=0)
+    expected = peer.query(rows.numpy(), np.full(len(rows), np.nan), batch_size=3)
+    assert Cover(delta=1.01)(rows, 3, seed=0).tolist() == expected.tolist() == [0, 10, 18]
+
+
+def test_the_pure_radius_is_the_largest() -> None:
+    rows = torch.randn(60, 2).double()
+    cells, _ = k_means(rows, 4, seed=0)
+    radius = pure_radius(rows, cells, 0.9)
+
+    def purity(delta: float) -> float:
+        mixed = (torch.cdist(rows, rows) < delta) & (cells[:, None] != cells)
+        return float((~mixed.any(1)).double().mean())
+
+    assert purity(radius - 1e-9) >= 0.9
+    assert purity(radius + 1e-6) < 0.9
+    assert pure_radius(rows, torch.zeros(60), 0.9) == float("inf")
+
+
+def test_the_strategy_covers_features_of_unit_length() -> None:
+    model, x = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)), torch.randn(50, 5)
+    known = torch.randn(8, 5)
+    labeled = TensorDataset(known, torch.zeros(8).long())
+    h, h_known = (nn.functional.normalize(model[:2](rows)).detach() for rows in (x, known))
+    query = select("prob-cover", model, x, n=5, labeled=labeled, delta=0.3, seed=0)
+    positions, gains = naive(h, 5, 0.3, h_known)
+    assert query.indices.tolist() == positions
+    assert query.scores.tolist() == gains
+    rows = ProbCover(purity=0.8).embed(model, x, labeled=labeled, seed=0)
+    both = torch.cat([h, h_known])
+    cells, _ = k_means(both, 3, seed=0)
+    torch.testing.assert_close(rows, h / pure_radius(both, cells, 0.8), rtol=1e-4, atol=1e-4)
+
+
+def test_regression_needs_a_radius() -> None:
+    model, x = nn.Sequential(nn.Identity(), nn.Linear(3, 1)), torch.randn(20, 3)
+    with pytest.raises(ValueError, match=r"(?s)prob-cover.*regression.*pass delta=.*coreset"):
+        select("prob-cover", model, x, n=3)
+    assert len(select("prob-cover", model, x, n=3, delta=0.5)) == 3
+    with pytest.raises(ValueError, match="above 0; got -1"):
+        ProbCover(delta=-1.0)

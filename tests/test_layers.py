@@ -1,0 +1,72 @@
+"""Imports point down only, and the command line is the only place that prints."""
+
+import ast
+from pathlib import Path
+
+import jostle
+
+ROOT = Path(jostle.__file__).parent
+LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
+    {"rng", "names"},
+    {"progress", "pool", "network", "tasks", "selectors"},
+    {"core"},
+    {"embeddings", "training", "augment", "metrics"},
+    {"strategies", "datasets", "models"},
+    {"experiments"},
+    {"cli"},
+]
+WITHIN = {"network": {"pool"}}  # the one look sideways: a network reads batches of a pool
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def layer_of(name: str) -> int:
+    return next(level for level, names in enumerate(LAYERS) if name in names)
+
+
+def imported_from(path: Path) -> set[str]:
+    """The packages of jostle that a file imports, lazily or not."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jostle"):
+            parts = (node.module or "").split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("jostle.")}
+    return found
+
+
+def files() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+def test_imports_point_down() -> None:
+    wrong = []
+    for path in files():
+        package = package_of(path)
+        for other in imported_from(path) - {package} - WITHIN.get(package, set()):
+            if layer_of(other) >= layer_of(package):
+                wrong.append(f"{path.relative_to(ROOT)} imports {other}")
+    assert not wrong
+
+
+def test_only_the_command_line_prints() -> None:
+    talkers = [
+        str(path.relative_to(ROOT))
+        for path in files()
+        if package_of(path) not in ("cli",)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert not talkers
+
+
+def test_modules_stay_small() -> None:
+    large = {str(p.relative_to(ROOT)): n for p in files() if (n := len(p.read_text().splitlines())) > 400}
+    assert not large
+
+
+def test_torchvision_is_never_imported() -> None:
+    assert not [path for path in files() if "torchvision" in path.read_text()]
