@@ -168,17 +168,22 @@ class Embedded:
 
 
 class Joined:
-    """A model in training, and what a strategy adds to it: by default nothing."""
+    """A model in training, and what a strategy adds to it: by default nothing.
+
+    The task's own optimiser holds the weights of the model that was joined, `optimizers` those that were added.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model  # what is trained, and later given to select
 
     def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
-        """Optimisers of added parts, stepped with the task's own."""
+        """Optimisers of added parts, stepped with the task's own and under its schedule."""
         return []
 
     def loss(self, losses: Tensor, fraction: float) -> Tensor:
-        """Added to the task's loss, from the examples' losses (n,) and the fraction of training done."""
+        """Added to the task's loss: from the losses (n,) of the batch that `model` saw last, and how much of
+        the training is done, 0 to 1.
+        """
         return losses.new_zeros(())
 
 

@@ -1,19 +1,18 @@
 """How good a trained model is, measured in one pass over the test set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from jostle.network import output_of
-from jostle.pool import Inputs, mapped
+from jostle.pool import Inputs, arrays, mapped
 from jostle.tasks import VOID
 from jostle.training import Indexed, called, on, placed
 
 PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
 MICRO_BATCH = 64  # small batches stay in a CPU's cache
-
-Measure = Callable[[Tensor], dict[str, float]]
+MICRO_VALUES = 2**21  # of inputs in a micro-batch: an image of 1024 x 2048 comes alone
 
 
 def evaluate(
@@ -24,10 +23,9 @@ def evaluate(
     classes: int,
     *,
     device: torch.device | str = "cpu",
-    batch: int = MICRO_BATCH,
 ) -> dict[str, float]:
     """The metrics of a kind of task: accuracy and F1, errors of a regression, IoU of a segmentation."""
-    passes = outputs_of(on(device, model).eval(), inputs, targets, torch.device(device), batch)
+    passes = outputs_of(on(device, model).eval(), inputs, targets, torch.device(device))
     if kind == "regression":
         errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
         return of_errors(torch.cat(errors).double().cpu())
@@ -39,10 +37,11 @@ def evaluate(
 
 @torch.no_grad()
 def outputs_of(
-    model: nn.Module, inputs: Indexed, targets: Indexed, device: torch.device, batch: int
+    model: nn.Module, inputs: Indexed, targets: Indexed, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs and targets of every micro-batch, in order."""
-    for index in torch.arange(len(inputs)).split(batch):
+    size = max(array[0].numel() for array in arrays(inputs[torch.tensor([0])]))
+    for index in torch.arange(len(inputs)).split(max(1, min(MICRO_BATCH, MICRO_VALUES // size))):
         part: Inputs = mapped(lambda array: placed(array, device), inputs[index])
         yield output_of(called(model, part)), targets[index].to(device)
 

@@ -59,7 +59,7 @@ def test_duplicates_are_not_both_chosen(model: nn.Module) -> None:
     assert len(set((query.indices % 6).tolist())) == 6
 
 
-def test_scikit_activeml_agrees_on_gradients_and_odds() -> None:
+def test_scikit_activeml_agrees_on_gradients() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 4)), np.full(50, np.nan)
     y[:12] = np.arange(12) % 3
@@ -75,6 +75,7 @@ def test_scikit_activeml_agrees_on_gradients_and_odds() -> None:
     assert query.indices[0] + 12 == picks[0]  # the first is the longest gradient in both
     rows = Badge().embed(model, torch.as_tensor(x[12:]), seed=0).dense()
     odds = (rows - rows[query.indices[0]]).square().sum(1)
+    odds = torch.minimum(odds, rows.square().sum(1))  # the peer keeps the origin as a centre, BADGE does not
     expected = np.delete(utilities[1, 12:], query.indices[0])
     np.testing.assert_allclose(np.delete((odds / odds.sum()).numpy(), query.indices[0]), expected, rtol=1e-6)
 

@@ -38,8 +38,9 @@ def clusters(n: int, m: int) -> tuple[Tensor, TensorDataset, Tensor]:
     """A pool of two far clusters, the first of which has all labels; and which of the pool is in the second."""
     directions = torch.eye(6)[:2] * 10
     second = torch.arange(n) % 2 == 1
-    pool = directions[second.long()] + torch.randn(n, 6)
     known = directions[0] + torch.randn(m, 6)
+    labelled_kind = known.repeat(1 + n // m, 1)[:n] + 0.01 * torch.randn(n, 6)
+    pool = torch.where(second[:, None], directions[1] + torch.randn(n, 6), labelled_kind)
     return pool, TensorDataset(known, torch.zeros(m).long()), second
 
 

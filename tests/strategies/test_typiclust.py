@@ -9,11 +9,11 @@ from jostle.selectors.typical import Typical, typical
 from jostle.strategies import select
 
 
-def rose(center: tuple[float, float], petals: int) -> torch.Tensor:
-    """A middle and points around it: the middle is the most typical however that is measured."""
-    angles = torch.arange(petals) * (2 * torch.pi / petals)
-    around = torch.stack([angles.cos(), angles.sin()], 1)
-    return torch.cat([torch.zeros(1, 2), around]) + torch.tensor(center)
+def arms(center: float, steps: int) -> torch.Tensor:
+    """A middle and 2 * steps points beside it, ever farther apart: the middle is the most typical."""
+    beside = torch.arange(1, steps + 1).cumsum(0)
+    line = torch.cat([torch.zeros(1), beside, -beside]) + center
+    return torch.stack([line, torch.zeros_like(line)], 1)
 
 
 def test_the_outlier_is_never_picked() -> None:
@@ -32,38 +32,39 @@ def test_typicality_by_hand() -> None:
 
 
 def test_scikit_activeml_picks_the_same_middles() -> None:
-    parts = [rose((0, 0), 12), rose((50, 0), 10), rose((0, 50), 8)]
-    rows = torch.cat(parts)
-    peer = PeerTypiClust(random_state=0, k=5).query(rows.numpy(), np.full(len(rows), np.nan), batch_size=3)
-    assert sorted(typical(rows, 3, seed=0).tolist()) == sorted(peer.tolist()) == [0, 13, 24]
+    rows = torch.cat([arms(0, 4), arms(500, 6), arms(-500, 8)])
+    peer = PeerTypiClust(random_state=0, k=4).query(rows.numpy(), np.full(len(rows), np.nan), batch_size=3)
+    assert typical(rows, 3, seed=0).tolist() == peer.tolist() == [22, 9, 0]  # the largest cluster first
 
 
 def test_clusters_with_labels_wait() -> None:
-    first, second, third = rose((0, 0), 14), rose((50, 0), 10), rose((0, 50), 8)
+    first, second, third = arms(0, 8), arms(500, 6), arms(-500, 4)
     model = nn.Sequential(nn.Identity(), nn.Linear(2, 2))
     labeled = TensorDataset(first[:1], torch.zeros(1).long())
     pool = torch.cat([first[1:], second, third])
     query = select("typiclust", model, pool, n=2, labeled=labeled, seed=0)
-    assert query.indices.tolist() == [14, 25]  # middles of the second and third, the larger one first
+    assert query.indices.tolist() == [16, 29]  # middles of the second and third, the larger one first
 
 
 def test_more_picks_than_clusters_come_in_turn() -> None:
-    rows = torch.cat([rose((0, 0), 9), rose((90, 0), 7)])
+    rows = torch.cat([arms(0, 8), arms(900, 6)])
     picks = Typical(clusters=2).pick(rows, 6, seed=0)
-    assert (picks.positions >= 10).int().tolist() == [0, 1, 0, 1, 0, 1]
-    assert picks.positions[:2].tolist() == [0, 10]
-    assert sorted(typical(rows, 18, seed=0).tolist()) == list(range(18))
+    assert (picks.positions >= 17).int().tolist() == [0, 1, 0, 1, 0, 1]
+    assert picks.positions[:2].tolist() == [0, 17]
+    assert sorted(typical(rows, 30, seed=0).tolist()) == list(range(30))
 
 
 def test_features_can_be_given_and_labels_are_not_needed() -> None:
-    rows = torch.cat([rose((0, 0), 9), rose((90, 0), 7)])
-    query = select("typiclust", nn.Linear(3, 1), torch.randn(18, 3), n=2, seed=0, head=lambda model, x: rows)
-    assert query.indices.tolist() == [0, 10]
+    rows = torch.cat([arms(0, 6), arms(900, 4)])
+    query = select(
+        "typiclust", nn.Linear(3, 1), torch.randn(22, 3), n=2, seed=0, head=lambda model, x: rows[: len(x)]
+    )
+    assert query.indices.tolist() == [0, 13]
 
 
 def test_copies_give_distinct_finite_picks() -> None:
     picks = typical.pick(torch.ones(8, 3), 8, seed=0)
     assert sorted(picks.positions.tolist()) == list(range(8))
     assert picks.scores.isfinite().all()
-    with pytest.raises(ValueError, match="clusters and neighbours are at least 1"):
+    with pytest.raises(ValueError, match="clusters, small and neighbours are at least 1"):
         Typical(neighbours=0)

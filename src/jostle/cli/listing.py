@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from jostle.experiments import protocol as protocols
 from jostle.names import unknown
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What can be listed."""
 
     strategies = "strategies"

@@ -142,6 +142,7 @@ def page(query: Query, examples: Data, strategy: str) -> str:
     return render(
         Page(
             title=examples.name,
+            subtitle="",
             kind="picks",
             headline=f"{len(query)} examples to label next.",
             details=f"Picked by {strategy} from {len(examples.train)}, seed {query.seed}.",

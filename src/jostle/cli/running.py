@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.cli.reading import gallery_of, write_report
+from jostle.cli.reading import gallery_of
 from jostle.cli.screen import print_table, told
 from jostle.experiments import protocol as protocols
 from jostle.experiments.conduct import Plan, conduct
 from jostle.experiments.curves import load
 from jostle.experiments.protocol import Protocol
+from jostle.experiments.report import write_report
 from jostle.experiments.specs import specs
 from jostle.experiments.summary import aubc_table
 from jostle.experiments.workers import Tell

@@ -127,7 +127,7 @@ def source(name: str) -> str:
             raise ValueError(f"there is no protocol file {name}")
         return path.read_text(encoding="utf-8")
     look_up("protocol", name, dict.fromkeys(names()))
-    return (_shipped() / f"{name}.toml").read_text(encoding="utf-8")
+    return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def load(name: str, overrides: Iterable[str] = ()) -> Protocol:

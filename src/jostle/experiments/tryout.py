@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import torch
 
@@ -52,5 +53,5 @@ def attempt(bench: Bench, strategy: Strategy) -> None:
 
 def shortened(strategy: Strategy) -> Strategy:
     """The same strategy with two steps of whatever training of its own it has."""
-    own = [field.name for field in fields(strategy) if field.name in ("steps", "epochs")]
-    return replace(strategy, **dict.fromkeys(own, 2))
+    own: dict[str, Any] = {field.name: 2 for field in fields(strategy) if field.name in ("steps", "epochs")}
+    return replace(strategy, **own)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ class Typical(Selector):
     """The most typical row of each k-means cluster in turn: clusters with the fewest centers first, then larger ones.
 
     A pick's score is its typicality, 1 / mean squared distance to its neighbours in the cluster. Small clusters
-    hold outliers: they come only when the others are empty.
+    hold outliers: they come only when the others are empty, and rows without any neighbour last.
     """
 
     clusters: int = 500  # at most; otherwise one for each center and each pick
@@ -29,9 +29,10 @@ class Typical(Selector):
     neighbours: int = 20  # at most; otherwise half of the cluster
 
     def __post_init__(self) -> None:
-        if self.clusters < 1 or self.neighbours < 1:
+        if min(self.clusters, self.small, self.neighbours) < 1:
             raise ValueError(
-                f"clusters and neighbours are at least 1; got {self.clusters} and {self.neighbours}"
+                "clusters, small and neighbours are at least 1; "
+                f"got {self.clusters}, {self.small} and {self.neighbours}"
             )
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
@@ -43,20 +44,26 @@ class Typical(Selector):
         chosen = len(points) - len(rows)
         k = min(chosen + n, self.clusters, len(points))
         cells, _ = k_means(points, k, fresh_seed() if seed is None else seed)
-        large, small = self._in_order(cells, len(rows), k)
-        picks = list(islice(chain(self._in_turn(points, large), self._in_turn(points, small)), n))
+        picks = list(islice(self._turns(points, cells, len(rows), k), n))
         positions, scores = zip(*picks, strict=True)
         values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), values)
 
-    def _in_order(self, cells: Tensor, n: int, k: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Members of the large and of the small clusters, centers left out, empty ones too."""
+    def _turns(self, points: Tensor, cells: Tensor, n: int, k: int) -> Iterator[tuple[int, float]]:
+        """All rows: those of large clusters in turn, then of small ones, then rows that are clusters of their own."""
         sizes, chosen = cells.bincount(minlength=k).tolist(), cells[n:].bincount(minlength=k).tolist()
-        order = sorted(range(k), key=lambda cell: (chosen[cell], -sizes[cell]))
-        members = {cell: (cells[:n] == cell).nonzero()[:, 0] for cell in order}
-        large = [members[cell] for cell in order if sizes[cell] > self.small and len(members[cell])]
-        small = [members[cell] for cell in order if sizes[cell] <= self.small and len(members[cell])]
-        return large, small
+        members = {cell: (cells[:n] == cell).nonzero()[:, 0] for cell in range(k)}
+        order = sorted(
+            (cell for cell in range(k) if len(members[cell])), key=lambda c: (chosen[c], -sizes[c])
+        )
+        yield from self._in_turn(points, [members[cell] for cell in order if sizes[cell] > self.small])
+        yield from self._in_turn(points, [members[cell] for cell in order if 1 < sizes[cell] <= self.small])
+        typicality = self.typicality(
+            points[:n]
+        )  # among all rows, since these have no neighbours of their own
+        alone = [int(members[cell]) for cell in order if sizes[cell] == 1]
+        for position in sorted(alone, key=lambda position: -float(typicality[position])):
+            yield position, float(typicality[position])
 
     def _in_turn(self, points: Tensor, clusters: list[Tensor]) -> Iterator[tuple[int, float]]:
         """The most typical row of each cluster, over and over until all are empty."""

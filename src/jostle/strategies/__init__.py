@@ -16,9 +16,12 @@ from jostle.strategies.coreset import CoreSet
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
 from jostle.strategies.lcmd import LCMD
+from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_stability import NoiseStability, deviations
 from jostle.strategies.prob_cover import ProbCover
+from jostle.strategies.sraal import SRAAL
 from jostle.strategies.typiclust import TypiClust
+from jostle.strategies.vaal import VAAL
 
 
 def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **options: Any) -> Query:
@@ -33,6 +36,8 @@ def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **opti
 
 __all__ = [
     "LCMD",
+    "SRAAL",
+    "VAAL",
     "AlfaMix",
     "Badge",
     "Bait",
@@ -45,6 +50,7 @@ __all__ = [
     "EntropyDropout",
     "Entry",
     "ExpectedGradientLength",
+    "LearningLoss",
     "LeastConfidence",
     "Margin",
     "NoiseStability",

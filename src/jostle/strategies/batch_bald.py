@@ -19,9 +19,8 @@ from jostle.selectors.base import check_count
 from jostle.strategies.catalogue import register
 from jostle.strategies.disagreement import UNSERVED
 
-BLOCK_NUMBERS = 4 * 2**20  # probabilities held at once while candidates are compared
+BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
 BLOCK_ROWS = 64  # candidates compared at once: the bound spares most of those that follow
-NOTHING = 1e-9  # nats: a label that adds less adds nothing but rounding
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class JointInformation(Selector):
         positions = alone.argsort(descending=True, stable=True)[:n]
         for b in range(n):
             best = labels.best(rows, bounds)
-            if bounds[best] < NOTHING:
+            if bounds[best] < labels.rounding:
                 positions[b:] = rest(alone, positions[:b])[: n - b]
                 break
             positions[b], gains[b], bounds[best] = best, bounds[best], -torch.inf
@@ -68,6 +67,11 @@ class Labels:
     weights: Tensor  # (m,) probability of each combination
     passes: Tensor  # (m, T) probability of each pass, given the combination
     drawn: bool = False  # a sample, all combinations weighing alike; otherwise all there are
+
+    @property
+    def rounding(self) -> float:
+        """Nats below which a label adds nothing but rounding."""
+        return 1e-5 if self.drawn else 1e-12
 
     @classmethod
     def none(cls, rows: Tensor) -> Labels:
@@ -88,15 +92,17 @@ class Labels:
         ):
             if bounds[block[0]] < top:
                 break
-            bounds[block] = self.added(rows[block].double())
+            bounds[block] = self.added(rows[block])
             top = max(top, float(bounds[block].max()))
         return int(bounds.argmax())
 
     def added(self, rows: Tensor) -> Tensor:
         """I(label; pass | labels so far) of each row: H(label | labels so far) - H(label | pass), (b,)."""
         b, T, c = rows.shape
-        p = (self.passes @ rows.transpose(0, 1).reshape(T, b * c)).view(-1, b, c)  # (m, b, c)
-        return self.weights @ entropy(p) - entropy(rows).mean(1)
+        flat = rows.transpose(0, 1).reshape(T, b * c).to(self.passes.dtype)
+        p = (self.passes @ flat).clamp_(min=torch.finfo(flat.dtype).tiny)  # (m, b * c)
+        known = (self.weights @ p.log().mul_(p)).view(b, c).sum(1)  # minus the entropy of the label
+        return -known.double() - entropy(rows.double()).mean(1)
 
     def with_label_of(self, row: Tensor, limits: JointInformation, draws: torch.Generator) -> Labels:
         """Every combination with every label of the row (T, c), or a sample of these where they are too many."""
@@ -105,7 +111,7 @@ class Labels:
             together = self.weights[:, None] * (self.passes @ row)  # (m, c)
             passes = self.passes[:, None, :] * row.T  # (m, c, T)
             return Labels(together.flatten(), normalised(passes.flatten(0, 1)))
-        passes = self.passes
+        passes, row = self.passes.float(), row.float()  # the sample is off by more than rounding
         if not self.drawn:
             passes = passes[
                 torch.multinomial(self.weights, limits.samples, replacement=True, generator=draws)

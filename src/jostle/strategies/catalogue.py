@@ -71,7 +71,7 @@ def entries() -> dict[str, Entry]:
 
 def names() -> list[str]:
     """The names of all strategies."""
-    return list(entries())
+    return sorted(entries())
 
 
 def describe(name: str) -> Entry:

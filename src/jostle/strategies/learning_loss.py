@@ -15,7 +15,7 @@ from jostle.network import Network, device_of, unwrapped
 from jostle.pool import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.selectors import Selector, top_k
-from jostle.strategies.catalogue import DISTRIBUTIONS, register
+from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.taps import named, spread, vector_reader, watching
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
@@ -25,7 +25,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
     "ll4al",
     formula="largest l(x) = w . [relu(W_j pooled map_j(x))]_j, trained so that l orders pairs as the true losses do",
     needs=("extra training",),
-    tasks=DISTRIBUTIONS,
+    tasks=ANY_TASK,
     cost="a small module trained beside the model, then one forward pass",
     paper="Yoo and Kweon, Learning Loss for Active Learning, CVPR 2019",
     when="you train the model yourself and want a score that costs one pass, on any loss that examples have",
@@ -66,7 +66,11 @@ class LearningLoss(Strategy):
         vector_reader(self.tokens)  # an unknown reading is better refused here than in training
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> LearningLossJoined:
-        """Put a loss predictor beside the model; a couple of inputs show the shapes of its layers."""
+        """Put a loss predictor beside the model; a couple of inputs show the shapes of its layers.
+
+        Of a compiled or parallel model the module inside is taken, since its layers are watched while it runs.
+        """
+        model = unwrapped(model)
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
             network = Network(model, example)
             layers = named(network, self.layers) if self.layers is not None else spread(network)
@@ -156,7 +160,7 @@ class LossPredicting(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model returns; arguments by name that it does not know are left out, as `select` does."""
-        with watching(unwrapped(self.model), self.layers, vector_reader(self.tokens)) as seen:
+        with watching(self.model, self.layers, vector_reader(self.tokens)) as seen:
             returned = self.model(*args, **known(self.model, kwargs))
         self.seen = [seen[layer] for layer in self.layers]
         return returned
@@ -174,7 +178,7 @@ class LossPredicting(nn.Module):
 
 def known(model: nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by name that the model takes."""
-    takes = inspect.signature(unwrapped(model).forward).parameters
+    takes = inspect.signature(model.forward).parameters
     every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
     return {key: value for key, value in kwargs.items() if every or key in takes}
 

@@ -50,7 +50,7 @@ class VAAL(AutoencoderSettings, Strategy):
     """
 
     selector: Selector | str | Callable[..., Any] = top_k
-    beta: float = 1.0  # weight of the codes' divergence, which is a mean over the batch
+    beta: float = 1.0  # weight of the codes' divergence, as published; 0.1 lets codes keep more of the images
     adversary: float = 1.0  # weight of fooling the discriminator
 
     def embedding(self, request: Request) -> Embedded:

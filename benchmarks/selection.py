@@ -1,0 +1,190 @@
+"""k-center, k-means++ and CoreSet's selection against plain loops and scikit-activeml, on rows of trained networks."""
+
+import argparse
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import jostle
+from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process, peak_bytes
+from jostle.selectors import Outer, k_center, k_means_pp
+
+
+def loop_k_center(rows: Tensor, n: int) -> Tensor:
+    """The plain algorithm from the origin: one matrix-vector product over all rows for every pick."""
+    lengths = rows.square().sum(1)
+    gaps, picks = lengths.clone(), []
+    for _ in range(n):
+        pick = gaps.argmax()
+        picks.append(pick)
+        gaps = torch.minimum(gaps, lengths - 2 * (rows @ rows[pick]) + lengths[pick])
+        gaps[pick] = -1
+    return torch.stack(picks)
+
+
+def activeml_k_center(rows: Tensor, n: int, centers: Tensor) -> Any:
+    """scikit-activeml's greedy k-center; the centers go in as labelled rows."""
+    from skactiveml.pool import k_greedy_center
+
+    labels = np.concatenate([np.zeros(len(centers)), np.full(len(rows), np.nan)])
+    return k_greedy_center(torch.cat([centers, rows]).numpy(), labels, batch_size=n, random_state=0)[0] - len(
+        centers
+    )
+
+
+def loop_k_means_pp(rows: Tensor, n: int) -> Tensor:
+    """k-means++ on explicit rows, as BADGE's authors run it: all distances to the newest center for every pick."""
+    rng = torch.Generator().manual_seed(0)
+    picks = [rows.square().sum(1).argmax()]
+    gaps = (rows - rows[picks[0]]).square().sum(1)
+    while len(picks) < n:
+        picks.append(torch.multinomial(gaps, 1, generator=rng)[0])
+        gaps = torch.minimum(gaps, (rows - rows[picks[-1]]).square().sum(1))
+    return torch.stack(picks)
+
+
+def digits(n: int) -> Tensor:
+    """n images (n, 64): scikit-learn's digits, shifted and with noise where there are not enough."""
+    rng = torch.Generator().manual_seed(0)
+    images = torch.tensor(load_digits().images, dtype=torch.float32) / 16
+    which = torch.arange(n) % len(images)
+    shifts = torch.randint(-1, 2, (n, 2), generator=rng) * (torch.arange(n) >= len(images))[:, None]
+    across = (torch.arange(8)[None] - shifts[:, :1]).remainder(8)
+    down = (torch.arange(8)[None] - shifts[:, 1:]).remainder(8)
+    moved = images[which[:, None, None], across[:, :, None], down[:, None, :]]
+    return (moved + 0.1 * torch.randn(moved.shape, generator=rng)).flatten(1)
+
+
+@cache
+def trained_network(width: int = 512) -> nn.Module:
+    """A small network that has seen two hundred digits."""
+    images, labels = digits(200), torch.tensor(load_digits().target[:200])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, width), nn.ReLU(), nn.Linear(width, 10)
+        )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for _ in range(150):
+        optimizer.zero_grad()
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    return model.eval()
+
+
+@cache
+def deviation_rows(n: int) -> Tensor:
+    """Noise-stability rows of that network, (n, 300)."""
+    return jostle.deviations(trained_network(), digits(n), jolts=30, scale=1e-3, seed=0, progress=False)
+
+
+def k_center_ratios(quick: bool = False) -> list[Figure]:
+    """Greedy k-center against the plain loop and against scikit-activeml, on the same rows."""
+    rng = torch.Generator().manual_seed(0)
+    figures = []
+    for n, picks, repetitions in ((10_000, 1000, 7), (50_000, 2500, 3)):
+        n, picks = (n // 5, picks // 5) if quick else (n, picks)
+        figures.append(
+            _against_the_loop(f"a trained network's rows {n:,} x 300", deviation_rows(n), picks, repetitions)
+        )
+    n, picks = (2000, 200) if quick else (10_000, 1000)
+    rows = torch.randn(n, 300, generator=rng)
+    isotropic = _against_the_loop(f"isotropic Gaussian rows {n:,} x 300", rows, picks, 7, at_least=1 / 1.2)
+    peer = _against_activeml(
+        f"k-center, a trained network's rows {n:,} x 300", deviation_rows(n), picks, quick
+    )
+    return [*figures, isotropic, peer]
+
+
+def _against_the_loop(what: str, rows: Tensor, n: int, repetitions: int, at_least: float = 4) -> Figure:
+    loop_k_center(rows, 2), k_center(rows, 2)  # warm up
+    seconds = best_seconds(repetitions, ours=lambda: k_center(rows, n), loop=lambda: loop_k_center(rows, n))
+    ratio = seconds["loop"] / seconds["ours"]
+    return figure(f"k-center, {what}, {n:,} picks", ratio, "float32 matrix-vector loop", at_least=at_least)
+
+
+def _against_activeml(
+    what: str, rows: Tensor, n: int, quick: bool, centers: Tensor | None = None, at_least: float = 20
+) -> Figure:
+    start = torch.zeros(1, rows.shape[1]) if centers is None else centers
+    ours: Callable[[], Tensor] = lambda: k_center(rows, n, centers)  # noqa: E731
+    theirs: Callable[[], Any] = lambda: activeml_k_center(rows, n, start)  # noqa: E731
+    agreement = np.mean(ours().numpy() == theirs())
+    assert agreement > 0.9, f"picks agree with scikit-activeml on {agreement:.0%} only"
+    seconds = best_seconds(2, ours=ours, theirs=theirs)
+    ratio = seconds["theirs"] / seconds["ours"]
+    return figure(f"{what}, {n:,} picks", ratio, "scikit-activeml k_greedy_center", at_least=at_least)
+
+
+def coreset_ratios(quick: bool = False) -> list[Figure]:
+    """CoreSet's selection on features, from labelled centers, against scikit-activeml."""
+    n, picks = (2000, 200) if quick else (10_000, 1000)
+    with torch.no_grad():
+        features = trained_network()[:-1](digits(n + picks))  # type: ignore[index]
+    what = f"CoreSet, features {n:,} x 512, {picks:,} labelled"
+    return [_against_activeml(what, features[picks:], picks, quick, centers=features[:picks])]
+
+
+def badge_factors(n: int, classes: int = 100, width: int = 512) -> Outer:
+    """Factors of BADGE's gradients for a linear classifier that knows most of its examples."""
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.randint(classes, (n,), generator=rng)
+    means = 0.35 * torch.randn(classes, width, generator=rng)
+    features = torch.randn(n, width, generator=rng).add_(means[labels]).relu_()
+    known = min(n, 5000)
+    wanted = 35 * F.one_hot(labels[:known], classes).float()
+    probabilities = (features @ torch.linalg.lstsq(features[:known], wanted).solution).softmax(1)
+    return Outer(probabilities - F.one_hot(probabilities.argmax(1), classes), features)
+
+
+def badge_ratios(quick: bool = False) -> list[Figure]:
+    """BADGE on the paper's largest case: time per pick, and peak memory beside the inputs."""
+    n, picks, plain_picks = (5000, 500, 5) if quick else (25_000, 5000, 20)
+    rows = badge_factors(n)
+    tenth = rows[: n // 10].dense()
+    seconds = best_seconds(
+        2, ours=lambda: k_means_pp(rows, picks, seed=0), plain=lambda: loop_k_means_pp(tenth, plain_picks)
+    )
+    per_pick = (seconds["ours"] / picks) / (seconds["plain"] / plain_picks)
+    what = f"BADGE, {n:,} x (100 classes x 512), {picks:,} picks"
+    extra = json.loads(in_fresh_process("benchmarks.selection", "--memory", str(n), str(picks)))
+    return [
+        figure(f"{what}: time per pick", per_pick, f"k-means++ on {n // 10:,} explicit gradients", at_most=1),
+        figure(f"{what}: peak memory beside inputs", extra / 1e9, "1 GB", at_most=1),
+    ]
+
+
+def measure_memory(n: int, picks: int) -> int:
+    """Bytes that k-means++ needs beside its inputs, at the peak."""
+    rows = badge_factors(n)
+    k_means_pp(rows[:100], 10, seed=0)  # libraries load what they load
+    before = peak_bytes()
+    k_means_pp(rows, picks, seed=0)
+    return peak_bytes() - before
+
+
+def main() -> None:
+    """Print every figure, or (--memory) the bytes of one selection."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--memory", nargs=2, type=int, metavar=("N", "PICKS"))
+    arguments = parser.parse_args()
+    if arguments.memory:
+        print(measure_memory(*arguments.memory))
+        return
+    for measure in (k_center_ratios, coreset_ratios, badge_ratios):
+        for row in measure(arguments.quick):
+            print(
+                f"{row['ratio']:10.3f}  {row['target']:>8}  {'ok' if row['ok'] else 'MISSED':6}  {row['what']} | {row['against']}"
+            )
+
+
+if __name__ == "__main__":
+    main()

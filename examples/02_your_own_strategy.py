@@ -1,0 +1,28 @@
+"""A strategy of your own in fifteen lines, a citizen of every command once it is registered."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+import jostle
+from jostle.core import Embedded, Request, Strategy
+from jostle.selectors import Selector, top_k
+
+
+@jostle.strategies.register("ratio", needs=("probabilities",), tasks=("classification",))
+@dataclass(frozen=True, kw_only=True)
+class Ratio(Strategy):
+    """The runner-up's probability over the winner's. Close calls come first."""
+
+    selector: Selector = top_k
+    power: float = 1.0  # a setting: jostle.select("ratio", ..., power=2)
+
+    def embedding(self, request: Request) -> Embedded:
+        best = request.probabilities().topk(2).values  # (n, 2)
+        return Embedded((best[:, 1] / best[:, 0]) ** self.power)
+
+
+model, pool = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 4)), torch.randn(200, 20)
+query = jostle.select("ratio", model, pool, n=5, seed=0)
+print("close calls:", query.indices.tolist(), query.scores.round(3).tolist())

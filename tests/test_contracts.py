@@ -1,0 +1,212 @@
+"""What every strategy of the catalogue promises, on every task it serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+from zoo import ConvNet, SegNet
+
+from jostle import strategies
+from jostle.core import Query, Strategy
+
+N, M, PICKS = 24, 12, 5
+QUICK: dict[str, dict[str, Any]] = {  # settings that make a strategy cheap; they change no promise
+    "noise-stability": {"jolts": 4},
+    "noise-stability-m": {"jolts": 4},
+    "noise-stability-d": {"jolts": 4},
+    "bald": {"passes": 4},
+    "entropy-dropout": {"passes": 4},
+    "batch-bald": {"passes": 4},
+    "qbc": {"committee": 3},
+    "core-gcn": {"epochs": 5},
+    "uncertain-gcn": {"epochs": 5},
+    "vaal": {"steps": 3},
+    "sraal": {"steps": 3},
+    "lcmd": {"sketch": 16},
+}
+DRAWS = {  # picks depend on draws that a permutation moves to other examples, or (prob-cover) on ties
+    "random", "badge", "bait", "noise-stability-d", "vaal", "sraal", "alfa-mix", "cluster-margin", "typiclust",
+    "core-gcn", "uncertain-gcn", "batch-bald", "prob-cover",
+}  # fmt: skip
+
+
+class Regressor(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3))
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+
+class Scene:
+    """A model with BatchNorm and Dropout, a pool and a labelled set, for one task."""
+
+    def __init__(self, task: str) -> None:
+        rng = torch.Generator().manual_seed(1)
+        if task == "classification":
+            self.make, shape, targets = ConvNet, (1, 8, 8), torch.arange(M) % 4
+        elif task == "regression":
+            self.make, shape, targets = Regressor, (6,), torch.randn(M, 1, generator=rng)
+        else:
+            self.make, shape, targets = SegNet, (3, 8, 8), torch.randint(0, 5, (M, 8, 8), generator=rng)
+        self.pool = torch.randn(N, *shape, generator=rng)
+        self.labeled = TensorDataset(torch.randn(M, *shape, generator=rng), targets)
+        self.model = self.fit(self.labeled, 0)
+
+    def fit(self, dataset: Any, seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        model = self.make()
+        model(dataset.tensors[0])  # running statistics of its own
+        return model
+
+    def trained_with(self, strategy: Strategy) -> nn.Module:
+        return strategy.join(self.model, self.pool[:2], 0).model
+
+
+def select(
+    strategy: Strategy, scene: Scene, model: nn.Module, pool: Any = None, n: int = PICKS, seed: int = 3
+) -> Query:
+    return strategy.select(
+        model, scene.pool if pool is None else pool, n, labeled=scene.labeled, fit=scene.fit, seed=seed
+    )
+
+
+SERVED = [
+    pytest.param(name, task, id=f"{name}-{task}")
+    for name in strategies.names()
+    for task in ("classification", "regression", "segmentation")
+    if task in strategies.describe(name).tasks
+]
+
+
+@pytest.fixture
+def strategy(name: str) -> Strategy:
+    return strategies.build(name, **QUICK.get(name, {}))
+
+
+@pytest.fixture
+def scene(task: str) -> Scene:
+    return Scene(task)
+
+
+def test_the_catalogue_holds_what_was_promised() -> None:
+    promised = {
+        "random", "entropy", "margin", "least-confidence", "bald", "entropy-dropout", "qbc", "coreset", "vaal",
+        "ll4al", "badge", "core-gcn", "uncertain-gcn", "sraal", "alfa-mix", "noise-stability", "noise-stability-m",
+        "noise-stability-d", "egl", "batch-bald", "bait", "cluster-margin", "typiclust", "prob-cover", "lcmd",
+    }  # fmt: skip
+    assert promised <= set(strategies.names())
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_distinct_positions_that_repeat_and_leave_the_model_alone(
+    strategy: Strategy, scene: Scene, unchanged: Any
+) -> None:
+    model = scene.trained_with(strategy)
+    model.train()
+    next(model.parameters()).grad = torch.ones_like(next(model.parameters()))
+    check = unchanged(model)
+    query = select(strategy, scene, model)
+    check()
+    assert query.indices.dtype == np.int64
+    assert len(set(query.indices.tolist())) == PICKS
+    assert set(query.indices.tolist()) <= set(range(N))
+    assert query.scores.shape == (PICKS,)
+    again = select(strategy, scene, model)
+    assert again.indices.tolist() == query.indices.tolist()
+    np.testing.assert_array_equal(again.scores, query.scores)
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_the_whole_pool_can_be_picked_and_excluded_ones_never(strategy: Strategy, scene: Scene) -> None:
+    model = scene.trained_with(strategy)
+    assert sorted(select(strategy, scene, model, n=N).indices.tolist()) == list(range(N))
+    kept = strategy.select(
+        model, scene.pool, N - 4, labeled=scene.labeled, fit=scene.fit, seed=3, exclude=[0, 7, 8, 23]
+    )
+    assert sorted(kept.indices.tolist()) == [i for i in range(N) if i not in (0, 7, 8, 23)]
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_duplicates_and_constant_inputs_are_served(strategy: Strategy, scene: Scene) -> None:
+    model = scene.trained_with(strategy)
+    for pool in (scene.pool[:3].repeat(8, *[1] * (scene.pool.ndim - 1)), torch.zeros_like(scene.pool)):
+        query = select(strategy, scene, model, pool)
+        assert len(set(query.indices.tolist())) == PICKS
+        assert not np.isinf(query.scores).any()
+
+
+@pytest.mark.parametrize(("name", "task"), [p for p in SERVED if p.values[0] not in DRAWS])
+def test_a_permuted_pool_gives_permuted_picks(strategy: Strategy, scene: Scene) -> None:
+    model = scene.trained_with(strategy)
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(8))
+    plain = select(strategy, scene, model).indices
+    permuted = select(strategy, scene, model, scene.pool[order]).indices
+    assert order[permuted].tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_what_is_chosen_by_can_be_seen(strategy: Strategy, scene: Scene) -> None:
+    model = scene.trained_with(strategy)
+    rows = strategy.embed(model, scene.pool, labeled=scene.labeled, fit=scene.fit, seed=3)
+    assert len(rows) == N
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_an_interrupt_leaves_no_trace(
+    strategy: Strategy, scene: Scene, unchanged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = scene.trained_with(strategy)
+    check = unchanged(model)
+    calls = 0
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return forward(*args, **kwargs)
+
+    kind = scene.make
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", interrupted)
+    try:
+        select(strategy, scene, model)
+    except KeyboardInterrupt:
+        pass
+    else:
+        assert calls < 2, "the interrupt was swallowed"
+    check()
+
+
+@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("task", ["classification", "regression", "segmentation"])
+def test_a_task_that_is_not_served_is_an_error_that_says_so(name: str, task: str) -> None:
+    if task in strategies.describe(name).tasks:
+        return
+    scene, strategy = Scene(task), strategies.build(name, **QUICK.get(name, {}))
+    with pytest.raises(ValueError, match=r"."):
+        select(strategy, scene, scene.trained_with(strategy))
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_every_card_is_complete(name: str) -> None:
+    card = strategies.describe(name)
+    assert card.idea.count(".") >= 2, "an idea is two sentences"
+    assert all((card.formula, card.tasks, card.cost, card.when))
+    assert card.paper or name == "random"
+    assert set(card.needs) <= {
+        "probabilities",
+        "features",
+        "labelled set",
+        "dropout",
+        "extra training",
+        "images",
+    }
