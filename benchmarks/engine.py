@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -22,31 +22,25 @@ def plain_passes(model: nn.Module, pool: Tensor, size: int, passes: int) -> None
 
 
 def deviations(quick: bool = False) -> list[Figure]:
-    """K + 1 plain eval passes at the best of several batch sizes, against `jostle.deviations`."""
-    figures = []
-    for name, shape, n, jolts in (
-        ("mnist-cnn", (1, 28, 28), 2000, 30),
-        ("resnet18-cifar", (3, 32, 32), 256, 10),
-    ):
-        n, jolts = (n // 4, 3) if quick else (n, jolts)
-        model, pool = models.build(name, seed=0).eval(), torch.randn(n, *shape)
-        works: dict[str, Any] = {
-            f"plain {size}": lambda size=size: plain_passes(model, pool, size, jolts + 1)
-            for size in PLAIN_SIZES
-        }
-        works["jostle"] = lambda: jostle.deviations(model, pool, jolts=jolts, seed=0, progress=False)
-        seconds = best_seconds(2 if quick else 3, **works)
-        plain = min(value for key, value in seconds.items() if key != "jostle")
-        what = f"deviations, {name}, {n} examples, K={jolts}"
-        figures.append(
-            figure(
-                what,
-                seconds["jostle"] / plain,
-                f"{jolts + 1} plain eval passes, best batch size",
-                at_most=1.1,
-            )
-        )
-    return figures
+    """`jostle.deviations` against K + 1 plain eval passes at the best of several batch sizes."""
+    if quick:
+        return [against_plain("mnist-cnn", (1, 28, 28), 500, 3, 2)]
+    return [
+        against_plain("mnist-cnn", (1, 28, 28), 1000, 30, 3),
+        against_plain("resnet18-cifar", (3, 32, 32), 256, 10, 3),
+    ]
+
+
+def against_plain(name: str, shape: tuple[int, ...], n: int, jolts: int, repetitions: int) -> Figure:
+    """One network's figure."""
+    model, pool = models.build(name, seed=0).eval(), torch.randn(n, *shape)
+    works = {str(size): partial(plain_passes, model, pool, size, jolts + 1) for size in PLAIN_SIZES}
+    works["jostle"] = partial(jostle.deviations, model, pool, jolts=jolts, seed=0, progress=False)
+    seconds = best_seconds(repetitions, **works)
+    ours = seconds.pop("jostle")
+    what = f"deviations, {name}, {n} examples, K={jolts}"
+    against = f"{jolts + 1} plain eval passes at their best batch size"
+    return figure(what, ours / min(seconds.values()), against, at_most=1.1)
 
 
 def memory(quick: bool = False) -> list[Figure]:

@@ -169,6 +169,52 @@ class Functional(nn.Module):
         return F.linear(torch.tanh(x @ self.a), self.b)
 
 
+class Spectral(nn.Module):
+    """Complex weights, as Fourier layers have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 5, dtype=torch.cfloat))
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out((torch.fft.rfft(x) @ self.weight).abs())
+
+
+class WholeDict(nn.Module):
+    """Takes the batch as one dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 3)
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        return self.net(batch["signal"])
+
+
+class Bytes(nn.Module):
+    """Takes images as bytes and scales them itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 3, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x.to(self.net[0].weight.dtype) / 255)  # (n, 3, 1, 1): still classification
+
+
+class Monkey(nn.Module):
+    """Its forward was replaced by a bound method, as wrappers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 3)
+        self.forward = self.replaced  # type: ignore[method-assign]
+
+    def replaced(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
 
@@ -253,6 +299,15 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
     "weight norm": (weight_normed, vector_pool),
     "old weight norm": (old_weight_normed, vector_pool),
     "shared memory": (shared_memory, vector_pool),
+    "complex": (Spectral, vector_pool),
+    "whole dict": (WholeDict, lambda: {"signal": vector_pool()}),
+    "bytes": (Bytes, lambda: torch.randint(0, 256, (N, 3, 6, 6), dtype=torch.uint8)),
+    "replaced forward": (Monkey, vector_pool),
+    "several positional inputs": (
+        TwoInputs,
+        lambda: [((torch.randn(4), torch.randn(3)), 0) for _ in range(N)],
+    ),
+    "spectral norm": (lambda: parametrizations.spectral_norm(nn.Linear(6, 3)), vector_pool),
     "traced": (scripted, vector_pool),
     "compiled": (lambda: torch.compile(mlp()), vector_pool),
     "data parallel": (lambda: nn.DataParallel(mlp()), vector_pool),

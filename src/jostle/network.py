@@ -74,7 +74,8 @@ class Network:
         args: tuple[Any, ...] = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         kwargs: dict[str, Any] = {}
         if isinstance(inputs, Mapping):
-            args, kwargs = (), {key: inputs[key] for key in inputs if self.accepts(key)}
+            kwargs = {key: inputs[key] for key in inputs if self.accepts(key)}
+            args = () if kwargs else (inputs,)  # a forward that names none of them takes the whole dict
         if self.weights is None:
             return self.module(*args, **kwargs)
         buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}

@@ -34,7 +34,7 @@ def seeded_globals(seed: int, device: torch.device | str = "cpu") -> Iterator[No
     """
     on = torch.device(device)
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    accelerators = [on] if on.type != "cpu" else []
+    accelerators = [on] if on.type in ("cuda", "xpu") else []  # the others have no state by device
     with torch.random.fork_rng(devices=accelerators, device_type=on.type if accelerators else "cuda"):
         try:
             value = derive(seed, "globals")

@@ -13,7 +13,7 @@ from scipy.spatial.distance import jensenshannon
 from skactiveml.pool import average_kl_divergence
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
-from zoo import N, ConvNet, SegNet, Squeezing
+from zoo import ConvNet, N, SegNet, Squeezing
 
 import jostle
 from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
@@ -40,7 +40,7 @@ def test_a_shared_doubt_is_no_disagreement_but_counts_in_the_entropy_of_the_mean
 @settings(max_examples=40, deadline=None)
 def test_disagreement_is_bounded_and_does_not_depend_on_the_order(opinions: int, c: int, seed: int) -> None:
     draws = torch.Generator().manual_seed(seed)
-    p = (20 * torch.randn(opinions, 9, c, generator=draws)).softmax(-1)
+    p = (20 * torch.randn(opinions, 9, c, generator=draws)).double().softmax(-1)
     score = jensen_shannon(p)
     assert score.min() >= 0
     assert score.max() <= math.log(min(opinions, c)) + 1e-9
@@ -209,7 +209,7 @@ def test_a_committee_that_cannot_be_had_is_an_error() -> None:
         jostle.select("qbc", model, pool, n=2, members=[model])
     with pytest.raises(ValueError, match=r"outputs of one shape; got \[\(2, 3\), \(2, 4\)\]"):
         jostle.select("qbc", model, pool, n=2, members=[model, mlp(4)])
-    with pytest.raises(TypeError, match=r"a model is a torch\.nn\.Module; got NoneType"):
+    with pytest.raises(TypeError, match=r"a member of a committee is a torch\.nn\.Module; got NoneType"):
         jostle.select("qbc", model, pool, n=2, labeled=LABELED, fit=lambda dataset, seed: None)
 
 

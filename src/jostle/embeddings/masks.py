@@ -113,9 +113,8 @@ def dropout(
     *,
     channels: bool = False,
 ) -> Tensor:
-    """`F.dropout` and its forms for channels."""
-    values = masks.dropped(input, p, channels=channels)
-    return input.copy_(values) if inplace else values
+    """`F.dropout` and its forms for channels; never in place, since the next pass needs the same inputs."""
+    return masks.dropped(input, p, channels=channels)
 
 
 def alpha_dropout(
@@ -132,8 +131,7 @@ def alpha_dropout(
         return input
     kept = masks.mask(input, p, channels=channels)
     scale = 0.0 if p == 1 else ((1 - p) * (1 + p * SATURATED**2)) ** -0.5
-    values = scale * (input * kept + SATURATED * (1 - kept)) - scale * SATURATED * p
-    return input.copy_(values) if inplace else values
+    return scale * (input * kept + SATURATED * (1 - kept)) - scale * SATURATED * p
 
 
 def attention(

@@ -19,6 +19,7 @@ from jostle.selectors.geometry import (
     crowd,
     distance_bounds,
     nearest_distances,
+    rows_at,
     squared_differences,
     squared_distances,
     unit_length,
@@ -74,7 +75,7 @@ class Gaps:
         work += self._lower(positions, self.exact, torch.float64, nearest_distances)
         positions = positions[self.bounds[positions] >= levels]
         self.wasted += work * (1 - len(positions) / asked)
-        return positions, self._ready(self.rows[positions], torch.float64), self.bounds[positions]
+        return positions, self._ready(rows_at(self.rows, positions), torch.float64), self.bounds[positions]
 
     def tidy(self) -> None:
         """Lower the bounds of all rows once looks at rows that did not contend have cost as much."""
@@ -94,7 +95,7 @@ class Gaps:
             return 0
         since, order = known[positions].sort()
         positions = positions[order]
-        rows, bounds = self._ready(self.rows[positions], dtype), self.bounds[positions]
+        rows, bounds = self._ready(rows_at(self.rows, positions), dtype), self.bounds[positions]
         for stop, centers in self._centers(int(since[0]), dtype):
             late = int(torch.searchsorted(since, stop))  # rows that do not know all of these centers
             bounds[:late] = torch.minimum(bounds[:late], measure(rows[:late], centers))
@@ -108,7 +109,10 @@ class Gaps:
         while start < self.centers:
             stop = min(start + size, given if start < given else self.centers)
             chosen = self.chosen[start - given : stop - given]
-            yield stop, self._ready(self.given[start:stop] if start < given else self.rows[chosen], dtype)
+            yield (
+                stop,
+                self._ready(self.given[start:stop] if start < given else rows_at(self.rows, chosen), dtype),
+            )
             start = stop
 
     def _ready(self, rows: Rows, dtype: torch.dtype) -> Rows:

@@ -30,6 +30,13 @@ def crowd(size: int, rows: Rows) -> int:
     return min(size, max(16, CROWD_NUMBERS // width(rows)))
 
 
+def rows_at(rows: Rows, positions: Tensor) -> Rows:
+    """The same as rows[positions], faster."""
+    if isinstance(rows, Outer):
+        return Outer(rows.left.index_select(0, positions), rows.right.index_select(0, positions))
+    return rows.index_select(0, positions)
+
+
 def origin(rows: Rows) -> Rows:
     """One zero row of the same kind."""
     if isinstance(rows, Outer):

@@ -141,5 +141,7 @@ class QueryByCommittee(Strategy):
 
     def private(self, model: nn.Module, request: Request) -> Network:
         """A copy of a member, in eval mode, where the request computes."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"a member of a committee is a torch.nn.Module; got {type(model).__name__}")
         network = request.network
         return Network(model, network.example, head=self.head, outputs=self.outputs, device=network.device)

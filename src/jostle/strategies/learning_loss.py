@@ -71,6 +71,10 @@ class LearningLoss(Strategy):
         Of a compiled or parallel model the module inside is taken, since its layers are watched while it runs.
         """
         model = unwrapped(model)
+        if isinstance(model, torch.jit.ScriptModule):
+            raise ValueError(
+                "ll4al watches a model's layers, which a scripted one hides: join it before scripting"
+            )
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
             network = Network(model, example)
             layers = named(network, self.layers) if self.layers is not None else spread(network)

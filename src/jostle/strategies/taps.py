@@ -73,13 +73,14 @@ def named(network: Network, layers: Sequence[str]) -> list[str]:
 def spread(network: Network) -> list[str]:
     """Up to four layers in front of the head, each at the end of a quarter of the depth.
 
-    Where some give maps or sequences, those that give vectors are left out.
+    Where two or more give maps or sequences, those that give vectors are left out.
     """
     order = network.trace.order
     blocks = sorted((block for block in trunk(network) if in_front(network, block)), key=order.__getitem__)
     with watching(network.module, blocks, lambda _, output: output.ndim) as dimensions:
         network.call(network.example)
-    blocks = [block for block in blocks if dimensions[block] > 2] or blocks
+    maps = [block for block in blocks if dimensions[block] > 2]
+    blocks = maps if len(maps) > 1 else blocks
     if not blocks:
         raise ValueError(
             f"no layer of {type(network.original).__name__} stands between its input and its head: "

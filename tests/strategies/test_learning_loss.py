@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from jostle import models
+from jostle.network import Network
+from jostle.strategies import CoreSet, LearningLoss
+from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
+from jostle.strategies.taps import spread, vector_reader
+
+TOKENS = {"input_ids": torch.ones(2, 7, dtype=torch.long)}
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3))
+
+
+def numbers(*values: float) -> Tensor:
+    return torch.tensor(values)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "true", "expected"),
+    [
+        ((0, 0), (2, 1), 1),
+        ((3, 1), (2, 1), 0),
+        ((3, 1), (1, 2), 3),
+        ((3, 1), (1, 1), 3),  # of equal losses the second counts as the larger
+        ((0, 9, 5, 0), (2, 1, 2, 1), (1 + 5) / 2),  # pairs 0 with 3, 1 with 2
+        ((0, 99, 0), (2, 7, 1), 1),  # the one in the middle has no partner
+        ((5,), (2,), 0),
+    ],
+)
+def test_pair_loss_by_hand(predicted: tuple[float, ...], true: tuple[float, ...], expected: float) -> None:
+    assert pair_loss(numbers(*predicted), numbers(*true)).item() == pytest.approx(expected)
+
+
+def test_margin_is_a_setting_and_true_losses_get_no_gradient() -> None:
+    predicted, true = numbers(0.0, 0.0).requires_grad_(), numbers(2.0, 1.0).requires_grad_()
+    loss = pair_loss(predicted, true, margin=0.5)
+    loss.backward()
+    assert loss.item() == 0.5
+    assert predicted.grad.tolist() == [-1.0, 1.0]
+    assert true.grad is None
+
+
+def joined_step(fraction: float) -> tuple[LearningLossJoined, nn.Module]:
+    model, x = small(), torch.randn(9, 6)
+    joined = LearningLoss().join(model, x[:2], seed=0)
+    losses = F.cross_entropy(joined.model(x), torch.arange(9) % 3, reduction="none")
+    joined.loss(losses, fraction).backward()
+    return joined, model
+
+
+def test_the_pair_loss_moves_the_model_until_the_detach() -> None:
+    for fraction, moves in ((0.0, True), (0.59, True), (0.6, False), (1.0, False)):
+        joined, model = joined_step(fraction)
+        reached = [p.grad is not None and bool(p.grad.any()) for p in model[:3].parameters()]
+        assert any(reached) == moves, fraction
+        assert joined.model.predictor.last.weight.grad.any()
+
+
+def test_added_optimizer_is_sgd_over_the_predictor_alone() -> None:
+    joined = LearningLoss().join(small(), torch.randn(2, 6), seed=0)
+    (optimizer,) = joined.optimizers(lr=0.05)
+    (group,) = optimizer.param_groups
+    assert isinstance(optimizer, torch.optim.SGD)
+    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.05, 0.9, 5e-4)
+    assert {id(p) for p in group["params"]} == {id(p) for p in joined.model.predictor.parameters()}
+
+
+def test_wrapper_gives_the_models_own_outputs_and_features() -> None:
+    model = models.build("resnet18-cifar", width=0.1, seed=0).eval()
+    x = torch.randn(5, 3, 16, 16)
+    joined = LearningLoss().join(model, x[:2], seed=0)
+    assert torch.equal(joined.model(x), model(x))
+    assert Network(joined.model, x).head == "model.head"
+    rows = [CoreSet().embed(m, x, labeled=TensorDataset(x, x)) for m in (model, joined.model)]
+    assert torch.equal(rows[0], rows[1])
+
+
+def test_join_leaves_the_model_alone_and_follows_the_seed(unchanged: Callable[..., Any]) -> None:
+    model, x = small(), torch.randn(2, 6)
+    check = unchanged(model)
+    a, b, c = (LearningLoss().join(model, x, seed).model.predictor.state_dict() for seed in (0, 0, 1))
+    check()
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert not all(torch.equal(a[key], c[key]) for key in a)
+
+
+def test_copies_and_files_carry_no_activations() -> None:
+    joined, _ = joined_step(0.0)
+    for twin in (copy.deepcopy(joined.model), pickle.loads(pickle.dumps(joined.model))):
+        assert not twin.seen
+        assert twin(torch.zeros(2, 6)).shape == (2, 3)
+    assert len(joined.model.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "example", "layers"),
+    [
+        ("mnist-cnn", {}, (2, 1, 28, 28), "layer1 layer2"),
+        ("resnet18-cifar", {"width": 0.1}, (2, 3, 32, 32), "layer1 layer2 layer3 layer4"),
+        ("vgg16", {"width": 0.1}, (2, 3, 32, 32), "layer2 layer3 layer4 layer5"),
+        ("drn-d-22", {"width": 0.1}, (2, 3, 16, 16), "trunk.layer2 trunk.layer4 trunk.layer6 trunk.layer8"),
+        ("mlp", {}, (2, 215), "layer1 layer2 feature"),
+    ],
+)
+def test_layers_are_spread_over_the_depth(
+    name: str, settings: dict[str, Any], example: tuple[int, ...], layers: str
+) -> None:
+    network = Network(models.build(name, seed=0, **settings), torch.randn(example))
+    assert spread(network) == layers.split()
+
+
+def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:
+    pytest.importorskip("transformers")
+    model = models.build("bert-tiny", layers=8, seed=0).eval()
+    joined = LearningLoss().join(model, TOKENS, seed=0)
+    assert joined.model.layers == tuple(f"bert.encoder.layer.{i}" for i in (1, 3, 5, 7))
+    joined.model(**TOKENS, idx=torch.arange(2))  # a column that the model does not take
+    states = model(**TOKENS, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(joined.model.seen[-1], states[8][:, 0])
+    assert joined.model.predicted_losses().shape == (2,)
+
+
+def test_named_layers_of_any_number() -> None:
+    x = torch.randn(2, 3, 16, 16)
+    model = models.build("drn-d-22", width=0.1, classes=4, seed=0)
+    layers = ["trunk.layer4", "trunk.layer5", "trunk.layer6", "trunk.layer7", "trunk.layer8"]
+    joined = LearningLoss(layers=layers).join(model, x, seed=0)
+    maps: list[Tensor] = []
+    model.trunk.layer4.register_forward_hook(lambda module, args, output: maps.append(output))
+    joined.model(x)
+    assert len(joined.model.seen) == 5
+    torch.testing.assert_close(joined.model.seen[0], maps[0].mean((2, 3)))
+    assert len(LearningLoss(layers=["trunk.layer8"]).join(model, x, seed=0).model.predictor.branches) == 1
+
+
+def test_outputs_of_every_shape_become_vectors() -> None:
+    linear, tokens, conv = nn.Linear(1, 1), torch.randn(4, 5, 6), nn.Conv1d(5, 5, 1)
+    assert torch.equal(vector_reader("first")(linear, tokens), tokens[:, 0])
+    assert torch.equal(vector_reader("mean")(linear, tokens), tokens.mean(1))
+    assert torch.equal(vector_reader("first")(conv, tokens), tokens.mean(2))  # a signal (n, d, length)
+    assert torch.equal(vector_reader("first")(linear, tokens[:, 0]), tokens[:, 0])
+    assert vector_reader("first")(linear, torch.randn(4, 3, 2, 2, 2)).shape == (4, 3)
+    assert vector_reader("first")(linear, torch.randn(4)).shape == (4, 1)
+
+
+def hard_on_the_right(n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Points whose label is plain left of zero and a coin toss right of it."""
+    rng = torch.Generator().manual_seed(seed)
+    x = 2 * torch.rand(n, 2, generator=rng) - 1
+    toss = torch.rand(n, generator=rng) < 0.5
+    return x, torch.where(x[:, 0] > 0, toss, x[:, 1] > 0).long()
+
+
+def test_it_learns_where_losses_are_large() -> None:
+    inputs, targets = hard_on_the_right(400, seed=0)
+    model = models.build("mlp", inputs=2, outputs=2, seed=0)
+    strategy = LearningLoss()
+    joined = strategy.join(model, inputs[:2], seed=0)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), *joined.optimizers(lr=0.05)]
+    rng = torch.Generator().manual_seed(0)
+    for epoch in range(15):
+        for part in torch.randperm(400, generator=rng).split(50):
+            losses = F.cross_entropy(joined.model(inputs[part]), targets[part], reduction="none")
+            loss = losses.mean() + joined.loss(losses, epoch / 15)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+    pool, _ = hard_on_the_right(200, seed=1)
+    query = strategy.select(joined.model, pool, n=60, seed=0)
+    assert (pool[query.indices, 0] > 0).float().mean() > 0.9
+    assert query.scores.tolist() == sorted(query.scores, reverse=True)
+
+
+def test_the_loop_of_the_docstring_runs() -> None:
+    model, images, pool = (
+        models.build("digits-cnn", seed=0),
+        torch.randn(20, 1, 8, 8),
+        torch.randn(120, 1, 8, 8),
+    )
+    loader = DataLoader(TensorDataset(images, torch.arange(20) % 10), batch_size=7)
+    names = {"LearningLoss": LearningLoss, "model": model, "images": images, "pool": pool, "loader": loader}
+    lines = inspect.getdoc(LearningLoss).splitlines()
+    code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ") or not line))
+    exec(code, names | {"torch": torch, "F": F, "epochs": 2}, found := {})
+    assert len(found["query"]) == 100
+
+
+def test_segmentation_takes_one_loss_for_each_image() -> None:
+    x, y = torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4, 16, 16))
+    model = models.build("drn-d-22", width=0.1, classes=5, seed=0)
+    joined = LearningLoss().join(model, x[:2], seed=0)
+    losses = F.cross_entropy(joined.model(x), y, reduction="none")
+    with pytest.raises(ValueError, match=r"\(4, 16, 16\) for a batch of 4 examples"):
+        joined.loss(losses, 0.0)
+    joined.loss(losses.mean((1, 2)), 0.0).backward()
+    assert model.trunk.layer8[0].weight.grad.any()
+    assert len(LearningLoss().select(joined.model, x, n=2)) == 2
+
+
+def test_errors_say_what_to_do() -> None:
+    pool = torch.randn(5, 6)
+    with pytest.raises(ValueError, match=r"trained with its loss predictor; got a plain Sequential.*join"):
+        LearningLoss().select(small(), pool, n=2)
+    with pytest.raises(ValueError, match=r"unknown layer '7'"):
+        LearningLoss(layers=["7"]).join(small(), pool, seed=0)
+    with pytest.raises(ValueError, match="list of at least one name"):
+        LearningLoss(layers="0").join(small(), pool, seed=0)
+    idle = small()
+    idle[1].aux = nn.Linear(2, 2)
+    with pytest.raises(ValueError, match=r"'1\.aux' is never called"):
+        LearningLoss(layers=["1.aux"]).join(idle, pool, seed=0)
+    with pytest.raises(ValueError, match="no layer of Linear stands between"):
+        LearningLoss().join(nn.Linear(6, 3), pool, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scripting is deprecated, and still met
+        scripted = torch.jit.trace(small(), pool)
+    with pytest.raises(ValueError, match="before scripting"):
+        LearningLoss().join(scripted, pool, seed=0)
+    with pytest.raises(ValueError, match="reading of tokens 'last'"):
+        LearningLoss(tokens="last")
+    with pytest.raises(ValueError, match=r"call joined\.model"):
+        LearningLoss().join(small(), pool, seed=0).loss(torch.zeros(5), 0.0)
