@@ -60,6 +60,16 @@ def trained(dataset, scale, seed=0):
     return model.eval(), data.train.inputs[pool[: scale.pool]]
 
 
+def ticks(axis, values, words):
+    """Ticks at these values only, in plain words."""
+    axis.set_ticks(list(values), [words(value) for value in values])
+    axis.set_ticks([], minor=True)
+
+
+def power_of_ten(value):
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 # What K buys
 
 
@@ -107,14 +117,16 @@ def draw_concentration(found):
     left.plot(counts, 1 - theory, color=RED, lw=1.2)
     left.axhline(1, color=GREY, lw=0.8)
     left.set(xscale="log", xlabel="K, number of jolts", ylabel="squared row length / squared gradient")
-    left.set(ylim=(-0.5, 4))
+    left.set(ylim=(0, 4))
     measured = [float((r - 1).square().mean().sqrt()) for _, r, _ in found]
     right.plot(counts, theory, color=RED, lw=1.2, label="theory: √(2(P−1) / ((P+2)K))")
     right.plot(counts, measured, "o", color=BLUE, ms=5, label="measured")
     right.axvline(30, color=GREY, lw=0.8, ls=":")
-    right.text(32, theory[0], "the paper's K", color=GREY, va="top")
+    right.text(34, theory[0], "K = 30,\nthe paper's", color=GREY, va="top", fontsize=8.5)
     right.set(xscale="log", yscale="log", xlabel="K, number of jolts", ylabel="relative error (rms)")
+    ticks(right.yaxis, (0.1, 0.2, 0.5, 1), "{:g}".format)
     for axes in (left, right):
+        ticks(axes.xaxis, counts[::2], "{:d}".format)
         axes.grid()
         axes.legend(frameon=False, fontsize=8.5, loc="upper right" if axes is left else "lower left")
     figure.tight_layout()
@@ -186,10 +198,11 @@ def draw_zeta(by_precision, awake):
     for axes, title in zip(panels, titles, strict=True):
         axes.axvspan(1e-4, 1e-2, color=GREY, alpha=0.16, lw=0)
         axes.set(xscale="log", xlabel="ζ, size of the jolt relative to the weights")
-        axes.set_xticks([10.0**power for power in range(-8, 2, 3)])
+        ticks(axes.xaxis, [10.0**power for power in range(-8, 2, 3)], power_of_ten)
         axes.set_title(title, fontsize=9.5, loc="left")
         axes.grid()
     panels[0].set(yscale="log")
+    ticks(panels[0].yaxis, [10.0**power for power in range(-8, 2, 2)], power_of_ten)
     panels[1].set(ylim=(-3, 103))
     panels[0].legend(frameon=False, loc="lower right")
     panels[1].text(1e-3, 3, "good in\nthe paper", ha="center", fontsize=8.5)

@@ -14,7 +14,7 @@ def explicit(p: Tensor, h: Tensor) -> Tensor:
     return p.sqrt()[:, :, None] * (away[:, :, :, None] * h[:, None, None, :]).flatten(2)
 
 
-def plain_bait(pool: Tensor, known: Tensor, n: int, lam: float) -> list[int]:
+def plain_bait(pool: Tensor, known: Tensor, n: int, lam: float, forward: int = 2) -> list[int]:
     """The recipe with a fresh inverse for every example of every step."""
     everything = torch.cat([pool, known])
     target = (everything.mT @ everything).mean(0)
@@ -26,7 +26,7 @@ def plain_bait(pool: Tensor, known: Tensor, n: int, lam: float) -> list[int]:
         return float((torch.linalg.inv(base + parts[chosen].sum(0)) @ target).trace())
 
     chosen: list[int] = []
-    for _ in range(min(2 * n, len(pool))):
+    for _ in range(min(forward * n, len(pool))):
         left = [i for i in range(len(pool)) if i not in chosen]
         chosen.append(min(left, key=lambda i: trace([*chosen, i])))
     while len(chosen) > n:
@@ -43,6 +43,19 @@ def test_picks_equal_those_of_direct_inversion(n: int) -> None:
     labeled = TensorDataset(known, torch.zeros(6).long())
     query = select("bait", model, x, n=n, labeled=labeled, regularization=0.3, seed=0)
     assert query.indices.tolist() == plain_bait(roots, known_roots, n, 0.3)
+
+
+def test_pruning_changes_what_greedy_steps_alone_would_take() -> None:
+    model = nn.Sequential(nn.Identity(), nn.Linear(4, 1)).double()
+    labeled = TensorDataset(torch.randn(2, 4).double(), torch.zeros(2))
+    changed = 0
+    for _ in range(8):
+        x = torch.randn(16, 4).double()
+        query = select("bait", model, x, n=3, labeled=labeled, regularization=0.01, seed=0)
+        known = labeled.tensors[0][:, None]
+        assert query.indices.tolist() == plain_bait(x[:, None], known, 3, 0.01)
+        changed += query.indices.tolist() != plain_bait(x[:, None], known, 3, 0.01, forward=1)
+    assert changed > 0
 
 
 def test_regression_takes_the_features() -> None:

@@ -91,15 +91,14 @@ def test_a_copy_adds_less_than_it_tells_alone() -> None:
     assert len(crowd[JointInformation().pick(crowd, 3).positions].unique(dim=0)) == 3
 
 
-def test_the_last_nat_is_the_logarithm_of_the_passes_and_the_rest_goes_by_bald() -> None:
-    torch.manual_seed(0)
-    sure = nn.functional.one_hot(torch.randint(0, 3, (30, 4)), 3).double()  # four passes without any doubt
-    picks = JointInformation().pick(sure, 30)
-    assert sorted(picks.positions.tolist()) == list(range(30))
-    assert picks.scores.sum().item() == pytest.approx(math.log(4))
-    told = int((picks.scores > 0).sum())
-    alone = jensen_shannon(sure.unbind(1))[picks.positions[told:]]
-    assert (alone.diff() <= 1e-12).all()
+def test_labels_tell_the_logarithm_of_the_passes_at_most_and_the_rest_goes_by_bald() -> None:
+    told = torch.eye(2, dtype=torch.float64)[None]  # a label that says which of two passes it was
+    rows = torch.cat([opinions(8, 2, 2, 6), told, opinions(8, 2, 2, 7)])
+    picks = JointInformation().pick(rows, 17)
+    alone = jensen_shannon(rows.unbind(1))
+    assert picks.positions.tolist() == alone.argsort(descending=True).tolist()
+    assert picks.positions[0] == 8
+    np.testing.assert_allclose(picks.scores, [math.log(2)] + [0.0] * 16, atol=1e-12)
 
 
 def test_permuting_the_rows_permutes_the_picks_also_of_a_sample() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from skactiveml.pool import CoreSet as PeerCoreSet
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from jostle.core import Request
 from jostle.strategies import CoreSet, select
 
 
@@ -49,20 +52,16 @@ def test_needs_a_labelled_set() -> None:
         select("coreset", plain(3), torch.randn(9, 3), n=2)
 
 
-def test_pool_and_labelled_features_come_from_one_pass() -> None:
-    class Counter(nn.Module):
-        """Adds a new draw at every pass over the data: features of two passes would not compare."""
+def test_pool_and_labelled_features_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[str] = []
+    compute = Request.compute
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(2, 2)
+    def counted(self: Request, *args: Any, **options: Any) -> tuple[torch.Tensor, ...]:
+        passes.append(options["what"])
+        return compute(self, *args, **options)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(x)
-
-    seen: list[int] = []
-    strategy = CoreSet(head=lambda model, x: (seen.append(len(x)), x)[1])
+    monkeypatch.setattr(Request, "compute", counted)
     x = torch.randn(10, 2)
-    query = strategy.select(Counter(), x, 3, labeled=labeled(x[:4]), seed=0, batch_size=5)
-    assert seen == [5, 5, 4]  # every example once
+    query = select("coreset", plain(2), x, n=3, labeled=labeled(x[:4]), seed=0)
+    assert passes == ["features"]
     assert not set(query.indices.tolist()) & set(range(4))

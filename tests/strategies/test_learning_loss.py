@@ -130,10 +130,26 @@ def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:
     model = models.build("bert-tiny", layers=8, seed=0).eval()
     joined = LearningLoss().join(model, TOKENS, seed=0)
     assert joined.model.layers == tuple(f"bert.encoder.layer.{i}" for i in (1, 3, 5, 7))
-    joined.model(**TOKENS, idx=torch.arange(2))  # a column that the model does not take
+    joined.model(**TOKENS)
     states = model(**TOKENS, output_hidden_states=True).hidden_states
     torch.testing.assert_close(joined.model.seen[-1], states[8][:, 0])
     assert joined.model.predicted_losses().shape == (2,)
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.head(self.body(rows))
+
+
+def test_columns_that_the_model_does_not_take_are_left_out() -> None:
+    pool = {"rows": torch.randn(9, 6), "number": torch.arange(9)}
+    model = LearningLoss().join(Named(), {"rows": pool["rows"][:2]}, seed=0).model
+    assert model(**pool).shape == (9, 3)
+    assert len(LearningLoss().select(model, pool, n=4)) == 4
 
 
 def test_named_layers_of_any_number() -> None:

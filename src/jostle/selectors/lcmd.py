@@ -34,6 +34,7 @@ class LCMD(Selector):
             raise TypeError("LCMD needs dense rows, got Outer; pass rows.dense() if it fits into memory")
         centers = origin(rows) if centers is None else centers
         assert isinstance(centers, Tensor)  # checked: of the same kind as the rows
+        rows, centers = rows.to(torch.float64), centers.to(torch.float64)
         nearest, gaps = _nearest(rows, centers)
         positions, scores = list[int](), list[float]()
         for turn in range(n):
@@ -59,19 +60,19 @@ def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
 def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest center of each row and the squared distance to it, (n,) both."""
     nearest, gaps = [], []
-    exact = centers.to(torch.float64)
     for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(centers.shape))):
-        block = rows[part].to(torch.float64)
-        nearest.append(squared_distances(block, exact)[0].argmin(1))
-        gaps.append(squared_differences(block, exact[nearest[-1]]))  # from differences: 0 for equal rows
+        nearest.append(squared_distances(rows[part], centers)[0].argmin(1))
+        gaps.append(
+            squared_differences(rows[part], centers[nearest[-1]])
+        )  # from differences: 0 for equal rows
     return torch.cat(nearest), torch.cat(gaps)
 
 
 def _distances(rows: Tensor, position: int) -> Tensor:
     """Squared distances of all rows to one of them, (n,)."""
-    center = rows[position : position + 1].to(torch.float64)
+    center = rows[position : position + 1]
     parts = blocks(len(rows), max(1, BLOCK_NUMBERS // rows.shape[1]))
-    return torch.cat([squared_differences(rows[part].to(torch.float64), center) for part in parts])
+    return torch.cat([squared_differences(rows[part], center) for part in parts])
 
 
 lcmd = LCMD()

@@ -31,8 +31,9 @@ class ProbCover(Selector):
         rows, centers = checked(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("ProbCover needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        rows = rows.to(torch.float64)
         everyone = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        covered = ~everyone if centers is None else self._within(rows, centers) > 0
+        covered = ~everyone if centers is None else self._within(rows, centers.to(torch.float64)) > 0
         gains = self._within(rows, rows[~covered])  # (n,) rows that a ball would newly cover
         positions, scores = list[int](), list[float]()
         while len(positions) < n and int(gains.max()) > 0:
@@ -49,9 +50,8 @@ class ProbCover(Selector):
         """How many of the others lie within delta of each row, (n,)."""
         counts = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
         for few in others.split(1024):
-            few = few.to(torch.float64)
             for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(few.shape))):
-                distances, _ = squared_distances(rows[part].to(torch.float64), few)
+                distances, _ = squared_distances(rows[part], few)
                 counts[part] += (distances < self.delta**2).sum(1)
         return counts
 

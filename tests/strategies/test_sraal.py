@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from jostle import models
+from jostle.strategies import SRAAL, select, sraal
+from jostle.strategies.autoencoders import Frame
+from jostle.strategies.sraal import Generator, learner, resized, uncertainty
+from jostle.tasks import Classification
+
+
+def tensor(*values: float) -> Tensor:
+    return torch.tensor(values)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "expected"),
+    [
+        ((0.5, 0.5, 0, 0), 5 / 6),
+        ((0.5, 1 / 6, 1 / 6, 1 / 6), 0.5),
+        ((0.97, 0.01, 0.01, 0.01), 0.03),
+        ((1, 0, 0, 0), 0),
+        ((0.25, 0.25, 0.25, 0.25), 1),
+        ((1 / 3, 1 / 3, 1 / 3), 1),
+        ((0.8, 0.2), 0.2),
+    ],
+)
+def test_uncertainty_by_hand(distribution: tuple[float, ...], expected: float) -> None:
+    assert uncertainty(tensor(*distribution)).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_uncertainty_is_the_published_formula_within_its_bounds() -> None:
+    p = torch.randn(500, 7, generator=torch.Generator().manual_seed(0)).mul(3).double().softmax(1)
+    c, m = 7, p.amax(1)
+    least = ((1 / c - m) ** 2 + (c - 1) * (1 / c - (1 - m) / (c - 1)) ** 2) / c
+    torch.testing.assert_close(uncertainty(p), 1 - m * least / p.var(1, correction=0))
+    assert (uncertainty(p) >= 1 - m - 1e-12).all()
+    assert (uncertainty(p) < 1).all()
+
+
+class Teller(nn.Module):
+    """Is sure of images that are bright on the left, and has no idea of those that are bright on the right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(1, 3, bias=False)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.tensor([[9.0], [0], [0]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x[..., :4].mean((1, 2, 3))[:, None].relu())
+
+
+def halves(n: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Images that are bright on the left or on the right, and which of them are bright on the right."""
+    rng = torch.Generator().manual_seed(seed)
+    right = torch.rand(n, generator=rng) < 0.5
+    images = 0.05 * torch.randn(n, 1, 8, 8, generator=rng)
+    images[~right, :, :, :4] += 1
+    images[right, :, :, 4:] += 1
+    return images, right
+
+
+def test_of_images_alike_those_the_model_is_unsure_of_are_picked() -> None:
+    known, side = halves(40, seed=0)
+    pool, right = halves(80, seed=1)
+    labeled = TensorDataset(known, side.long())
+    query = SRAAL(steps=20, batch=32).select(Teller(), pool, n=20, labeled=labeled, seed=0)
+    assert right[query.indices].float().mean() > 0.8
+    assert query.scores.tolist() == sorted(query.scores, reverse=True)
+
+
+def test_images_unlike_the_labelled_ones_are_picked() -> None:
+    rng = torch.Generator().manual_seed(0)
+    white = torch.randperm(100, generator=rng)[:10]
+    pool = 0.05 * torch.randn(100, 1, 8, 8, generator=rng)
+    pool[white] += 1
+    labeled = TensorDataset(0.05 * torch.randn(40, 1, 8, 8, generator=rng), torch.arange(40) % 10)
+    model = models.build("digits-cnn", seed=0)
+    query = SRAAL(steps=12, batch=32).select(model, pool, n=10, labeled=labeled, seed=0)
+    assert len(set(white.tolist()) & set(query.indices.tolist())) >= 8
+
+
+class Listening(Classification):
+    """A classification that remembers the targets it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[Tensor] = []
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        self.asked.append(targets)
+        return super().losses(outputs, targets)
+
+
+def numbered(n: int) -> Tensor:
+    """Images of ten shades, in turn."""
+    return (torch.arange(n) % 10).float().view(n, 1, 1, 1).expand(n, 1, 8, 8).clone()
+
+
+def test_labels_go_with_their_images_and_states_with_their_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, states, task = [], [], Listening()
+    error, judge = sraal.squared_error, sraal.state_losses
+
+    def see(images: Tensor, decoded: Tensor) -> Tensor:
+        shown.append(images)
+        return error(images, decoded)
+
+    def hear(logits: Tensor, state: Tensor) -> Tensor:
+        states.append(state)
+        return judge(logits, state)
+
+    monkeypatch.setattr(sraal, "squared_error", see)
+    monkeypatch.setattr(sraal, "state_losses", hear)
+    model, pool = models.build("digits-cnn", seed=0), torch.rand(30, 1, 8, 8)
+    labeled = TensorDataset(numbered(20), torch.arange(20) % 10)
+    SRAAL(steps=3, batch=8).select(model, pool, n=1, labeled=labeled, seed=0, task=task)
+    assert len(shown) == len(task.asked) == 6
+    for images, targets in zip(shown, task.asked, strict=True):
+        shades = images[:8].mean((1, 2, 3))  # standardised: still in the order of the targets
+        slope = (shades[0] - shades).abs().sum() / (targets[0] - targets).abs().sum()
+        torch.testing.assert_close(shades - shades[0], slope * (targets - targets[0]).float())
+    uncertain = uncertainty(model.eval()(pool).softmax(1)).float()
+    for step in range(3):
+        first, second, relabelled = states[3 * step : 3 * step + 3]
+        assert not first.any(), "the generator makes both sets look labelled"
+        assert not second.any()
+        assert not relabelled[:8].any()
+        assert (relabelled[8:, None] - uncertain).abs().amin(1).max() < 1e-6
+        assert relabelled[8:].min() > 0
+
+
+def test_learning_rate_falls_thirty_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = []
+    descend = sraal.descend
+
+    def note(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        rates.append(optimizer.param_groups[0]["lr"])
+        descend(optimizer, loss)
+
+    monkeypatch.setattr(sraal, "descend", note)
+    labeled = TensorDataset(torch.rand(4, 1, 8, 8), torch.arange(4))
+    model = models.build("digits-cnn", seed=0)
+    SRAAL(steps=15, batch=4, latent=4).select(model, torch.rand(6, 1, 8, 8), n=1, labeled=labeled, seed=0)
+    assert rates == pytest.approx([5e-4 * 0.85 ** (2 * step) for step in range(15) for _ in range(3)])
+
+
+def test_published_shapes() -> None:
+    with torch.device("meta"):
+        frame = Frame(3, 32, light=False)
+        net = Generator(frame, 200, torch.empty(2, 10))
+        assert [tuple(p.shape) for p in net.learner.parameters()][::2] == [
+            (1024, 100),
+            (256, 1024),
+            (10, 256),
+        ]
+        assert net.encoder.mean.out_features == 200
+        assert net.decoder[0].in_features == 100
+        assert learner(frame, 100, torch.empty(2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
+    assert SRAAL().number_of_steps(50_000) == 20_000
+
+
+def test_segmentation_predicts_maps_and_averages_uncertainty() -> None:
+    model = models.build("drn-d-22", width=0.05, classes=4, seed=0)
+    rng = torch.Generator().manual_seed(0)
+    pool, known = torch.randn(8, 3, 40, 40, generator=rng), torch.randn(6, 3, 40, 40, generator=rng)
+    masks = torch.randint(0, 4, (6, 40, 40), generator=rng)
+    masks[:, :5] = 255
+    settings: dict[str, Any] = {"steps": 1, "batch": 4, "resize": 32, "encoder": "light"}
+    query = select("sraal", model, pool, n=3, labeled=TensorDataset(known, masks), seed=0, **settings)
+    assert len(set(query.indices.tolist())) == 3
+    assert torch.equal(resized(masks, 40), masks)
+    assert set(resized(masks, 32).unique().tolist()) == {0, 1, 2, 3, 255}
+
+
+def test_errors_say_what_is_missing() -> None:
+    model, pool = models.build("digits-cnn", seed=0), torch.rand(6, 1, 8, 8)
+    with pytest.raises(ValueError, match="sraal needs the labelled examples"):
+        select("sraal", model, pool, n=2)
+    with pytest.raises(TypeError, match="labelled set holds"):
+        select("sraal", model, pool, n=2, labeled=TensorDataset(pool), steps=1)
+    with pytest.raises(ValueError, match="sraal learns from images"):
+        select(
+            "sraal", nn.Linear(6, 3), pool[:, 0, 0, :6], n=2, labeled=TensorDataset(pool[:, 0, 0, :6], pool)
+        )
+    one = models.build("digits-cnn", classes=1, seed=0)
+    with pytest.raises(ValueError, match="no probabilities"):
+        select("sraal", one, pool, n=2, labeled=TensorDataset(pool, pool[:, 0, 0, 0]))
