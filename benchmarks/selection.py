@@ -2,7 +2,8 @@
 
 import argparse
 import json
-import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,25 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import jostle
-from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process, peak_bytes
+from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process
 from jostle.selectors import Outer, k_center, k_means_pp
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for all alike, so that what else runs on the machine weighs less."""
+    threads = torch.get_num_threads()
+    with threadpool_limits(1):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def loop_k_center(rows: Tensor, n: int) -> Tensor:
@@ -86,6 +100,7 @@ def deviation_rows(n: int) -> Tensor:
     return jostle.deviations(trained_network(), digits(n), jolts=30, scale=1e-3, seed=0, progress=False)
 
 
+@one_thread()
 def k_center_ratios(quick: bool = False) -> list[Figure]:
     """Greedy k-center against the plain loop and against scikit-activeml, on the same rows."""
     few = 2 if quick else 7
@@ -130,6 +145,7 @@ def _against_activeml(
     return figure(f"{what}, {n:,} picks", ratio, "scikit-activeml k_greedy_center", at_least=20)
 
 
+@one_thread()
 def coreset_ratios(quick: bool = False) -> list[Figure]:
     """CoreSet's selection on features, from labelled centers, against scikit-activeml."""
     labelled = 1000
@@ -151,6 +167,7 @@ def badge_factors(n: int, classes: int = 100, width: int = 512) -> Outer:
     return Outer(probabilities - F.one_hot(probabilities.argmax(1), classes), features)
 
 
+@one_thread()
 def badge_ratios(quick: bool = False) -> list[Figure]:
     """BADGE on the paper's largest case: time per pick, and peak memory beside the inputs."""
     n, picks, plain_picks = (5000, 500, 5) if quick else (25_000, 5000, 20)
@@ -170,19 +187,19 @@ def badge_ratios(quick: bool = False) -> list[Figure]:
     ]
 
 
-def resident_bytes() -> int:
-    """What this process holds now; where /proc is missing, what it held at most."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * resource.getpagesize() if statm.exists() else peak_bytes()
+def memory(field: str) -> int:
+    """VmRSS or VmHWM: what this process holds, or held at most. (ru_maxrss would remember the parent's peak.)"""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status[field].split()[0]) * 1024
 
 
 def measure_memory(n: int, picks: int) -> int:
     """Bytes at the peak beside the inputs and what the libraries take; making the inputs counts, too."""
     k_means_pp(badge_factors(100), 10, seed=0)
-    before = resident_bytes()
+    before = memory("VmRSS")
     rows = badge_factors(n)
     k_means_pp(rows, picks, seed=0)
-    return peak_bytes() - before - rows.left.nbytes - rows.right.nbytes
+    return memory("VmHWM") - before - rows.left.nbytes - rows.right.nbytes
 
 
 def main() -> None:

@@ -205,3 +205,11 @@ def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) 
     out, err = capfd.readouterr()
     assert out == ""
     assert "jolting" in err
+
+
+def test_random_never_copies_the_model() -> None:
+    class Heavy(nn.Module):
+        def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:
+            raise AssertionError("copied")
+
+    assert len(jostle.select("random", Heavy(), X, n=4, seed=0)) == 4

@@ -27,6 +27,7 @@ from jostle.tasks import Task, task_for
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 Rows = Tensor | Outer
+Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Query:
 class Request:
     """All that one call was given, checked: strategies ask it for outputs, features and draws."""
 
-    network: Network  # a private copy: never the user's own weights
+    copied: Callable[[], Network]  # copies the model when it is first needed
     model: nn.Module  # the user's own, to be read only
     pool: Pool
     seed: int
@@ -67,6 +68,11 @@ class Request:
     batch_size: int | None = None
     show_progress: bool | None = None
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
+
+    @cached_property
+    def network(self) -> Network:
+        """A private copy of the model: never the user's own weights."""
+        return self.copied()
 
     @cached_property
     def task(self) -> Task:
@@ -194,7 +200,7 @@ class Strategy(ABC):
     Settings are fields; a strategy that does not factor overrides `query`.
     """
 
-    selector: Selector | str | Callable[..., Any] = k_center
+    selector: Choice = k_center
     head: Head = None  # the layer whose input is the feature; None: the last linear or 1x1 convolution
     outputs: Read | None = None  # the output tensor of what the model returns; None: as `network.output_of`
 
@@ -278,9 +284,10 @@ class Strategy(ABC):
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}")
         with seeded_globals(seed, device or device_of(model)):
-            network = Network(model, pool.first(2), head=self.head, outputs=self.outputs, device=device)
             yield Request(
-                network=network,
+                copied=lambda: Network(
+                    model, pool.first(2), head=self.head, outputs=self.outputs, device=device
+                ),
                 model=model,
                 pool=pool,
                 seed=seed,

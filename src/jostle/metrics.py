@@ -43,7 +43,7 @@ def outputs_of(
     size = max(array[0].numel() for array in arrays(inputs[torch.tensor([0])]))
     for index in torch.arange(len(inputs)).split(max(1, min(MICRO_BATCH, MICRO_VALUES // size))):
         part: Inputs = mapped(lambda array: placed(array, device), inputs[index])
-        yield output_of(called(model, part)), targets[index].to(device)
+        yield output_of(called(model, part)).detach(), targets[index].to(device)
 
 
 def confusion(predicted: Tensor, targets: Tensor, classes: int) -> Tensor:

@@ -125,6 +125,16 @@ def test_layers_are_spread_over_the_depth(
     assert spread(network) == layers.split()
 
 
+def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
+    def block(depth: int) -> nn.Module:
+        return nn.Sequential(*(nn.Linear(4, 4) for _ in range(depth)))
+
+    half = nn.Sequential(block(3), block(1), block(1), nn.Linear(4, 2))
+    most = nn.Sequential(block(6), block(1), nn.Linear(4, 2))
+    assert spread(Network(half, torch.randn(2, 4))) == ["0", "1", "2"]
+    assert spread(Network(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
+
+
 def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:
     pytest.importorskip("transformers")
     model = models.build("bert-tiny", layers=8, seed=0).eval()

@@ -17,6 +17,7 @@ from jostle.strategies.autoencoders import (
     Frame,
     decoder,
     discriminator,
+    fresh,
     judged,
     kl,
     of_both,
@@ -206,6 +207,16 @@ def test_the_seed_decides_and_nothing_else_changes(model: nn.Module, unchanged: 
     c = select("vaal", model, pool, n=5, labeled=labeled, seed=1, steps=2, batch=16)
     assert a.indices.tolist() == b.indices.tolist()
     assert a.scores.tolist() == b.scores.tolist() != c.scores.tolist()
+
+
+def test_first_weights_follow_the_seed_alone(model: nn.Module) -> None:
+    def weights(seed: int) -> Tensor:
+        with VAAL().request(model, Pool.of(torch.zeros(2, 1, 8, 8)), seed) as request:
+            torch.rand(seed + 1)  # whatever else is drawn
+            return fresh(lambda: discriminator(4, hidden=1), request, "discriminator")[0].weight
+
+    assert torch.equal(weights(0), weights(0))
+    assert not torch.equal(weights(0), weights(1))
 
 
 def test_errors_say_what_is_missing(model: nn.Module) -> None:

@@ -41,7 +41,7 @@ def sketched_gradients(request: Request, sketch: int, estimator: str) -> tuple[T
     """
     space = "logits" if request.task.name == "regression" else highest
     settings = Deviations(jolts=sketch, estimator=estimator, space=space)
-    both = replace(request, pool=together(*pools(request)))
+    both = replace(request, copied=lambda: request.network, pool=together(*pools(request)))
     return parted(settings.rows(both), request)
 
 
