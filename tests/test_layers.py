@@ -9,8 +9,9 @@ ROOT = Path(jostle.__file__).parent
 LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
     {"rng", "names"},
     {"progress", "pool", "network", "tasks", "selectors"},
-    {"core"},
-    {"embeddings", "training", "augment", "metrics"},
+    {"core", "augment"},
+    {"embeddings", "training"},
+    {"metrics"},
     {"strategies", "datasets", "models"},
     {"experiments"},
     {"cli"},

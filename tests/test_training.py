@@ -14,7 +14,7 @@ from jostle.core import Joined
 from jostle.metrics import confusion, evaluate, mean_iou, of_confusion, of_errors
 from jostle.rng import generator
 from jostle.tasks import TASKS, VOID
-from jostle.training import Recipe, Schedule, class_weights, train
+from jostle.training import Recipe, Schedule, class_weights, layout, train
 
 PLAIN = Recipe(epochs=3, batch=8, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=1e-2)
 
@@ -150,7 +150,9 @@ def test_crops_and_flips_are_those_of_single_images():
 
 
 def test_crops_reach_every_place_and_too_large_ones_are_refused():
-    rows, _ = Augmentation(crop=32, pad=4).window(torch.zeros(600, 1, 32, 32), torch.Generator().manual_seed(0))
+    rows, _ = Augmentation(crop=32, pad=4).window(
+        torch.zeros(600, 1, 32, 32), torch.Generator().manual_seed(0)
+    )
     assert set(rows[:, 0].tolist()) == set(range(9))
     with pytest.raises(ValueError, match="cannot cut 50 pixels"):
         Augmentation(crop=50)(torch.zeros(2, 1, 32, 32), torch.zeros(2), torch.Generator())
@@ -234,3 +236,12 @@ def test_named_columns_are_arguments_by_name():
     recipe = PLAIN.model_copy(update={"epochs": 1})
     model = train(Joined(Pair()), Columns(), targets, recipe, TASKS["classification"], seed=0)
     assert set(evaluate(model, Columns(), targets, "text-pairs", 2)) == {"accuracy", "f1"}
+
+
+def test_a_layout_that_would_crash_is_avoided():
+    narrow = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 16, 1, stride=2))
+    wide = nn.Sequential(nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 1, stride=2))
+    assert layout(narrow) == torch.contiguous_format
+    assert layout(wide) == torch.channels_last
+    images, maps = torch.randn(8, 3, 82, 82), torch.randint(16, (8, 40, 40))
+    train(Joined(narrow), images, maps, PLAIN, TASKS["segmentation"], seed=0)

@@ -23,7 +23,7 @@ from jostle.pool import Collate, Inputs, Labeled, Pool, count
 from jostle.progress import Advance, progress_bar
 from jostle.rng import fresh_seed, generator, seeded_globals
 from jostle.selectors import Outer, Picks, Selector, k_center, selector
-from jostle.tasks import Task, task_for
+from jostle.tasks import TASKS, Task, task_for
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 Rows = Tensor | Outer
@@ -98,6 +98,13 @@ class Request:
         if self.labeled is None or not len(self.labeled):
             raise ValueError(f"{method} needs the labelled examples: pass labeled=, a dataset of (x, y)")
         return self.labeled
+
+    def check_task(self, method: str, serves: Sequence[str], why: str) -> None:
+        """Refuse a task that a method does not serve, before any long work; a user's own task is let through."""
+        task = self.task.name
+        if task in TASKS and task not in serves:
+            shape = tuple(self.network.trace.output.shape)
+            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
         """Prepared micro-batches of the pool, or of several pools in turn."""

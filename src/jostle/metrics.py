@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from jostle.network import output_of
-from jostle.pool import Inputs, arrays, mapped
+from jostle.pool import arrays, mapped
 from jostle.tasks import VOID
-from jostle.training import Indexed, called, on, placed
+from jostle.training import Indexed, Place, called, on
 
 PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
 MICRO_BATCH = 64  # small batches stay in a CPU's cache
@@ -25,7 +25,7 @@ def evaluate(
     device: torch.device | str = "cpu",
 ) -> dict[str, float]:
     """The metrics of a kind of task: accuracy and F1, errors of a regression, IoU of a segmentation."""
-    passes = outputs_of(on(device, model).eval(), inputs, targets, torch.device(device))
+    passes = outputs_of(on(device, model).eval(), inputs, targets)
     if kind == "regression":
         errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
         return of_errors(torch.cat(errors).double().cpu())
@@ -36,14 +36,13 @@ def evaluate(
 
 
 @torch.no_grad()
-def outputs_of(
-    model: nn.Module, inputs: Indexed, targets: Indexed, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
+def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs and targets of every micro-batch, in order."""
     size = max(array[0].numel() for array in arrays(inputs[torch.tensor([0])]))
+    place = Place.of(model)
     for index in torch.arange(len(inputs)).split(max(1, min(MICRO_BATCH, MICRO_VALUES // size))):
-        part: Inputs = mapped(lambda array: placed(array, device), inputs[index])
-        yield output_of(called(model, part)).detach(), targets[index].to(device)
+        outputs = output_of(called(model, mapped(place, inputs[index])))
+        yield outputs.detach(), place(targets[index])
 
 
 def confusion(predicted: Tensor, targets: Tensor, classes: int) -> Tensor:

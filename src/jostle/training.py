@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
@@ -13,7 +14,7 @@ from torch.optim import Optimizer
 
 from jostle.augment import Augmentation
 from jostle.core import Joined
-from jostle.network import output_of
+from jostle.network import device_of, output_of
 from jostle.pool import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import Task
@@ -125,16 +126,18 @@ def train(
     model = on(device, joined.model).train()
     optimizers = recipe.optimizers(joined)
     rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
-    data = Held.of(inputs, targets, device)
-    weights = class_weights(data.targets, recipe) if recipe.balance_small else None
+    place = Place.of(model)
+    inputs, targets = (place(part) if isinstance(part, Tensor) else part for part in (inputs, targets))
+    weights = class_weights(targets, recipe) if recipe.balance_small else None
     augment = generator(seed, "augment", device=device)
     with seeded_globals(derive(seed, "dropout"), device):
         for fraction, rate, index in steps(recipe, len(inputs), seed, first_cycle):
             for optimizer, initial in zip(optimizers, rates, strict=True):
                 set_rate(optimizer, initial, rate)
                 optimizer.zero_grad()
-            batch, goals = recipe.augment(*data[index], augment, black)
-            losses = task.losses(output_of(called(model, batch)), goals)  # (n,)
+            batch, goals = mapped(place, inputs[index]), place(targets[index])
+            batch, goals = recipe.augment(batch, goals, augment, black)
+            losses = task.losses(output_of(called(model, mapped(place, batch))), goals)  # (n,)
             loss = losses.mean() if weights is None else losses @ weights[index]
             (loss + joined.loss(losses, fraction)).backward()
             for optimizer in optimizers:
@@ -153,35 +156,40 @@ def steps(recipe: Recipe, n: int, seed: int, first_cycle: bool) -> Iterator[tupl
             yield fraction, recipe.schedule.rate(epoch, fraction), index
 
 
-class Held:
-    """Inputs and targets, on the device as a whole where they are tensors."""
+@dataclass(frozen=True)
+class Place:
+    """Where a model wants its batches: the device, and the memory layout of images."""
 
-    def __init__(self, inputs: Indexed, targets: Indexed, device: torch.device | str) -> None:
-        self.inputs, self.targets, self.device = inputs, targets, torch.device(device)
+    device: torch.device
+    layout: torch.memory_format
 
     @classmethod
-    def of(cls, inputs: Indexed, targets: Indexed, device: torch.device | str) -> Held:
-        """Tensors move once, files are read batch by batch."""
-        whole = [placed(part, device) if isinstance(part, Tensor) else part for part in (inputs, targets)]
-        return cls(whole[0], whole[1], device)
+    def of(cls, model: nn.Module) -> Place:
+        """The place of a model."""
+        return cls(device_of(model), layout(model))
 
-    def __getitem__(self, index: Tensor) -> tuple[Inputs, Tensor]:
-        inputs: Inputs = mapped(lambda part: placed(part, self.device), self.inputs[index])
-        return inputs, self.targets[index].to(self.device)
-
-
-def placed(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """On the device, images in the memory layout that convolutions like."""
-    tensor = tensor.to(device, non_blocking=True)
-    return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """A tensor brought there."""
+        tensor = tensor.to(self.device, non_blocking=True)
+        return tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
 
 
 def on(device: torch.device | str, model: nn.Module) -> nn.Module:
-    """A model on the device; one with convolutions in channels_last, which halves their time on a CPU."""
-    model = model.to(device)
-    if any(isinstance(module, nn.Conv2d) for module in model.modules()):
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return model
+    """A model on the device, in the memory layout that suits it."""
+    return model.to(device).to(memory_format=layout(model))  # type: ignore[call-overload, no-any-return]
+
+
+def layout(model: nn.Module) -> torch.memory_format:
+    """channels_last for convolutions, which halves their time on a CPU, unless it would crash there.
+
+    oneDNN writes outside its memory in the backward pass of strided 1x1 convolutions over fewer than 16 channels.
+    """
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+    fatal = any(
+        set(each.kernel_size) == {1} and set(each.stride) != {1} and each.in_channels < 16
+        for each in convolutions
+    )
+    return torch.channels_last if convolutions and not fatal else torch.contiguous_format
 
 
 def called(model: nn.Module, inputs: Inputs) -> Any:

@@ -109,6 +109,7 @@ def test_ctrl_c_ends_quietly_and_keeps_what_is_done(tmp_path: Path):
                     "--no-report", "--out", str(tmp_path / "runs"))  # fmt: skip
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any((tmp_path / "runs").glob("*/*.jsonl")), 120)
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -163,7 +164,10 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "taken").write_text("a file")
-    assert run_cli("run", tiny_file(tmp_path), "--strategies", "random", "--out", tmp_path / "taken" / "runs") == 2
+    assert (
+        run_cli("run", tiny_file(tmp_path), "--strategies", "random", "--out", tmp_path / "taken" / "runs")
+        == 2
+    )
     said = capsys.readouterr().err
     assert "taken" in said
     assert "Traceback" not in said
@@ -209,7 +213,8 @@ def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.Captu
     ("words", "said"),
     [
         (["--set", "pick=2000", "--set", "candidates=all"], "1297 training examples, but the budget is 6010"),
-        (["--dataset", "ames", "--data", "nowhere"], "train.csv"),
+        (["--dataset", "ames", "--data", "."], "train.csv"),
+        (["--dataset", "ames", "--data", "nowhere"], "nowhere"),
         (["--dataset", "folder:nowhere"], "nowhere"),
         (["--strategies", "margni"], "did you mean 'margin'"),
         (["--strategies", "margin(depth=3)"], "depth"),
@@ -222,7 +227,11 @@ def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.Captu
     ],
 )
 def test_a_users_mistake_ends_with_2_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    said: str,
 ):
     monkeypatch.delenv("JOSTLE_DATA", raising=False)
     monkeypatch.chdir(tmp_path)

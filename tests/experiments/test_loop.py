@@ -41,7 +41,9 @@ def test_a_run_labels_what_it_says(bench: Bench):
     assert len(set(ids)) == 22
     assert all(0 <= example < 1297 for example in ids)
     assert found[0].select_seconds == 0
-    assert all(each.peak_memory_bytes > 2**20 and set(each.metrics) == {"accuracy", "macro_f1"} for each in found)
+    assert all(
+        each.peak_memory_bytes > 2**20 and set(each.metrics) == {"accuracy", "macro_f1"} for each in found
+    )
 
 
 def test_strategies_of_a_seed_share_all_that_is_not_theirs(bench: Bench):
@@ -128,7 +130,9 @@ class Watcher(Strategy):
 
 
 def test_every_strategy_is_offered_labels_and_training(bench: Bench):
-    found = list(cycles(replace(bench, protocol=bench.protocol.model_copy(update={"rounds": 1})), Watcher(), 0))
+    found = list(
+        cycles(replace(bench, protocol=bench.protocol.model_copy(update={"rounds": 1})), Watcher(), 0)
+    )
     assert len(found) == 2
 
 
@@ -169,7 +173,9 @@ def test_a_mismatch_fails_in_the_try_out(tmp_path: Path):
         "    x = np.linspace(0, 1, 60)[:, None]\n"
         "    return x[:40], x[:40, 0], x[40:], x[40:, 0]\n"
     )
-    p = tiny(tmp_path, f"dataset.use={points}:line", "model.use=mlp", "candidates=all", "initial=4", "test=all")
+    p = tiny(
+        tmp_path, f"dataset.use={points}:line", "model.use=mlp", "candidates=all", "initial=4", "test=all"
+    )
     regression = Bench.of(p.model_copy(update={"strategies": {"ok": p.strategies["random"]}}))
     try_out(regression)
     assert set(next(iter(cycles(regression, build("random"), 0))).metrics) == {"mae", "rmse", "published"}

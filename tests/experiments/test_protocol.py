@@ -155,7 +155,9 @@ def test_files_that_are_not_there_or_not_toml(tmp_path: Path):
 
 
 def test_strategies_of_the_command_line(tmp_path: Path):
-    p = tiny(tmp_path).chosen(specs("random, ns-logits=noise-stability(space=logits, jolts=5),noise-stability"))
+    p = tiny(tmp_path).chosen(
+        specs("random, ns-logits=noise-stability(space=logits, jolts=5),noise-stability")
+    )
     assert list(p.strategies) == ["random", "ns-logits", "noise-stability"]
     assert p.strategies["ns-logits"].model_dump() == {"use": "noise-stability", "space": "logits", "jolts": 5}
     assert p.strategies["noise-stability"].settings == {"jolts": 3}  # the protocol's own
@@ -174,9 +176,17 @@ def test_specs():
         "parameters": ["a*", "b"],
     }
     assert called("folder:my photos (2)/x") == ("folder:my photos (2)/x", {})
-    assert called("folder:photos(size=[32, 48], mode=L)") == ("folder:photos", {"size": [32, 48], "mode": "L"})
+    assert called("folder:photos(size=[32, 48], mode=L)") == (
+        "folder:photos",
+        {"size": [32, 48], "mode": "L"},
+    )
     assert called("bald(insert-dropout=0.3)") == ("bald", {"insert_dropout": 0.3})
-    for text, error in (("ns(jolts=3", "not closed"), ("ns(jolts)", None), ("=x(", "not closed"), ("a=", "no name")):
+    for text, error in (
+        ("ns(jolts=3", "not closed"),
+        ("ns(jolts)", None),
+        ("=x(", "not closed"),
+        ("a=", "no name"),
+    ):
         if error:
             with pytest.raises(ValueError, match=error):
                 specs(text)

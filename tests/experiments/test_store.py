@@ -81,7 +81,13 @@ def test_two_processes_cannot_write_a_run_and_a_lock_dies_with_its_process(tmp_p
 
 
 def manifest(**changes: object) -> dict[str, object]:
-    fields = {"name": "a", "rounds": 3, "seeds": 2, "training": {"lr": 0.1}, "strategies": {"random": {"use": "random"}}}
+    fields = {
+        "name": "a",
+        "rounds": 3,
+        "seeds": 2,
+        "training": {"lr": 0.1},
+        "strategies": {"random": {"use": "random"}},
+    }
     return {
         "protocol": fields | changes,
         "data": {"x": "00"},
@@ -93,7 +99,9 @@ def manifest(**changes: object) -> dict[str, object]:
 
 def test_manifests_extend(tmp_path: Path):
     store.enter(tmp_path, manifest())
-    more = manifest(seeds=9, strategies={"margin": {"use": "margin"}}) | {"command": ["jostle", "run", "more"]}
+    more = manifest(seeds=9, strategies={"margin": {"use": "margin"}}) | {
+        "command": ["jostle", "run", "more"]
+    }
     store.enter(tmp_path, more)
     merged = store.recorded(tmp_path)
     assert merged is not None
@@ -113,7 +121,13 @@ def test_another_protocol_is_refused_with_the_difference(tmp_path: Path):
     with pytest.raises(ChangedError) as refused:
         store.enter(tmp_path, changed)
     said = str(refused.value)
-    for part in ("rounds: 3 -> 4", "training.lr: 0.1 -> 0.2", "data.x: '00' -> '11'", "strategies.random", "--out"):
+    for part in (
+        "rounds: 3 -> 4",
+        "training.lr: 0.1 -> 0.2",
+        "data.x: '00' -> '11'",
+        "strategies.random",
+        "--out",
+    ):
         assert part in said
     assert (tmp_path / "manifest.json").read_bytes() == before
 

@@ -114,10 +114,10 @@ def test_tokens_and_labels_are_averaged() -> None:
 @pytest.mark.parametrize("name", ["bald", "entropy-dropout"])
 def test_regression_and_segmentation_are_refused_with_the_reason(name: str) -> None:
     with pytest.raises(
-        ValueError, match=f"{name} is not available for segmentation: T passes over every pixel"
+        ValueError, match=f"{name} is not available for segmentation .*: T passes over every pixel"
     ):
         jostle.select(name, SegNet(), torch.randn(N, 3, 8, 8), n=2)
-    with pytest.raises(ValueError, match=f"{name} is not available for regression: .* qbc"):
+    with pytest.raises(ValueError, match=f"{name} is not available for regression .*: .* qbc"):
         jostle.select(name, nn.Sequential(nn.Dropout(), nn.Linear(4, 1)), torch.randn(N, 4), n=2)
 
 

@@ -24,15 +24,6 @@ def parted(rows: Tensor, request: Request) -> tuple[Tensor, Tensor | None]:
     return rows[:n], (rows[n:] if len(rows) > n else None)
 
 
-def check_task(request: Request, method: str, serves: tuple[str, ...], why: str) -> None:
-    """An error where a method does not serve the task; `why` gives the reason and names an alternative."""
-    if request.task.name not in serves:
-        raise ValueError(
-            f"{method} serves {' and '.join(serves)}; outputs of shape {tuple(request.network.trace.output.shape)} "
-            f"were taken as {request.task.name}, for which it is not available: {why}"
-        )
-
-
 def check_memory(method: str, needed: int, allowed: int, what: str) -> None:
     """An error where a method would need more memory than its setting `memory_bytes` allows."""
     if needed > allowed:

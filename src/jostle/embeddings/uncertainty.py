@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
-
-from jostle.core import Request
 
 
 def entropy(p: Tensor) -> Tensor:
@@ -37,11 +33,3 @@ def expected_gradient_length(p: Tensor, features: Tensor) -> Tensor:
     lengths = (others.clamp(min=0) + (1 - p).square()).sqrt()  # (n, c): |p - e_y|
     sizes: Tensor = torch.linalg.vector_norm(features.double(), dim=1)
     return sizes * (p * lengths).sum(1)
-
-
-def check_served(request: Request, method: str, unserved: Mapping[str, str]) -> None:
-    """Refuse a task that a method does not serve, with the reason, before any long work."""
-    name = request.task.name
-    if name in unserved:
-        raise ValueError(f"{method} is not available for {name}: {unserved[name]}")
-    request.task.distribution(request.network.trace.output)  # an error where there are no probabilities

@@ -44,7 +44,7 @@ class Bench:
             data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
         if data.kind == "unlabelled" or not len(data.test):
             raise ValueError(f"an experiment needs labels and a test set; {data.name} is {data.kind} data")
-        bench = cls(protocol, replace(data, test=tested(data.test, protocol)), torch.device(device))
+        bench = cls(protocol, replace(data, test=tested(data.test, protocol)), device_named(device))
         bench.check_budget()
         return bench
 
@@ -98,6 +98,16 @@ class Bench:
         takes = models.settings(self.protocol.model.use)
         fitting = {key: value for key, value in known.items() if key in takes}
         return fitting | self.protocol.model.settings
+
+
+def device_named(name: str) -> torch.device:
+    """A device that can be computed on, or an error that says what there is."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as wrong:
+        raise ValueError(f"cannot compute on the device {name!r}: {str(wrong).splitlines()[0]}") from None
+    return device
 
 
 def strategy_of(named: Named) -> Strategy:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Embedded, Request, Strategy
-from jostle.embeddings.features import check_task, parted, pools
+from jostle.embeddings.features import parted, pools
 from jostle.names import look_up
 from jostle.pool import Inputs, Labeled
 from jostle.selectors import Picks
@@ -75,7 +75,7 @@ class AlfaMix(Strategy):
     def mixing(self, request: Request) -> Mixing:
         """Features, predictions and the means of all classes."""
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
-        check_task(request, "alfa-mix", ("classification",), why)
+        request.check_task("alfa-mix", ("classification",), why)
         labeled = request.needs_labeled("alfa-mix")
         head = head_of(request)
         targets = classes_of(labeled, request.network.trace.output.shape[1]).to(request.device)

@@ -1,13 +1,10 @@
 """BADGE (Ash et al., ICLR 2020): diverse gradients of the last layer."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from jostle.core import Embedded, Request, Strategy
-from jostle.embeddings.features import check_task
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.gradients import last_layer_gradients
-from jostle.selectors import Selector, k_means_pp
+from jostle.selectors import k_means_pp
 from jostle.strategies.catalogue import register
 
 WHY_NOT = (
@@ -31,10 +28,10 @@ class Badge(Strategy):
     k-means++ on these gradients draws examples that are uncertain and unlike each other.
     """
 
-    selector: Selector | str | Callable[..., Any] = k_means_pp
+    selector: Choice = k_means_pp
 
     def embedding(self, request: Request) -> Embedded:
         """Gradients of the pool as two factors."""
-        check_task(request, "badge", ("classification",), WHY_NOT)
+        request.check_task("badge", ("classification",), WHY_NOT)
         features, outputs = request.features_and_outputs()
         return Embedded(last_layer_gradients(features, request.task.probabilities(outputs)))

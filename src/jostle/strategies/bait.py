@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedded, Request, Strategy, as_vectors
-from jostle.embeddings.features import check_memory, check_task, pools
+from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
@@ -66,9 +66,7 @@ class Bait(Strategy):
 
     def fisher(self, request: Request, n: int) -> Fisher:
         """Fisher matrices of the pool's examples, of everything, and of what is labelled."""
-        check_task(
-            request, "bait", TASKS, "it follows one output per example; use coreset or noise-stability"
-        )
+        request.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
         m, size = len(request.needs_labeled("bait")), len(request.pool)
         self.check_size(request, size + m)
         features, outputs = (rows.double() for rows in request.features_and_outputs(*pools(request)))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import DropoutPasses
-from jostle.embeddings.uncertainty import check_served, entropy
+from jostle.embeddings.uncertainty import entropy
 from jostle.rng import fresh_seed, generator
 from jostle.selectors import Picks, Rows, Selector
 from jostle.selectors.base import check_count
 from jostle.strategies.catalogue import register
-from jostle.strategies.disagreement import UNSERVED
+from jostle.strategies.disagreement import WHY_NOT
 
 BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
 BLOCK_ROWS = 64  # candidates compared at once: the bound spares most of those that follow
@@ -150,15 +148,11 @@ class BatchBald(DropoutPasses, Strategy):
     is already in the batch adds little, where bald would take both.
     """
 
-    selector: Selector | str | Callable[..., Any] = JointInformation()
+    selector: Choice = JointInformation()
 
     def embedding(self, request: Request) -> Embedded:
         """Distributions of all passes, (n, T, c)."""
-        check_served(request, "batch-bald", UNSERVED)
-        sites = request.task.distribution(request.network.trace.output).shape[1]
-        if sites != 1:
-            raise ValueError(
-                f"batch-bald needs one label for each example; this model gives {sites}, and their joint "
-                "distribution is too large: use bald"
-            )
+        request.check_task(
+            "batch-bald", ("classification",), f"one label for each example is needed. {WHY_NOT}"
+        )
         return Embedded(self.rows(request, lambda passes: torch.cat(list(passes), dim=1)))

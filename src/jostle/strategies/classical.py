@@ -1,25 +1,28 @@
 """The classical scores of single examples, and chance."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
 from jostle.embeddings.uncertainty import (
-    check_served,
     entropy,
     expected_gradient_length,
     lack_of_confidence,
     small_margin,
 )
 from jostle.pool import Inputs
-from jostle.selectors import Selector, top_k, uniform
+from jostle.selectors import top_k, uniform
 from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
 
 ONE_PASS = "one forward pass"
+NO_CLASSES = (
+    "it scores a distribution over classes; use noise-stability, coreset, qbc or lcmd, which need none"
+)
+MANY_LABELS = (
+    "it averages over the labels of an example, of which there must be one; use entropy, or noise-stability"
+)
 
 
 @register(
@@ -34,7 +37,7 @@ ONE_PASS = "one forward pass"
 class Random(Strategy):
     """Draw examples uniformly without replacement. A longer list with the same seed begins with the shorter one."""
 
-    selector: Selector | str | Callable[..., Any] = uniform
+    selector: Choice = uniform
 
     def embedding(self, request: Request) -> Embedded:
         """Rows that say nothing."""
@@ -56,11 +59,11 @@ class Entropy(Strategy):
     uniform one.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Entropies."""
-        check_served(request, "entropy", {})
+        request.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
         return Embedded(request.score(entropy, "entropies"))
 
 
@@ -77,11 +80,11 @@ class Entropy(Strategy):
 class Margin(Strategy):
     """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """One less the margin."""
-        check_served(request, "margin", {})
+        request.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
         return Embedded(request.score(small_margin, "margins"))
 
 
@@ -100,11 +103,11 @@ class LeastConfidence(Strategy):
     chance to be wrong.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """One less the largest probability."""
-        check_served(request, "least-confidence", {})
+        request.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
         return Embedded(request.score(lack_of_confidence, "confidences"))
 
 
@@ -123,11 +126,11 @@ class ExpectedGradientLength(Strategy):
     It weighs how unsure the model is with the length of the features.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Expected lengths."""
-        check_served(request, "egl", EGL_UNSERVED)
+        request.check_task("egl", ("classification",), MANY_LABELS)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
@@ -135,7 +138,3 @@ class ExpectedGradientLength(Strategy):
             return (expected_gradient_length(p, as_vectors(features)),)
 
         return Embedded(request.compute(read, what="gradient lengths")[0])
-
-
-MANY_LABELS = "an example has many labels, and the average would run over all their combinations; use entropy"
-EGL_UNSERVED = dict.fromkeys(("segmentation", "multi-label", "sequence"), MANY_LABELS)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedded, Request, Strategy, as_vectors
-from jostle.embeddings.features import check_memory, check_task
+from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
 from jostle.pool import Inputs
 from jostle.selectors import Picks
@@ -48,7 +48,7 @@ class ClusterMargin(Strategy):
     def features_and_scores(self, request: Request) -> tuple[Tensor, Tensor]:
         """Features (n, d) and one less the margins (n,), averaged over pixels or tokens, from one pass."""
         why = "it has no classes whose margin could be small; use coreset or lcmd"
-        check_task(request, "cluster-margin", DISTRIBUTIONS, why)
+        request.check_task("cluster-margin", DISTRIBUTIONS, why)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
 from jostle.embeddings.dropout import DropoutPasses
-from jostle.embeddings.uncertainty import check_served
 from jostle.network import Network
 from jostle.pool import Inputs
 from jostle.rng import derive
-from jostle.selectors import Selector, top_k
+from jostle.selectors import top_k
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.tasks import Regression
 
-UNSERVED = {
-    "regression": "dropout passes are compared as distributions over classes; use qbc, whose members' numbers "
-    "are compared, noise-stability, coreset or lcmd",
-    "segmentation": "T passes over every pixel cost too much; use entropy, qbc or noise-stability",
-}
+WHY_NOT = (
+    "T passes over every pixel cost too much, and numbers have no distributions to compare; use qbc or "
+    "noise-stability, or for a segmentation entropy"
+)
 SERVED = ("classification", "multi-label", "sequence")
 COST = "T forward passes"
 
@@ -44,11 +41,11 @@ class Bald(DropoutPasses, Strategy):
     label and the weights: noise in the data, which all passes agree on, does not count.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Mutual information."""
-        check_served(request, "bald", UNSERVED)
+        request.check_task("bald", SERVED, WHY_NOT)
         return Embedded(self.rows(request, lambda passes: jensen_shannon(passes).mean(1)))
 
 
@@ -67,11 +64,11 @@ class EntropyDropout(DropoutPasses, Strategy):
     and what the data leave open.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Entropy of the mean, not the mean of the entropies."""
-        check_served(request, "entropy-dropout", UNSERVED)
+        request.check_task("entropy-dropout", SERVED, WHY_NOT)
         return Embedded(self.rows(request, lambda passes: entropies(passes)[0].mean(1)))
 
 
@@ -92,7 +89,7 @@ class QueryByCommittee(Strategy):
     disagree. The given model is the first member; `members` brings a whole committee instead of training one.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
     committee: int = 5  # M, the given model included
     members: Sequence[nn.Module] | None = None  # the whole committee: the given model counts only if listed
 

@@ -1,15 +1,13 @@
 """CoreGCN and UncertainGCN (Caramalau et al., CVPR 2021): a graph network tells labelled from unlabelled."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.features import parted
 from jostle.embeddings.graph import GraphNetwork
-from jostle.selectors import Selector, top_k
+from jostle.selectors import top_k
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Caramalau et al., Sequential Graph Convolutional Network for Active Learning, CVPR 2021"
@@ -53,7 +51,7 @@ class UncertainGCN(GraphNetwork, Strategy):
     It takes the examples whose score lies nearest a low margin: those it is surest are unlike the labelled ones.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
     margin: float = 0.1  # the score looked for; 1 is labelled
 
     def embedding(self, request: Request) -> Embedded:

@@ -1,13 +1,9 @@
 """LCMD (Holzmueller et al., JMLR 2023): largest cluster, maximum distance, on sketched gradients."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from jostle.core import Embedded, Request, Strategy
-from jostle.embeddings.features import check_task
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.gradients import sketched_gradients
-from jostle.selectors import Selector
 from jostle.selectors.lcmd import lcmd
 from jostle.strategies.catalogue import register
 
@@ -31,14 +27,14 @@ class LCMD(Strategy):
     Of a classifier the logit of the predicted class is taken.
     """
 
-    selector: Selector | str | Callable[..., Any] = lcmd
+    selector: Choice = lcmd
     sketch: int = 512  # random directions; fewer are faster and rougher
     estimator: str = "finite"  # differences, on any model; "jvp": the exact derivative, four times slower
 
     def embedding(self, request: Request) -> Embedded:
         """Sketched gradients of the pool, and those of the labelled set as centers."""
         why = "it follows the gradient of one output; use coreset or noise-stability"
-        check_task(request, "lcmd", TASKS, why)
+        request.check_task("lcmd", TASKS, why)
         request.needs_labeled("lcmd")
         rows, centers = sketched_gradients(request, self.sketch, self.estimator)
         return Embedded(rows, centers)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from jostle.core import Embedded, Joined, Request, Strategy
+from jostle.core import Choice, Embedded, Joined, Request, Strategy
 from jostle.network import Network, device_of, unwrapped
 from jostle.pool import Inputs
 from jostle.rng import derive, seeded_globals
-from jostle.selectors import Selector, top_k
+from jostle.selectors import top_k
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.taps import named, spread, vector_reader, watching
 
@@ -52,7 +52,7 @@ class LearningLoss(Strategy):
         query = strategy.select(joined.model, pool, n=100)
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
     layers: Sequence[str] | None = (
         None  # names of the layers to read; None: up to four, spread over the depth
     )

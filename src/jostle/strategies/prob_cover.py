@@ -1,15 +1,12 @@
 """ProbCover (Yehuda et al., NeurIPS 2022): cover the pool with balls."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Request, Strategy
-from jostle.embeddings.features import check_task, parted, pools
-from jostle.selectors import Selector
+from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.features import parted, pools
 from jostle.selectors.geometry import unit_length
 from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
@@ -34,7 +31,7 @@ class ProbCover(Strategy):
     which a share `purity` of all balls holds rows of one k-means cell only, one cell for each class.
     """
 
-    selector: Selector | str | Callable[..., Any] = prob_cover
+    selector: Choice = prob_cover
     delta: float | None = None  # radius of a ball; None: by purity
     purity: float = 0.95
 
@@ -48,7 +45,7 @@ class ProbCover(Strategy):
         """Features of pool and labelled set, in units of delta."""
         if self.delta is None:
             why = "the radius is chosen by classes; pass delta= (features have unit length), or use coreset"
-            check_task(request, "prob-cover", DISTRIBUTIONS, why)
+            request.check_task("prob-cover", DISTRIBUTIONS, why)
         rows = unit_length(request.features(*pools(request)))
         assert isinstance(rows, Tensor)
         delta = self.delta or self.pure_delta(rows, request)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Request, Strategy
-from jostle.selectors import Selector, top_k
+from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.selectors import top_k
 from jostle.strategies.autoencoders import (
     AutoencoderSettings,
     Encoder,
@@ -53,7 +51,7 @@ class SRAAL(AutoencoderSettings, Strategy):
     Segmentation: the uncertainty is the mean over the pixels, and the labels that are predicted are maps.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
     batch: int = 250  # images of each set in a step
     latent: int = 200  # the first half is decoded, the second half predicts the target
     reconstruction: float = 5.0  # weight of the pixels' squared error

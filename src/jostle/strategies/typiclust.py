@@ -1,12 +1,9 @@
 """TypiClust (Hacohen et al., ICML 2022): the most typical example of each cluster."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.features import features
-from jostle.selectors import Selector
 from jostle.selectors.typical import typical
 from jostle.strategies.catalogue import ANY_TASK, register
 
@@ -29,7 +26,7 @@ class TypiClust(Strategy):
     Otherwise the model's own features serve. A labelled set is taken into account where there is one.
     """
 
-    selector: Selector | str | Callable[..., Any] = typical
+    selector: Choice = typical
 
     def embedding(self, request: Request) -> Embedded:
         """Features of the pool, and those of the labelled set as centers."""

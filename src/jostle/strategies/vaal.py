@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Request, Strategy
-from jostle.selectors import Selector, top_k
+from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.selectors import top_k
 from jostle.strategies.autoencoders import (
     AutoencoderSettings,
     Encoder,
@@ -49,7 +47,7 @@ class VAAL(AutoencoderSettings, Strategy):
     Both sets pass the autoencoder together: BatchNorm would give a set away that passes alone.
     """
 
-    selector: Selector | str | Callable[..., Any] = top_k
+    selector: Choice = top_k
     beta: float = 1.0  # weight of the codes' divergence, as published; 0.1 lets codes keep more of the images
     adversary: float = 1.0  # weight of fooling the discriminator
 
