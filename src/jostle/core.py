@@ -138,7 +138,8 @@ class Request:
         """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
 
         def read(inputs: Inputs) -> tuple[Tensor]:
-            return (of(self.task.distribution(self.network.outputs(inputs))).mean(1),)
+            outputs = self.network.outputs(inputs).double()  # or examples that are very sure would tie
+            return (of(self.task.distribution(outputs)).mean(1),)
 
         return self.compute(read, what=what)[0]
 

@@ -140,7 +140,7 @@ def test_what_is_not_served_is_an_error() -> None:
     with pytest.raises(ValueError, match="batch-bald is not available for segmentation"):
         jostle.select("batch-bald", SegNet(), torch.randn(N, 3, 8, 8), n=2)
     labels = nn.Sequential(nn.Dropout(), nn.Linear(3, 4))
-    with pytest.raises(ValueError, match="not available for multi-label.*one label for each example"):
+    with pytest.raises(ValueError, match=r"not available for multi-label.*one label for each example"):
         jostle.select("batch-bald", labels, torch.randn(N, 3), n=2, task="multi-label")
     with pytest.raises(ValueError, match=r"distributions \(n, T, c\)"):
         JointInformation().pick(torch.zeros(4, 3), 2)
