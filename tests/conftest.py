@@ -39,6 +39,7 @@ def state_of(model: nn.Module) -> dict[str, Any]:
         "python": random.getstate(),
         "grad mode": torch.is_grad_enabled(),
         "threads": torch.get_num_threads(),
+        "tf32": (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32),
         "fast attention": torch.backends.mha.get_fastpath_enabled(),
     }
 

@@ -15,6 +15,7 @@ LAYERS = [  # from the ground up; a module imports from layers below its own, or
     {"strategies", "datasets", "models"},
     {"experiments"},
     {"cli"},
+    {"__main__"},
 ]
 WITHIN = {"network": {"pool"}}  # the one look sideways: a network reads batches of a pool
 

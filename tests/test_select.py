@@ -207,6 +207,17 @@ def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) 
     assert "jolting" in err
 
 
+def test_scoring_is_in_full_float32_on_any_gpu() -> None:
+    seen = []
+
+    def look(outputs: Tensor) -> Tensor:
+        seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
+        return outputs
+
+    NoiseStability(jolts=1, outputs=look).select(mlp(), X, n=2, seed=0)
+    assert set(seen) == {(False, False)}
+
+
 def test_random_never_copies_the_model() -> None:
     class Heavy(nn.Module):
         def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:

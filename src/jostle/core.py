@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jostle.network import Head, Network, Read, device_of
+from jostle.network import Head, Network, Read, device_of, full_float32
 from jostle.pool import Collate, Inputs, Labeled, Pool, count
 from jostle.progress import Advance, progress_bar
 from jostle.rng import fresh_seed, generator, seeded_globals
@@ -291,7 +291,7 @@ class Strategy(ABC):
         seed = fresh_seed() if seed is None else seed
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-        with seeded_globals(seed, device or device_of(model)):
+        with seeded_globals(seed, device or device_of(model)), full_float32():
             yield Request(
                 copied=lambda: Network(
                     model, pool.first(2), head=self.head, outputs=self.outputs, device=device

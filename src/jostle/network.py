@@ -24,6 +24,18 @@ CPU_CACHE = 8 * 2**20  # bytes: a micro-batch whose largest activation fits here
 GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
 
 
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """No TF32 on GPUs for a while: its ten bits of mantissa drown the movements that a jolt of 1e-3 makes."""
+    convolutions, products = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = convolutions
+        torch.backends.cuda.matmul.allow_tf32 = products
+
+
 class Network:
     """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
 

@@ -23,6 +23,7 @@ app.command("list")(listing.list_names)
 app.command("show")(listing.show)
 app.command("demo")(running.demo)
 
+INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
 
 
@@ -38,23 +39,28 @@ def everywhere(
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake ends with code 2, a failed run with 1, Ctrl-C with 130."""
     words = sys.argv[1:] if arguments is None else arguments
-    debug = "--debug" in words
+    kept = [word for word in words if word != "--debug"]
     try:
-        code = app(
-            args=[word for word in words if word != "--debug"], prog_name="jostle", standalone_mode=False
-        )
+        code = app(args=kept, prog_name="jostle", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
-        complain("stopped; the same command goes on from here")
-        sys.exit(130)
+        code = INTERRUPTED
     except Exception as error:
-        if debug:
+        if "--debug" in words:
             raise
-        if show := getattr(error, "show", None):  # a word that the parser did not understand
-            show()
-            sys.exit(2)
-        complain(str(error) if isinstance(error, MISTAKES) else f"{type(error).__name__}: {error}")
-        sys.exit(2 if isinstance(error, MISTAKES) else 1)
-    sys.exit(code if isinstance(code, int) else 0)
+        code = told(error)
+    if code == INTERRUPTED:
+        complain("stopped; the same command goes on from here")
+    sys.exit(code)
+
+
+def told(error: Exception) -> int:
+    """Say what went wrong, and return the exit code that fits."""
+    if show := getattr(error, "show", None):  # a word that the parser did not understand
+        show()
+        return 2
+    mistake = isinstance(error, MISTAKES)
+    complain(str(error) if mistake else f"{type(error).__name__}: {error}")
+    return 2 if mistake else 1
 
 
 def complain(words: str) -> None:

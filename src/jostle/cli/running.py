@@ -124,7 +124,7 @@ def carry_out(
     report: bool,
 ) -> None:
     """Conduct the experiment on the screen, show the table, and say what failed."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     screen = told(console, jobs)
     command = ["jostle", *sys.argv[1:]]
     with ExitStack() as stack:
