@@ -36,4 +36,6 @@ print("label these next:", pool[query.indices[:10]].tolist(), "...")
 
 for name, more in (("noise stability", pool[query.indices]), ("the first that come", pool[:60])):
     grown = torch.cat([labelled, more])
-    print(f"{len(grown)} labels by {name}: accuracy {accuracy(train(x[grown], y[grown]), x[test], y[test]):.3f}")
+    print(
+        f"{len(grown)} labels by {name}: accuracy {accuracy(train(x[grown], y[grown]), x[test], y[test]):.3f}"
+    )

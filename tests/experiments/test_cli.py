@@ -14,7 +14,7 @@ from jostle import cli, datasets, models, strategies
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
 from jostle.experiments import protocol
-from jostle.experiments.conduct import Plan
+from jostle.experiments.experiment import Plan
 from jostle.experiments.store import Cycle
 from jostle.experiments.workers import Event, Job
 
@@ -161,7 +161,8 @@ def photos(tmp_path: Path) -> Path:
 
 def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
     words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 4,
-             "--strategy", "noise-stability(jolts=3)", "--out", photos / "picks.csv", "--gallery", photos / "p.html")  # fmt: skip
+             "--strategy", "noise-stability(jolts=3)", "--out", photos / "picks.csv",
+             "--gallery", photos / "p.html")  # fmt: skip
     assert run_cli(*words) == 0, capsys.readouterr().err
     rows = list(csv.DictReader((photos / "picks.csv").open()))
     assert [row["order"] for row in rows] == ["0", "1", "2", "3"]
@@ -199,7 +200,11 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_picking_badly(
-    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], said: str
+    photos: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    said: str,
 ):
     monkeypatch.chdir(photos)
     words = {"--model": "mine.py:load", "--pool": "folder:photos(size=8)", "-n": "2"} | changes
@@ -231,7 +236,10 @@ def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.Monke
 def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
     plan = Plan({Job("random", 0): 0, Job("badge", 0): 0}, points=1)
     with Lines(1).shown(plan) as tell:
-        for event in (Event("done", Job("random", 0), cycle(0)), Event("failed", Job("badge", 0), reason="no")):
+        for event in (
+            Event("done", Job("random", 0), cycle(0)),
+            Event("failed", Job("badge", 0), reason="no"),
+        ):
             plan.note(event)
             tell(event)
     assert capsys.readouterr().err.splitlines() == [

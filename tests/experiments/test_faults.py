@@ -14,7 +14,7 @@ from tiny import numbers, tiny, tiny_file
 
 from jostle import cli
 from jostle.experiments import store, workers
-from jostle.experiments.conduct import conduct
+from jostle.experiments.experiment import conduct
 from jostle.experiments.workers import Event, Job, ending, explained
 
 RAISES = '''

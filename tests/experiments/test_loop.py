@@ -9,7 +9,7 @@ import torch
 from tiny import numbers, tiny
 
 from jostle.core import Embedded, Joined, Request, Strategy
-from jostle.experiments.conduct import conduct, plan
+from jostle.experiments.experiment import conduct, plan
 from jostle.experiments.loop import candidate_ids, checked, cycles, initial_set, selected
 from jostle.experiments.prepare import Bench, labelled_part, part_of, pool_of, strategy_of
 from jostle.experiments.store import Cycle

@@ -14,11 +14,11 @@ from jostle import datasets, strategies
 from jostle.cli import options
 from jostle.core import Query
 from jostle.datasets import Data, Texts
-from jostle.datasets.own import function_in
 from jostle.experiments.page import Page, Section, render, strip
 from jostle.experiments.prepare import labelled_part, pool_of
 from jostle.experiments.specs import called
 from jostle.experiments.store import write_whole
+from jostle.own_files import from_file
 
 Spec = (
     "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
@@ -89,10 +89,9 @@ def pick(
 
 def function(spec: str) -> Any:
     """The function of `file.py:name`."""
-    file, colon, name = spec.rpartition(":")
-    if not colon or not file.endswith(".py"):
+    if ".py:" not in spec:
         raise ValueError(f"expected file.py:function; got {spec!r}")
-    return function_in(Path(file).expanduser(), name)
+    return from_file(spec)
 
 
 def loaded(spec: str) -> nn.Module:

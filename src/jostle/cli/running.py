@@ -14,8 +14,8 @@ from jostle.cli import options
 from jostle.cli.reading import gallery_of
 from jostle.cli.screen import print_table, told
 from jostle.experiments import protocol as protocols
-from jostle.experiments.conduct import Plan, conduct
 from jostle.experiments.curves import load
+from jostle.experiments.experiment import Plan, conduct
 from jostle.experiments.protocol import Protocol
 from jostle.experiments.report import write_report
 from jostle.experiments.specs import specs
@@ -91,7 +91,7 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
-    Console(stderr=True, highlight=False).print(
+    Console(stderr=True, highlight=False, soft_wrap=True).print(
         "A classifier of handwritten digits starts with 10 labels and asks for 10 more at a time.\n"
         "Which examples are worth labelling? Four strategies, 3 seeds each."
     )

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table as Grid
 
-from jostle.experiments.conduct import Plan
 from jostle.experiments.curves import METRICS, describe
+from jostle.experiments.experiment import Plan
 from jostle.experiments.looks import duration
 from jostle.experiments.store import Cycle
 from jostle.experiments.tables import Table
@@ -55,7 +55,7 @@ class Clock:
     def said(self) -> str:
         """The time left in words."""
         left = self.left()
-        return "" if left is None else f"about {duration(left)} left"
+        return f"about {duration(left)} left" if left else ""
 
 
 class Board:

@@ -15,9 +15,10 @@ from jostle.datasets.data import Batch, Data, Fields, Inputs, Kind, Split, Targe
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import data_root
 from jostle.datasets.images import ImageFiles
-from jostle.datasets.own import as_data, function_in
+from jostle.datasets.own import as_data
 from jostle.datasets.text import Texts, tokenize
 from jostle.names import unknown
+from jostle.own_files import from_file
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "Kind", "MissingDataError", "Split",
@@ -109,7 +110,6 @@ def _loader(name: str) -> Loader:
     scheme, _, path = name.partition(":")
     if scheme in _own:
         return partial(_own[scheme], Path(path).expanduser())
-    file, _, function = name.rpartition(":")
-    if file.endswith(".py"):
-        return function_in(Path(file).expanduser(), function)
+    if ".py:" in name:
+        return from_file(name)
     raise unknown("data set", name, [*names(), "folder:PATH", "csv:PATH", "file.py:FUNCTION"])

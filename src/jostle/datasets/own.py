@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,33 +20,6 @@ from jostle.datasets.text import Texts
 from jostle.tasks import VOID
 
 EXPECTED = "expected a Data, (inputs, targets, test inputs, test targets), or inputs alone as a pool"
-
-
-def function_in(file: Path, name: str) -> Callable[..., Any]:
-    """The function of this name in a Python file, which may import its neighbours."""
-    if not file.is_file():
-        raise DataError(f"there is no file {file}")
-    module_name = f"jostle_own_{file.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    if spec is None or spec.loader is None:
-        raise DataError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # so that its classes can be pickled
-    with _neighbours(file.resolve().parent):
-        spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise DataError(f"{file} has no function {name!r}")
-    return found  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _neighbours(folder: Path) -> Iterator[None]:
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,23 +1,27 @@
 """Selectors: rows in, distinct positions out. They know no model; `selector("k-center")` finds one."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from jostle.names import look_up
 from jostle.selectors.base import Picks, Selector, check_count
 from jostle.selectors.geometry import Rows
 from jostle.selectors.k_center import KCenter, k_center
 from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
+from jostle.selectors.lcmd import LCMD, lcmd
 from jostle.selectors.outer import Outer
+from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.top_k import Longest, TopK, longest, top_k
+from jostle.selectors.typical import Typical
 from jostle.selectors.uniform import Uniform, uniform
 
 __all__ = [
     "KDPP",
+    "LCMD",
     "SELECTORS",
     "Function",
     "KCenter",
@@ -25,13 +29,16 @@ __all__ = [
     "Longest",
     "Outer",
     "Picks",
+    "ProbCover",
     "Rows",
     "Selector",
     "TopK",
+    "Typical",
     "Uniform",
     "k_center",
     "k_dpp",
     "k_means_pp",
+    "lcmd",
     "longest",
     "selector",
     "top_k",
@@ -45,6 +52,9 @@ SELECTORS: dict[str, Selector] = {
     "top-k": top_k,
     "longest": longest,
     "uniform": uniform,
+    "lcmd": lcmd,
+    "prob-cover": ProbCover(),
+    "typical": Typical(),
 }
 
 
@@ -73,11 +83,7 @@ def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
     if isinstance(spec, Selector):
         return spec
     if isinstance(spec, str):
-        if spec in SELECTORS:
-            return SELECTORS[spec]
-        near = difflib.get_close_matches(spec, SELECTORS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown selector {spec!r}; {hint}there are {', '.join(SELECTORS)}")
+        return look_up("selector", spec, SELECTORS)
     if callable(spec):
         return Function(spec)
     raise TypeError(f"a selector is a name, a Selector or a function (rows, n) -> positions, got {spec!r}")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.features import parted, pools
 from jostle.names import look_up
 from jostle.pool import Inputs, Labeled
-from jostle.selectors import Picks
+from jostle.selectors import Picks, k_center
 from jostle.selectors.geometry import unit_length
 from jostle.selectors.k_means import k_means
 from jostle.strategies.catalogue import register
@@ -43,6 +43,7 @@ class AlfaMix(Strategy):
     A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
+    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
     form: str = "closed"  # of the mixture: "closed" or "optimized"
     cap_step: float | None = None  # the cap on the mixture rises by this up to 1; None: 0.2, optimised 1/32
     steps: int = 5  # of Adam, in the optimised form

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
 from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
-from jostle.selectors import Picks
+from jostle.selectors import Picks, k_center
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "regression")
@@ -34,6 +34,7 @@ class Bait(Strategy):
     Matrices for every example are updated along with the inverse, never computed anew (Woodbury's identity).
     """
 
+    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
     regularization: float = 1.0  # lambda; the authors take 0.01 on CIFAR-10
     memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, TypeVar
 
 from jostle.core import Strategy
 from jostle.names import look_up, unknown
+from jostle.own_files import from_file
 
 Build = Callable[..., Strategy]
 B = TypeVar("B", bound=Build)
@@ -82,25 +81,10 @@ def describe(name: str) -> Entry:
 def build(name: str, **settings: Any) -> Strategy:
     """A strategy by name; `file.py:name` takes it from a file."""
     if ".py:" in name:
-        return load(name)(**settings)
+        strategy: Strategy = from_file(name)(**settings)
+        return strategy
     entry = describe(name)
     for setting in settings:
         if setting not in entry.settings:
             raise unknown(f"setting of {name}", setting, entry.settings)
     return entry.build(**settings)
-
-
-def load(spec: str) -> Build:
-    """The strategy class or function `name` of `file.py:name`."""
-    path, _, attribute = spec.rpartition(":")
-    if not Path(path).is_file():
-        raise ValueError(f"there is no file {path!r} to take the strategy {attribute!r} from")
-    module_spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert module_spec is not None
-    assert module_spec.loader is not None
-    module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    if not hasattr(module, attribute):
-        raise unknown(f"name in {path}", attribute, (key for key in vars(module) if not key.startswith("_")))
-    found: Build = getattr(module, attribute)
-    return found

@@ -1,16 +1,16 @@
 """Cluster-Margin (Citovsky et al., NeurIPS 2021): small margins, spread over clusters."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
 from jostle.pool import Inputs
-from jostle.selectors import Picks
+from jostle.selectors import Picks, k_center
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 
@@ -31,6 +31,7 @@ class ClusterMargin(Strategy):
     The paper clusters once for all rounds; a call knows no other, so it clusters the pool that it is given.
     """
 
+    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
     spare: float = 1.25  # k_m / n: examples of small margin per pick; 10 for very large pools
     cluster_size: int = 10  # examples per cluster on average
     memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
