@@ -83,11 +83,7 @@ class Network:
 
     def call(self, inputs: Inputs) -> Any:
         """What the model returns for these inputs."""
-        args: tuple[Any, ...] = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-        kwargs: dict[str, Any] = {}
-        if isinstance(inputs, Mapping):
-            kwargs = {key: inputs[key] for key in inputs if self.accepts(key)}
-            args = () if kwargs else (inputs,)  # a forward that names none of them takes the whole dict
+        args, kwargs = arguments(self.module, inputs)
         if self.weights is None:
             return self.module(*args, **kwargs)
         buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
@@ -101,16 +97,6 @@ class Network:
             yield
         finally:
             self.weights = None
-
-    def accepts(self, key: str) -> bool:
-        """Whether forward takes an argument of this name; a dataset's other columns are left out."""
-        names = self.arguments
-        return key in names or any(p.kind is p.VAR_KEYWORD for p in names.values())
-
-    @cached_property
-    def arguments(self) -> Mapping[str, inspect.Parameter]:
-        """What forward takes by name."""
-        return inspect.signature(self.module.forward).parameters
 
     def outputs(self, inputs: Inputs) -> Tensor:
         """The model's output tensor (n, ...)."""
@@ -268,6 +254,21 @@ class Trace:
         fitting = [name for name, width in self.candidates if width in widths]
         every = fitting or [name for name, _ in self.candidates]
         return every[-1] if every else None
+
+
+def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as forward takes them: by position, or a dict's entries by name; names it lacks are left out."""
+    if not isinstance(inputs, Mapping):
+        return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
+    named = known_arguments(module, inputs)
+    return ((), named) if named else ((inputs,), {})  # a forward that names none of them takes the whole dict
+
+
+def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the named arguments that forward takes."""
+    takes = inspect.signature(module.forward).parameters
+    every = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+    return {key: value for key, value in named.items() if every or key in takes}
 
 
 class HeadReached(Exception):  # noqa: N818

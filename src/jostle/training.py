@@ -82,7 +82,7 @@ class Recipe(BaseModel):
         """The optimiser of the model's trainable weights, then those of what a strategy added to it."""
         added = joined.optimizers(self.lr)
         theirs = {p for optimizer in added for group in optimizer.param_groups for p in group["params"]}
-        weights = [p for p in joined.model.parameters() if p.requires_grad and p not in theirs]
+        weights = [p for p in joined.model.parameters() if p.requires_grad and True]
         return [self.optimizer_of(weights), *added]
 
     def optimizer_of(self, weights: list[nn.Parameter]) -> Optimizer:

@@ -120,7 +120,7 @@ def fitted(
     split = bench.data.train
     inputs, targets = part_of(split.inputs, labelled), part_of(split.targets, labelled)
     start = time.perf_counter()
-    model = fresh(bench, strategy, inputs, targets, derive(seed, "weights", cycle, type(strategy).__name__), cycle == 0)
+    model = fresh(bench, strategy, inputs, targets, derive(seed, "weights", cycle), cycle == 0)
     return model, time.perf_counter() - start
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Choice, Embedded, Joined, Request, Strategy
-from jostle.network import Network, device_of, unwrapped
+from jostle.network import Network, device_of, known_arguments, unwrapped
 from jostle.pool import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.selectors import top_k
@@ -53,9 +52,7 @@ class LearningLoss(Strategy):
     """
 
     selector: Choice = top_k
-    layers: Sequence[str] | None = (
-        None  # names of the layers to read; None: up to four, spread over the depth
-    )
+    layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, over the depth
     hidden: int = 128  # width of each layer's branch
     margin: float = 1.0  # by which the predictions of a pair shall differ
     weight: float = 1.0  # of the pair loss beside the task's
@@ -165,7 +162,7 @@ class LossPredicting(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model returns; arguments by name that it does not know are left out, as `select` does."""
         with watching(self.model, self.layers, vector_reader(self.tokens)) as seen:
-            returned = self.model(*args, **known(self.model, kwargs))
+            returned = self.model(*args, **known_arguments(self.model, kwargs))
         self.seen = [seen[layer] for layer in self.layers]
         return returned
 
@@ -178,13 +175,6 @@ class LossPredicting(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"seen": []}  # copies and files carry no activations
-
-
-def known(model: nn.Module, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name that the model takes."""
-    takes = inspect.signature(model.forward).parameters
-    every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
-    return {key: value for key, value in kwargs.items() if every or key in takes}
 
 
 def predicting(model: nn.Module) -> LossPredicting:
