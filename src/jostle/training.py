@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -14,7 +13,7 @@ from torch.optim import Optimizer
 
 from jostle.augment import Augmentation
 from jostle.core import Joined
-from jostle.network import device_of, output_of
+from jostle.network import arguments, device_of, output_of
 from jostle.pool import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import Task
@@ -82,7 +81,7 @@ class Recipe(BaseModel):
         """The optimiser of the model's trainable weights, then those of what a strategy added to it."""
         added = joined.optimizers(self.lr)
         theirs = {p for optimizer in added for group in optimizer.param_groups for p in group["params"]}
-        weights = [p for p in joined.model.parameters() if p.requires_grad and True]
+        weights = [p for p in joined.model.parameters() if p.requires_grad and p not in theirs]
         return [self.optimizer_of(weights), *added]
 
     def optimizer_of(self, weights: list[nn.Parameter]) -> Optimizer:
@@ -194,12 +193,10 @@ def layout(model: nn.Module) -> torch.memory_format:
 
 def called(model: nn.Module, inputs: Inputs) -> Any:
     """What a model returns for a batch, whose named columns are arguments by name where it takes them."""
-    if not isinstance(inputs, dict):
+    if isinstance(inputs, Tensor):
         return model(inputs)
-    names = inspect.signature(model.forward).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in names.values()):
-        return model(**inputs)
-    return model(**{name: column for name, column in inputs.items() if name in names})
+    args, kwargs = arguments(model, inputs)
+    return model(*args, **kwargs)
 
 
 def set_rate(optimizer: Optimizer, initial: list[float], rate: float) -> None:

@@ -179,7 +179,7 @@ def test_a_mismatch_fails_in_the_try_out(tmp_path: Path):
     regression = Bench.of(p.model_copy(update={"strategies": {"ok": p.strategies["random"]}}))
     try_out(regression)
     assert set(next(iter(cycles(regression, build("random"), 0))).metrics) == {"mae", "rmse", "published"}
-    with pytest.raises(ValueError, match="margin does not work in tiny: a regression model gives no prob"):
+    with pytest.raises(ValueError, match=r"margin does not work in tiny: .*regression"):
         try_out(Bench.of(p))
 
 

@@ -57,6 +57,19 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert [path.name for path in file.path.parent.iterdir()] == ["0.jsonl"]
 
 
+def test_the_new_file_comes_by_renaming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = RunFile.of(tmp_path, "margin", 0)
+    file.write([cycle(0)])
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        file.write([cycle(0), cycle(1)])
+    assert file.read() == [cycle(0)]
+
+
 def hold(path: str, ready: object) -> None:
     with RunFile(Path(path)).locked():
         ready.set()  # type: ignore[attr-defined]
