@@ -11,7 +11,8 @@ from jostle.tasks import VOID
 from jostle.training import Indexed, Place, called, on
 
 PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
-MICRO_BATCH = 64  # small batches stay in a CPU's cache
+MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
+VECTORS = 1024  # rows of a table are small, and the cost is in the calls
 MICRO_VALUES = 2**21  # of inputs in a micro-batch: an image of 1024 x 2048 comes alone
 
 
@@ -38,11 +39,17 @@ def evaluate(
 @torch.no_grad()
 def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs and targets of every micro-batch, in order."""
-    size = max(array[0].numel() for array in arrays(inputs[torch.tensor([0])]))
     place = Place.of(model)
-    for index in torch.arange(len(inputs)).split(max(1, min(MICRO_BATCH, MICRO_VALUES // size))):
+    for index in torch.arange(len(inputs)).split(micro_batch(inputs)):
         outputs = output_of(called(model, mapped(place, inputs[index])))
         yield outputs.detach(), place(targets[index])
+
+
+def micro_batch(inputs: Indexed) -> int:
+    """How many examples to test at once, by the size of the first."""
+    first = [array[0] for array in arrays(inputs[torch.tensor([0])])]
+    most = VECTORS if all(x.ndim == 1 and x.is_floating_point() for x in first) else MICRO_BATCH
+    return max(1, min(most, MICRO_VALUES // max(x.numel() for x in first)))
 
 
 def confusion(predicted: Tensor, targets: Tensor, classes: int) -> Tensor:

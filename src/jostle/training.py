@@ -192,9 +192,7 @@ def layout(model: nn.Module) -> torch.memory_format:
 
 
 def called(model: nn.Module, inputs: Inputs) -> Any:
-    """What a model returns for a batch, whose named columns are arguments by name where it takes them."""
-    if isinstance(inputs, Tensor):
-        return model(inputs)
+    """What a model returns for a batch."""
     args, kwargs = arguments(model, inputs)
     return model(*args, **kwargs)
 

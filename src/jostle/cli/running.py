@@ -92,7 +92,7 @@ def demo(
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(
-        "A classifier of handwritten digits starts with 20 labels and asks for 10 more at a time.\n"
+        "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
         "Which examples are worth labelling? Four strategies, 3 seeds each."
     )
     chosen = protocols.load("digits").chosen(specs("noise-stability,badge,margin,random"))

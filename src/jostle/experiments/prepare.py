@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from jostle import datasets, models, strategies
 from jostle.core import Strategy
 from jostle.datasets import Data, Split, Texts
 from jostle.experiments.protocol import Amount, Named, Protocol
-from jostle.pool import Columns, Inputs, Pool
+from jostle.pool import Batched, Pool
 from jostle.rng import generator
 from jostle.tasks import TASKS, Task
 from jostle.training import Indexed
@@ -146,18 +145,6 @@ class Part:
 def part_of(whole: Any, ids: Tensor) -> Any:
     """Some rows: a tensor of a tensor, of anything else a view."""
     return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
-
-
-class Batched(Columns):
-    """Anything that gives batches by position, as the source of a pool."""
-
-    def __len__(self) -> int:
-        return len(self.arrays)
-
-    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
-        """Inputs of `size` examples at a time."""
-        for part in positions.split(size):
-            yield self.arrays[part]
 
 
 def pool_of(inputs: Indexed, ids: Tensor | None = None) -> Pool:
