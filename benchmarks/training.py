@@ -1,5 +1,7 @@
 """Training and evaluation against bare PyTorch loops over preloaded tensors, on one thread."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -16,60 +18,72 @@ from jostle.training import Recipe, train
 BATCH, LR = 96, 1e-3
 
 
-def bare_training(build: partial[nn.Module], x: Tensor, y: Tensor, epochs: int) -> None:
-    model = build().train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
-    for _ in range(epochs):
-        for index in torch.randperm(len(x)).split(BATCH):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x[index]), y[index]).backward()
-            optimizer.step()
+@dataclass(frozen=True)
+class Case:
+    """A network of the paper, data of its shape, and what a bare loop does with them."""
+
+    name: str
+    kind: str
+    build: Callable[[], nn.Module]
+    x: Tensor
+    y: Tensor
+    loss: Callable[[Tensor, Tensor], Tensor]
+    score: Callable[[Tensor, Tensor], Tensor]  # summed over the test set
+    epochs: int
+    copies: int  # of the data, as a test set
+
+    def bare_training(self) -> None:
+        model = self.build().train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+        for _ in range(self.epochs):
+            for index in torch.randperm(len(self.x)).split(BATCH):
+                optimizer.zero_grad()
+                self.loss(model(self.x[index]), self.y[index]).backward()
+                optimizer.step()
+
+    def our_training(self) -> None:
+        recipe = Recipe(epochs=self.epochs, batch=BATCH, optimizer="adam", lr=LR)
+        train(Joined(self.build()), self.x, self.y, recipe, TASKS[self.kind], seed=0)
+
+    @torch.no_grad()
+    def bare_evaluation(self, model: nn.Module, x: Tensor, y: Tensor, size: int) -> float:
+        return sum(float(self.score(model(a), b)) for a, b in zip(x.split(size), y.split(size), strict=True))
+
+    def ratios(self) -> list[Figure]:
+        trained = best_seconds(5, ours=self.our_training, bare=self.bare_training)
+        x, y = (part.repeat(self.copies, *[1] * (part.ndim - 1)) for part in (self.x, self.y))
+        works = {
+            str(n): partial(self.bare_evaluation, self.build().eval(), x, y, n)
+            for n in (32, 64, 128, 256, 1024)
+        }
+        bare = min(best_seconds(5, **works).values())
+        ours = best_seconds(5, ours=partial(evaluate, self.build(), x, y, self.kind, 10))["ours"]
+        ratio = trained["ours"] / trained["bare"]
+        return [
+            figure(f"training, {self.name}", ratio, "a bare loop", at_most=1.1),
+            figure(
+                f"evaluation, {self.name}", ours / bare, "a bare loop at its best batch size", at_most=1.1
+            ),
+        ]
 
 
-def our_training(build: partial[nn.Module], x: Tensor, y: Tensor, epochs: int) -> None:
-    recipe = Recipe(epochs=epochs, batch=BATCH, optimizer="adam", lr=LR)
-    train(Joined(build()), x, y, recipe, TASKS["classification"], seed=0)
-
-
-@torch.no_grad()
-def bare_evaluation(model: nn.Module, x: Tensor, y: Tensor, size: int) -> float:
-    return sum(
-        int((model(a).argmax(1) == b).sum()) for a, b in zip(x.split(size), y.split(size), strict=True)
-    ) / len(x)
+def cases(quick: bool) -> list[Case]:
+    images, classes = torch.randn(192, 1, 28, 28), torch.randint(0, 10, (192,))
+    tables, numbers = torch.randn(192, 215), torch.randn(192, 1)
+    few = 5 if quick else 15
+    return [
+        Case("mnist-cnn", "classification", partial(models.build, "mnist-cnn", seed=0), images, classes,
+             F.cross_entropy, lambda p, y: (p.argmax(1) == y).sum(), few, 20),
+        Case("mlp", "regression", partial(models.build, "mlp", inputs=215, seed=0), tables, numbers,
+             F.mse_loss, lambda p, y: (p - y).abs().sum() + (p - y).square().sum(), 20 * few, 200),
+    ]  # fmt: skip
 
 
 def training_ratios(quick: bool = False) -> list[Figure]:
-    """Cost of `train` and `evaluate` over that of a bare loop, for the MNIST network and an MLP."""
+    """Cost of `train` and `evaluate` over that of a bare loop."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        cases = {"mnist-cnn": (partial(models.build, "mnist-cnn", seed=0), torch.randn(192, 1, 28, 28))}
-        cases["mlp"] = (partial(models.build, "mlp", inputs=215, outputs=10, seed=0), torch.randn(192, 215))
-        return [
-            ratio
-            for name, (build, x) in cases.items()
-            for ratio in of_network(name, build, x, 5 if quick else 15)
-        ]
+        return [ratio for case in cases(quick) for ratio in case.ratios()]
     finally:
         torch.set_num_threads(threads)
-
-
-def of_network(name: str, build: partial[nn.Module], x: Tensor, epochs: int) -> list[Figure]:
-    y = torch.randint(0, 10, (len(x),))
-    epochs = epochs if x.ndim == 4 else 20 * epochs
-    works = {
-        "ours": partial(our_training, build, x, y, epochs),
-        "bare": partial(bare_training, build, x, y, epochs),
-    }
-    trained = best_seconds(5, **works)
-    model, many, labels = build().eval(), x.repeat(20, *[1] * (x.ndim - 1)), y.repeat(20)
-    works = {str(size): partial(bare_evaluation, model, many, labels, size) for size in (32, 64, 128, 256)}
-    works["ours"] = partial(evaluate, build(), many, labels, "classification", 10)
-    tested = best_seconds(5, **works)
-    bare = min(value for key, value in tested.items() if key != "ours")
-    return [
-        figure(f"training, {name}", trained["ours"] / trained["bare"], "a bare loop", at_most=1.1),
-        figure(
-            f"evaluation, {name}", tested["ours"] / bare, "a bare loop at its best batch size", at_most=1.1
-        ),
-    ]

@@ -1,6 +1,7 @@
 """How good a trained model is, measured in one pass over the test set."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,9 +41,17 @@ def evaluate(
 def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs and targets of every micro-batch, in order."""
     place = Place.of(model)
-    for index in torch.arange(len(inputs)).split(micro_batch(inputs)):
-        outputs = output_of(called(model, mapped(place, inputs[index])))
-        yield outputs.detach(), place(targets[index])
+    size = micro_batch(inputs)
+    for start in range(0, len(inputs), size):
+        outputs = output_of(called(model, mapped(place, rows(inputs, start, size))))
+        yield outputs.detach(), place(rows(targets, start, size))
+
+
+def rows(whole: Indexed, start: int, size: int) -> Any:
+    """Some rows from `start` on; those of a tensor are not copied."""
+    if isinstance(whole, Tensor):
+        return whole[start : start + size]
+    return whole[torch.arange(start, min(start + size, len(whole)))]
 
 
 def micro_batch(inputs: Indexed) -> int:
