@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
 from jostle.pool import Labeled, Pool
 
@@ -81,6 +81,15 @@ def test_workers_read_the_same() -> None:
     assert torch.equal(torch.cat(batches), X)
 
 
+def test_workers_are_processes_of_their_own() -> None:
+    class Asking(Pairs):
+        def __getitem__(self, position: int) -> tuple[Tensor, int]:
+            return torch.tensor([float(get_worker_info() is not None)]), 0
+
+    assert torch.cat(list(Pool.of(Asking(), num_workers=1).batches(3))).all()
+    assert not torch.cat(list(Pool.of(Asking()).batches(3))).any()
+
+
 def test_a_users_collate_function_sees_whole_items_and_its_targets_are_dropped() -> None:
     def collate(items: list[Any]) -> Any:
         return torch.stack([x for x, _ in items]) + 1, [y for _, y in items]
@@ -94,6 +103,7 @@ def test_a_users_collate_function_sees_whole_items_and_its_targets_are_dropped()
     [
         (DataLoader(Pairs(), shuffle=True), ValueError, "RandomSampler.*shuffle=False"),
         (DataLoader(Stream()), ValueError, "positions would mean nothing"),
+        (DataLoader(Pairs(), batch_size=None), ValueError, "batch_size=None"),
         (Stream(), TypeError, "by position.*Stream"),
         (iter(X), TypeError, "by position"),
         ((X, Y), TypeError, "tuple"),
@@ -112,6 +122,12 @@ def test_unequal_shapes_are_an_error_that_shows_them() -> None:
         list(Pool.of([torch.zeros(2), torch.zeros(3)]).batches(2))
 
 
+def test_columns_may_be_lists_and_words_are_left_out() -> None:
+    batch = next(Pool.of({"x": X.tolist(), "text": ["words"] * 7}).batches(7))
+    assert batch.keys() == {"x"}
+    assert torch.equal(batch["x"].float(), X)
+
+
 def test_exclusion_keeps_the_users_numbering() -> None:
     pool = Pool.of(Pairs()).without(np.array([1, 5]))
     assert pool.positions.tolist() == [0, 2, 3, 4, 6]
@@ -120,11 +136,26 @@ def test_exclusion_keeps_the_users_numbering() -> None:
         Pool.of(Pairs()).without([1, 7])
 
 
-@pytest.mark.parametrize("dataset", [TensorDataset(X, Y), Pairs(), Dicts(), list(zip(X, Y, strict=True))])
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        TensorDataset(X, Y),
+        Pairs(),
+        Dicts(),
+        list(zip(X, Y, strict=True)),
+        DataLoader(Pairs()),
+        {"x": X, "labels": Y},
+    ],
+)
 def test_labelled_sets_give_inputs_and_targets(dataset: Any) -> None:
     labeled = Labeled.of(dataset)
     assert len(labeled) == 7
     assert torch.equal(labeled.targets(), Y)
+
+
+def test_words_are_no_labels() -> None:
+    with pytest.raises(TypeError, match="'cat': give each class a number"):
+        Labeled.of([(X[0], "cat")]).targets()
 
 
 def test_a_labelled_set_without_targets_is_an_error() -> None:

@@ -1,16 +1,19 @@
 """The one call: what it returns, what it refuses, and that an interrupt leaves no trace."""
 
 import csv
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 from zoo import ConvNet, N, mlp
 
 import jostle
 from jostle import NoiseStability
+from jostle.pool import Pool
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
 
@@ -122,6 +125,15 @@ def test_non_finite_outputs_name_the_examples(bad: float) -> None:
         ({"model": lambda x: x}, TypeError, "nn.Module; got function"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"exclude": [N]}, ValueError, "exclude holds positions"),
+        (
+            {"exclude": torch.zeros(N, dtype=torch.bool)},
+            ValueError,
+            "bool: of a mask, pass its nonzero places",
+        ),
+        ({"exclude": [0.5]}, ValueError, "whole numbers; got float64"),
+        ({"labelled": X}, ValueError, "did you mean 'labeled'"),
+        ({"head": "fc"}, ValueError, "unknown module 'fc'"),
+        ({"seed": 1.5}, TypeError, "float"),
     ],
 )
 def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -147,6 +159,7 @@ class Returning(nn.Module):
         (lambda y: y.t(), ValueError, r"returned shape \(3, 2\) for 2 examples"),
         (lambda y: y.sum(), ValueError, r"shape \(\) for 2 examples"),
         (lambda y: (), TypeError, "returned tuple"),
+        (lambda y: y.argmax(1), TypeError, "outputs are torch.int64; strategies need logits"),
     ],
 )
 def test_strange_outputs_are_errors(value: Any, error: type[Exception], message: str) -> None:
@@ -214,8 +227,66 @@ def test_scoring_is_in_full_float32_on_any_gpu() -> None:
         seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
         return outputs
 
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
     NoiseStability(jolts=1, outputs=look).select(mlp(), X, n=2, seed=0)
     assert set(seen) == {(False, False)}
+    assert torch.backends.cudnn.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_tf32_set_through_the_newer_switches_is_no_obstacle() -> None:
+    newer = getattr(torch.backends.cudnn, "conv", None)
+    if newer is None:
+        pytest.skip("this PyTorch has the older switches only")
+    before = newer.fp32_precision
+    try:
+        newer.fp32_precision = (
+            "ieee"  # convolutions apart from recurrent layers: the old switch cannot say this
+        )
+        NoiseStability(jolts=1).select(mlp(), X, n=2, seed=0)
+        assert newer.fp32_precision == "ieee"
+    finally:
+        newer.fp32_precision = before
+
+
+def test_a_call_from_two_threads_at_once_leaves_the_random_state_alone() -> None:
+    model = mlp()
+    state = torch.get_rng_state()
+    with ThreadPoolExecutor(2) as threads:
+        queries = [threads.submit(NoiseStability(jolts=20).select, model, X, 4, seed=0) for _ in range(8)]
+        picks = {tuple(query.result().indices.tolist()) for query in queries}
+    assert len(picks) == 1
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["alfa-mix", "core-gcn", "noise-stability"])
+def test_inference_mode_is_no_obstacle(name: str) -> None:
+    labeled = TensorDataset(X[:6], torch.arange(6) % 3)
+    with torch.inference_mode():
+        assert len(jostle.select(name, mlp(), X, n=3, labeled=labeled, seed=0)) == 3
+
+
+def test_a_default_device_does_not_take_positions_along() -> None:
+    with torch.device("meta"):
+        query = jostle.select("random", nn.Linear(6, 3, device="cpu"), X, n=4, seed=0, exclude=[1])
+    assert len(query) == 4
+
+
+def test_outputs_that_are_probabilities_already_are_warned_about() -> None:
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        jostle.select("entropy", nn.Sequential(mlp(), nn.Softmax(1)), X, n=2, seed=0)
+
+
+def test_micro_batches_follow_from_the_largest_activation() -> None:
+    def size(width: int) -> int:
+        model = nn.Sequential(nn.Linear(6, width), nn.Linear(width, 3))
+        with NoiseStability().request(model, Pool.of(X), 0) as request:
+            return request.micro_batch
+
+    assert size(8) == 1024  # never more
+    assert size(8192) == 256  # 8 MiB / (4 bytes x 8192)
+    assert size(9000) == 128  # a power of two
 
 
 def test_random_never_copies_the_model() -> None:

@@ -203,6 +203,29 @@ class Bytes(nn.Module):
         return self.net(x.to(self.net[0].weight.dtype) / 255)  # (n, 3, 1, 1): still classification
 
 
+class Viewing(nn.Module):
+    """Flattens with `view`, which only a contiguous memory layout allows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(1, 4, 3), nn.Linear(4 * 36, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.relu(self.conv(x)).view(len(x), -1))
+
+
+def tied_convolutions() -> nn.Module:
+    model = nn.Sequential(
+        nn.Conv2d(4, 4, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv2d(4, 4, 3, padding=1),
+        nn.Flatten(),
+        nn.Linear(64, 3),
+    )
+    model[2].weight.data = model[0].weight.data  # type: ignore[union-attr]
+    return model
+
+
 class Monkey(nn.Module):
     """Its forward was replaced by a bound method, as wrappers do."""
 
@@ -302,6 +325,8 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
     "complex": (Spectral, vector_pool),
     "whole dict": (WholeDict, lambda: {"signal": vector_pool()}),
     "bytes": (Bytes, lambda: torch.randint(0, 256, (N, 3, 6, 6), dtype=torch.uint8)),
+    "view": (Viewing, lambda: torch.randn(N, 1, 8, 8)),
+    "tied convolutions": (tied_convolutions, lambda: torch.randn(N, 4, 4, 4)),
     "replaced forward": (Monkey, vector_pool),
     "several positional inputs": (
         TwoInputs,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import inspect
+import operator
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +32,7 @@ Rows = Tensor | Outer
 Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Query:
     """Which examples to label: positions into the pool in pick order, and the selector's value of each."""
 
@@ -77,7 +79,10 @@ class Request:
     @cached_property
     def task(self) -> Task:
         """The task as given, or as the outputs' shape tells."""
-        return task_for(self.given_task, self.network.trace.output)
+        task = task_for(self.given_task, self.network.trace.output)
+        if task.name == "classification" and sums_to_one(self.network.trace.output):
+            warnings.warn(ALREADY_PROBABILITIES, stacklevel=2)
+        return task
 
     @property
     def device(self) -> torch.device:
@@ -122,8 +127,11 @@ class Request:
                 parts.append(tuple(part.detach() for part in read(inputs)))
                 advance(count(inputs))
         joined = tuple(join(column) for column in zip(*parts, strict=True))
+        sizes = [len(pool) for pool in pools]
         for rows in joined:
-            check_finite(rows, torch.cat([pool.positions for pool in pools]), what)
+            for pool, part in zip(pools, rows.split(sizes), strict=True):
+                whose = "" if pool is self.pool else " of the labelled set"
+                refuse_non_finite(pool.positions[non_finite(part)], len(pool), what + whose)
         return joined
 
     def outputs(self) -> Tensor:
@@ -265,10 +273,16 @@ class Strategy(ABC):
             indices = candidates.positions[picks.positions.cpu()].numpy()
             return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
 
-    def embed(self, model: nn.Module, pool: Any, *, seed: int | None = None, **call: Any) -> Rows:
-        """The rows or scores of the whole pool that `select` would choose by; takes what `select` takes."""
+    def embed(
+        self, model: nn.Module, pool: Any, *, seed: int | None = None, exclude: Any = None, **call: Any
+    ) -> Rows:
+        """The rows or scores that `select` would choose by, of the whole pool less the excluded.
+
+        It takes what `select` takes.
+        """
         inputs = Pool.of(pool, call.get("collate_fn"), call.get("num_workers", 0))
-        with self.request(model, inputs, seed, **call) as request:
+        candidates = inputs if exclude is None else inputs.without(exclude)
+        with self.request(model, candidates, seed, **call) as request:
             return self.embedding(request).rows
 
     @contextmanager
@@ -288,10 +302,11 @@ class Strategy(ABC):
         progress: bool | None = None,
     ) -> Iterator[Request]:
         """A request on a private copy of the model; global generators are seeded inside and restored after."""
-        seed = fresh_seed() if seed is None else seed
+        seed = fresh_seed() if seed is None else operator.index(seed)
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-        with seeded_globals(seed, device or device_of(model)), full_float32():
+        where = torch.device(device or device_of(model))
+        with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
             yield Request(
                 copied=lambda: Network(
                     model, pool.first(2), head=self.head, outputs=self.outputs, device=device
@@ -316,6 +331,18 @@ def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return call, {key: value for key, value in options.items() if key not in SELECT_OPTIONS}
 
 
+ALREADY_PROBABILITIES = (
+    "the model's outputs look like probabilities, but are taken as logits and go through a softmax again: "
+    "end the model before its softmax, or pass outputs=torch.log"
+)
+
+
+def sums_to_one(outputs: Tensor) -> bool:
+    """Whether outputs are distributions already; logits are so by accident only."""
+    flat = outputs.reshape(len(outputs), -1)
+    return bool((flat >= 0).all() and (flat.sum(1) - 1).abs().max() < 1e-4)
+
+
 def as_vectors(features: Tensor, grid: int = 1) -> Tensor:
     """Features as (n, d): maps are average-pooled to a grid, token sequences averaged over the tokens."""
     if features.ndim == 3:
@@ -327,25 +354,34 @@ def as_vectors(features: Tensor, grid: int = 1) -> Tensor:
 
 
 def join(parts: Sequence[Tensor]) -> Tensor:
-    """Rows of all micro-batches; unequal shapes are an error that shows them."""
-    shapes = sorted({tuple(part.shape[1:]) for part in parts})
-    if len(shapes) > 1:
-        raise ValueError(
-            f"outputs differ in shape between batches: {shapes[:4]}; pad inputs to one length with collate_fn=, "
-            "or reduce outputs to one shape with outputs="
-        )
+    """Rows of all micro-batches."""
+    check_shapes([tuple(part.shape[1:]) for part in parts])
     return torch.cat(list(parts))
 
 
-def check_finite(rows: Tensor, positions: Tensor, what: str) -> None:
-    """An error that says which examples gave NaN or infinity, and how many."""
-    bad = ~torch.isfinite(rows).flatten(1).all(1) if rows.ndim > 1 else ~torch.isfinite(rows)
-    if bad.any():
-        where = positions[bad.cpu().nonzero().flatten()].tolist()
-        shown = ", ".join(map(str, where[:5])) + (", ..." if len(where) > 5 else "")
+def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Outputs have one shape in all batches, or an error that shows them."""
+    if len(set(shapes)) > 1:
         raise ValueError(
-            f"the model's {what} are NaN or infinite for {len(where)} of {len(rows)} examples "
-            f"(positions {shown}): exclude them with exclude=, or check the weights and inputs"
+            f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
+            "collate_fn=, or reduce outputs to one shape with outputs="
+        )
+
+
+def non_finite(rows: Tensor) -> Tensor:
+    """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
+    size = max(1, 2**20 // max(1, rows[:1].numel()))
+    bad = [~torch.isfinite(part.reshape(len(part), -1)).all(1) for part in rows.split(size)]
+    return torch.cat(bad).cpu() if bad else torch.zeros(0, dtype=torch.bool, device="cpu")
+
+
+def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:
+    """An error that says which examples gave NaN or infinity, and how many, where there are any."""
+    if len(positions):
+        shown = ", ".join(map(str, positions[:5].tolist())) + (", ..." if len(positions) > 5 else "")
+        raise ValueError(
+            f"the model's {what} are NaN or infinite for {len(positions)} of {total} examples "
+            f"(positions {shown}): leave these out (exclude= for the pool), or check the weights and inputs"
         )
 
 

@@ -24,16 +24,36 @@ CPU_CACHE = 8 * 2**20  # bytes: a micro-batch whose largest activation fits here
 GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
 
 
+Switch = tuple[Any, str, Any]  # an object, its attribute, the value that turns TF32 off
+
+LEGACY: list[Switch] = [
+    (torch.backends.cudnn, "allow_tf32", False),
+    (torch.backends.cuda.matmul, "allow_tf32", False),
+]
+
+
 @contextmanager
-def full_float32() -> Iterator[None]:
-    """No TF32 on GPUs for a while: its ten bits of mantissa drown the movements that a jolt of 1e-3 makes."""
-    convolutions, products = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+def full_float32(device: torch.device) -> Iterator[None]:
+    """No TF32 and no autocast for a while: their rounding drowns the movements that a jolt of 1e-3 makes."""
+    before = tf32()
     try:
-        yield
+        for place, name, off in before:
+            setattr(place, name, off[1])
+        with torch.autocast(device.type, enabled=False):
+            yield
     finally:
-        torch.backends.cudnn.allow_tf32 = convolutions
-        torch.backends.cuda.matmul.allow_tf32 = products
+        for place, name, values in before:
+            setattr(place, name, values[0])
+
+
+def tf32() -> list[Switch]:
+    """The switches of TF32 with (their values, off): PyTorch refuses the old ones where a user has set the new."""
+    try:
+        return [(place, name, (getattr(place, name), off)) for place, name, off in LEGACY]
+    except RuntimeError:
+        cudnn = torch.backends.cudnn
+        places = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)  # type: ignore[attr-defined]
+        return [(place, "fp32_precision", (place.fp32_precision, "ieee")) for place in places]
 
 
 class Network:
@@ -56,13 +76,38 @@ class Network:
         self.module._apply(lambda t: t.float() if t.is_floating_point() and t.element_size() < 4 else t)
         self.device = torch.device(device) if device is not None else device_of(self.module)
         self.module.to(self.device)
-        retie(self.module, self.original)
-        if any(isinstance(m, nn.Conv2d) for m in self.module.modules()):
-            self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.read = outputs or output_of
         self.given_head = head
         self.weights: dict[str, Tensor] | None = None
+        convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules())
+        try:
+            self.trace = self.traced(
+                example, torch.channels_last if convolutions else torch.contiguous_format
+            )
+        except RuntimeError as error:
+            if not convolutions or "view" not in str(error):
+                raise
+            self.trace = self.traced(example, torch.contiguous_format)  # `x.view` wants it so
+        if isinstance(head, str):
+            self.head  # noqa: B018 - a name that does not exist is an error now, not when features are asked for
+
+    def traced(self, example: Inputs, layout: torch.memory_format) -> Trace:
+        """What one forward pass of a few examples shows, with weights and images in this memory layout."""
+        self.layout = layout
+        self.module.to(memory_format=layout)  # type: ignore[call-overload]
+        retie(self.module, self.original)
         self.example = self.prepared(example)
+        try:
+            with torch.no_grad():
+                trace = Trace.of(self)
+        except (RuntimeError, TypeError) as error:
+            error.add_note(f"(jostle gave the model a first batch of {shown(self.example)})")
+            raise
+        if not trace.output.is_floating_point():
+            raise TypeError(
+                f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
+            )
+        return trace
 
     def prepared(self, inputs: Inputs) -> Inputs:
         """Inputs on the device, in the weights' precision and the memory layout that convolutions like."""
@@ -71,7 +116,7 @@ class Network:
             tensor = torch.as_tensor(array).to(self.device, non_blocking=True)
             if tensor.is_floating_point() and self.dtype is not None:
                 tensor = tensor.to(self.dtype)
-            return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+            return tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
 
         return mapped(prepare, inputs)
 
@@ -108,7 +153,7 @@ class Network:
             return batched(self.given_head(self.module, inputs), count(inputs))
         with self.watching_head() as seen, suppress(HeadReached):
             self.call(inputs)
-        return seen[-1]
+        return self.by_example(seen[-1], inputs)
 
     def features_and_outputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Both from one pass where the head is a module."""
@@ -116,7 +161,17 @@ class Network:
             return self.features(inputs), self.outputs(inputs)
         with self.watching_head(stop=False) as seen:
             outputs = self.outputs(inputs)
-        return seen[-1], outputs
+        return self.by_example(seen[-1], inputs), outputs
+
+    def by_example(self, features: Tensor, inputs: Inputs) -> Tensor:
+        """The head's input as (n, d), (n, tokens, d) or (n, d, height, width), or an error where it is neither."""
+        if len(features) != count(inputs):
+            raise ValueError(
+                f"the head {self.head!r} is given shape {tuple(features.shape)} for {count(inputs)} examples, whose "
+                "rows are not the examples: give features (n, d) as a function, head=lambda model, x: ..."
+            )
+        along = isinstance(self.module.get_submodule(self.head), nn.Conv1d)
+        return features.transpose(1, 2) if along and features.ndim == 3 else features
 
     @contextmanager
     def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:
@@ -152,12 +207,6 @@ class Network:
             )
         return self.trace.head
 
-    @cached_property
-    def trace(self) -> Trace:
-        """What one forward pass of a few examples shows of the model."""
-        with torch.no_grad():
-            return Trace.of(self)
-
     @property
     def micro_batch(self) -> int:
         """Examples per forward pass: a rule on activation sizes, never a timing, so results repeat."""
@@ -175,22 +224,31 @@ class Network:
 
     def parameters(self) -> list[Parameter]:
         """Floating parameters, each tensor once however often it is tied."""
-        own = dict(self.original.named_parameters())
+        own = dict(self.original.named_parameters(remove_duplicate=False))
+        objects = dict(self.module.named_parameters())
         found: dict[Any, Parameter] = {}
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
             if parameter.is_floating_point() or parameter.is_complex():
-                fresh = Parameter([], parameter.detach(), own[name].detach())
-                found.setdefault(memory(own[name]), fresh).names.append(name)
+                tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
+                tied.aliases.append(name)
+                if name in objects:
+                    tied.names.append(name)
         return list(found.values())
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tensor of the private copy beside the user's own, which holds the clean values."""
+    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
 
     names: list[str]  # several where distinct parameters share memory
+    aliases: list[str]  # these, and all other names of the same parameters
     copy: Tensor
     own: Tensor
+
+    @property
+    def clean(self) -> Tensor:
+        """The user's own values."""
+        return self.own.detach()
 
     @property
     def name(self) -> str:
@@ -254,6 +312,15 @@ class Trace:
         fitting = [name for name, width in self.candidates if width in widths]
         every = fitting or [name for name, _ in self.candidates]
         return every[-1] if every else None
+
+
+def shown(inputs: Inputs) -> str:
+    """A batch in words, for errors."""
+    if isinstance(inputs, Mapping):
+        return "{" + ", ".join(f"{key}: {shown(value)}" for key, value in inputs.items()) + "}"
+    if isinstance(inputs, (tuple, list)):
+        return "[" + ", ".join(map(shown, inputs)) + "]"
+    return f"{inputs.dtype} {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
 
 
 def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -34,7 +34,7 @@ class Columns:
 
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
         """Inputs of `size` examples at a time."""
-        contiguous = len(positions) > 0 and int(positions[-1] - positions[0]) + 1 == len(positions)
+        contiguous = len(positions) > 0 and bool((positions.diff() == 1).all())
         for start in range(0, len(positions), size):
             part = positions[start : start + size]
             index = slice(int(part[0]), int(part[-1]) + 1) if contiguous else part
@@ -110,14 +110,14 @@ class Pool:
             largest = holder.batch_size
             holder, collate_fn, num_workers = unshuffled(holder, collate_fn, num_workers)
         source = as_source(holder, collate_fn)
-        return cls(source, torch.arange(len(source)), num_workers, largest)
+        return cls(source, torch.arange(len(source), device="cpu"), num_workers, largest)
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def without(self, excluded: Any) -> Pool:
         """The pool less some positions."""
-        gone = torch.as_tensor(np.asarray(excluded, dtype=np.int64).reshape(-1))
+        gone = as_positions(excluded)
         if len(gone) and not (int(gone.min()) >= 0 and int(gone.max()) < len(self.source)):
             raise ValueError(
                 f"exclude holds positions {int(gone.min())} to {int(gone.max())}, "
@@ -137,16 +137,9 @@ class Pool:
         """The first few inputs as one batch."""
         if not len(self):
             raise ValueError("the pool is empty: there is nothing to choose from")
-        return next(replace(self.take(torch.arange(min(count, len(self)))), workers=0).batches(count))
-
-    def stacked(self) -> Tensor:
-        """All inputs as one tensor, for methods that train on the raw inputs."""
-        batches = list(self.batches(1024))
-        if not all(isinstance(batch, Tensor) for batch in batches):
-            raise TypeError(
-                f"this method needs inputs that are one tensor each; got {type(batches[0]).__name__}"
-            )
-        return torch.cat(batches)
+        return next(
+            replace(self.take(torch.arange(min(count, len(self)), device="cpu")), workers=0).batches(count)
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,8 @@ class Labeled:
     @classmethod
     def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
         """See a dataset of (x, y) as inputs and targets."""
-        return cls(dataset, Pool.of(dataset, collate_fn, num_workers))
+        inputs = Pool.of(dataset, collate_fn, num_workers)
+        return cls(dataset.dataset if isinstance(dataset, DataLoader) else dataset, inputs)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -168,6 +162,8 @@ class Labeled:
         """All targets, (m, ...)."""
         if isinstance(self.dataset, TensorDataset) and len(self.dataset.tensors) > 1:
             return self.dataset.tensors[1]
+        if isinstance(self.dataset, Mapping):
+            return torch.as_tensor(target_of(self.dataset))
         return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
 
 
@@ -180,7 +176,8 @@ def as_source(holder: Any, collate: Collate | None) -> Source:
     if getattr(holder, "by_batch", False):
         return Batched(holder)
     if isinstance(holder, Mapping):
-        return Columns({key: holder[key] for key in holder if key not in LABEL_KEYS})
+        kept = {key: as_column(holder[key]) for key in holder if key not in LABEL_KEYS}
+        return Columns({key: column for key, column in kept.items() if column is not None})
     if isinstance(holder, tuple):
         raise TypeError(
             "a tuple could be examples or (inputs, targets): pass the inputs alone, "
@@ -196,6 +193,24 @@ def as_source(holder: Any, collate: Collate | None) -> Source:
     return Items(holder, collate)
 
 
+def as_positions(excluded: Any) -> Tensor:
+    """Positions as a tensor on the CPU; a mask or fractions are refused, since they would be misread."""
+    if isinstance(excluded, Tensor):
+        excluded = excluded.cpu()
+    held = np.asarray(sorted(excluded) if isinstance(excluded, (set, frozenset)) else excluded)
+    if held.size and not np.issubdtype(held.dtype, np.integer):
+        raise ValueError(
+            f"exclude holds positions, whole numbers; got {held.dtype}: of a mask, pass its nonzero places"
+        )
+    return torch.from_numpy(held.astype(np.int64).reshape(-1))
+
+
+def as_column(values: Any) -> Tensor | np.ndarray | None:
+    """A column of a pool as an array; None for words, which no model takes."""
+    column = values if isinstance(values, (Tensor, np.ndarray)) else np.asarray(values)
+    return None if isinstance(column, np.ndarray) and column.dtype.kind in "OSU" else column
+
+
 def columns(array: Tensor | np.ndarray) -> Columns:
     """An array of examples."""
     if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype == object):
@@ -209,6 +224,8 @@ def unshuffled(
     loader: DataLoader[Any], collate: Collate | None, workers: int
 ) -> tuple[Any, Collate | None, int]:
     """A loader's dataset, collate function and workers; a shuffling one is an error."""
+    if loader.batch_size is None and loader.batch_sampler is None:
+        raise ValueError("this DataLoader has batch_size=None, so its items may be batches: pass its dataset")
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
     if isinstance(loader.dataset, IterableDataset) or not isinstance(sampler, SequentialSampler):
         raise ValueError(
@@ -232,11 +249,13 @@ def inputs_of(item: Any) -> Inputs:
 def target_of(item: Any) -> Any:
     """The target of one labelled item."""
     if isinstance(item, Mapping):
-        keys = [key for key in item if key in LABEL_KEYS]
-        if keys:
-            return item[keys[0]]
-    elif isinstance(item, (tuple, list)) and len(item) > 1:
-        return item[1]
+        found = [item[key] for key in item if key in LABEL_KEYS]
+    else:
+        found = list(item[1:2]) if isinstance(item, (tuple, list)) else []
+    if found and isinstance(found[0], str):
+        raise TypeError(f"labels are numbers here; got {found[0]!r}: give each class a number from 0 on")
+    if found:
+        return found[0]
     raise TypeError(f"a labelled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
 
 

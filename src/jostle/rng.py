@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,19 +26,21 @@ def fresh_seed() -> int:
     return random.SystemRandom().randrange(2**31)
 
 
+GLOBALS = threading.RLock()  # the global generators are one for all threads
+
+
 @contextmanager
 def seeded_globals(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Seed the global generators for a while, and put their states back whatever happens.
+    """Seed the global generators for a while, one thread at a time, and put their states back whatever happens.
 
     Models and datasets may draw from them (dropout does), so a call is repeatable and leaves no trace.
     Only the generators of the CPU and of `device` are seeded: seeding all would start every GPU.
     """
-    on = torch.device(device)
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    on, value = torch.device(device), derive(seed, "globals")
     accelerators = [on] if on.type in ("cuda", "xpu") else []  # the others have no state by device
-    with torch.random.fork_rng(devices=accelerators, device_type=on.type if accelerators else "cuda"):
+    with GLOBALS, torch.random.fork_rng(accelerators, device_type=on.type if accelerators else "cuda"):
+        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
-            value = derive(seed, "globals")
             torch.default_generator.manual_seed(value)
             if accelerators:
                 with torch.get_device_module(on).device(on):

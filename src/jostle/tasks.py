@@ -33,6 +33,15 @@ class Task(ABC):
         """The loss of each example, (n,)."""
 
 
+def softmax(outputs: Tensor, dim: int) -> Tensor:
+    """Probabilities of two classes or more; of one the softmax is always 1, which is surely not meant."""
+    if outputs.shape[dim] < 2:
+        raise ValueError(
+            f"a softmax over one output is always 1; outputs are {tuple(outputs.shape)}. {ONE_OUTPUT}"
+        )
+    return outputs.softmax(dim)
+
+
 class Classification(Task):
     """Outputs (n, c): logits of exclusive classes."""
 
@@ -41,11 +50,7 @@ class Classification(Task):
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the classes."""
         outputs = outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
-        if outputs.shape[1] < 2:
-            raise ValueError(
-                f"a softmax over one output is always 1; outputs are {tuple(outputs.shape)}. {ONE_OUTPUT}"
-            )
-        return outputs.softmax(1)
+        return softmax(outputs, 1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """One site: (n, 1, c)."""
@@ -91,7 +96,7 @@ class Segmentation(Task):
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the channels."""
-        return outputs.softmax(1)
+        return softmax(outputs, 1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """A site for each pixel: (n, pixels, c)."""
@@ -110,12 +115,12 @@ class MultiLabel(Task):
     name = "multi-label"
 
     def probabilities(self, outputs: Tensor) -> Tensor:
-        """Sigmoid of each output."""
-        return outputs.reshape(len(outputs), -1).sigmoid()
+        """Sigmoid of each output, a map of them too."""
+        return outputs.sigmoid() if outputs.ndim > 1 else outputs.sigmoid().unsqueeze(1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """A site for each label, its classes being no and yes: (n, labels, 2)."""
-        yes = self.probabilities(outputs)
+        yes = self.probabilities(outputs).flatten(1)
         return torch.stack([1 - yes, yes], dim=-1)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -132,7 +137,7 @@ class Sequence(Task):
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the last dimension."""
-        return outputs.softmax(-1)
+        return softmax(outputs, -1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """A site for each token."""

@@ -54,7 +54,10 @@ def test_a_function_may_ask_for_the_data_folder(file, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nothing", "unknown function in .*'nothing'"), ("not_a_function", "unknown function in .*'not_a_function'")],
+    [
+        ("nothing", "unknown function in .*'nothing'"),
+        ("not_a_function", "unknown function in .*'not_a_function'"),
+    ],
 )
 def test_names_that_are_not_there(file, name, message):
     with pytest.raises(ValueError, match=message):

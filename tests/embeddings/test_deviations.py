@@ -1,6 +1,9 @@
 """The movements: their scaling, what moves, what is watched, and that batches, chunks and files do not matter."""
 
 import math
+import subprocess
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
-from zoo import ZOO, ConvNet, Functional, Locked, N, SegNet, Tied, mlp, shared_memory
+from zoo import ZOO, ConvNet, Functional, Locked, N, SegNet, Tied, frozen, mlp
 
 import jostle
 from jostle import NoiseStability
@@ -178,21 +181,34 @@ class TestWhatMoves:
         with pytest.raises(ValueError, match="all zero"):
             jostle.deviations(zeroed(), torch.randn(N, 6))
 
-    @pytest.mark.parametrize("make", [Tied, shared_memory])
-    def test_a_tied_tensor_moves_once(self, make: Any) -> None:
-        model = make()
-        x = torch.randint(0, 11, (N, 7)) if make is Tied else torch.randn(N, 6)
-        jolts = jolts_of(model, x)
+    @pytest.mark.parametrize("kind", ["tied", "shared memory", "tied convolutions"])
+    def test_a_tied_tensor_moves_once(self, kind: str) -> None:
+        make, pool = ZOO[kind]
+        model: Any = make()
+        jolts = jolts_of(model, pool())
         unique = {(p.data_ptr(), p.shape): p.numel() for p in model.parameters()}
         assert jolts.entries == sum(unique.values())
         with jolts.applied(0):
             network = jolts.request.network.module
-            if make is Tied:
+            if kind == "tied":
                 assert torch.equal(network.out.weight, network.embed.weight)
                 assert not torch.equal(network.out.weight, model.out.weight)
             else:
                 assert torch.equal(network[0].weight, network[2].weight)
                 assert not torch.equal(network[0].weight, model[0].weight)
+
+    def test_a_tied_tensor_answers_to_all_its_names(self) -> None:
+        model, x = Tied(), torch.randint(0, 11, (N, 7))
+        assert jolts_of(model, x, which="out.*").entries == jolts_of(model, x, which="embed.*").entries == 88
+
+    def test_a_predicate_sees_the_users_own_parameters(self) -> None:
+        model = frozen()
+        jolts = jolts_of(model, torch.randn(N, 6), which=lambda _, parameter: parameter.requires_grad)
+        assert {p.name for p in jolts.moving} == {"2.weight", "2.bias"}
+
+    def test_a_linear_regressor_has_nothing_before_its_head(self) -> None:
+        with pytest.raises(ValueError, match=r"space='logits'.*the model has: weight, bias"):
+            jostle.deviations(nn.Linear(6, 1), torch.randn(N, 6))
 
     def test_integer_parameters_never_move_and_frozen_ones_do(self) -> None:
         model = Functional()
@@ -265,6 +281,35 @@ class TestWhatIsWatched:
         lengths = model(x).softmax(1).norm(dim=1, keepdim=True).detach()
         torch.testing.assert_close(normalized * lengths, plain)
 
+    def test_features_that_are_not_by_example_are_refused(self) -> None:
+        class Flattening(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body, self.out = nn.Linear(5, 8), nn.Linear(8, 3)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return self.out(self.body(x).flatten(0, 1)).unflatten(0, x.shape[:2])  # (n, tokens, 3)
+
+        with pytest.raises(ValueError, match=r"head 'out' is given shape \(\d+, 8\) for \d+ examples"):
+            jostle.deviations(Flattening(), torch.randn(N, 4, 5), task="sequence", space="features")
+
+    def test_a_convolution_along_a_signal_is_averaged_over_its_length(self) -> None:
+        model = nn.Sequential(nn.Conv1d(2, 8, 3, padding=1), nn.ReLU(), nn.Conv1d(8, 5, 1))
+        rows = jostle.deviations(model, torch.randn(N, 2, 11), jolts=K, task="segmentation")
+        assert rows.shape == (N, K * 8)
+
+    def test_one_channel_is_no_distribution(self) -> None:
+        pool = torch.randn(N, 3, 6, 6)
+        with pytest.raises(ValueError, match=r"softmax over one output.*'multi-label'"):
+            jostle.select("entropy", nn.Conv2d(3, 1, 1), pool, n=2, task="segmentation")
+        assert len(jostle.select("entropy", nn.Conv2d(3, 1, 1), pool, n=2, task="multi-label")) == 2
+
+    def test_the_exact_derivative_refuses_features_by_a_function(self) -> None:
+        with pytest.raises(ValueError, match="head= as a layer's name"):
+            jostle.deviations(
+                mlp(), torch.randn(N, 6), space="features", estimator="jvp", head=lambda m, x: m[0](x)
+            )
+
     def test_a_single_logit_is_served_as_multi_label(self) -> None:
         make, pool = ZOO["squeezing regression"]
         model, examples = make(), pool()
@@ -317,6 +362,52 @@ class TestExactDerivative:
 
 
 class TestLargePools:
+    def test_rows_in_a_file_need_no_memory_of_their_size(self, tmp_path: Any) -> None:
+        command = (
+            "import sys, torch, jostle, re, pathlib\n"
+            "held = lambda: int(re.search(r'RssAnon:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])\n"
+            "model, x = torch.nn.Linear(2, 2000), torch.randn(2000, 2)\n"
+            "jostle.deviations(model, x[:10], jolts=2)\n"
+            "before, most = held(), 0\n"
+            "look = torch.isfinite\n"
+            "def peek(rows):\n"
+            "    global most; most = max(most, held()); return look(rows)\n"
+            "torch.isfinite = peek\n"
+            "rows = jostle.deviations(model, x, jolts=10, rows_file=sys.argv[1], buffer_bytes=1600)\n"
+            "print((most - before) * 1024, rows.nbytes)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", command, str(tmp_path / "rows")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        extra, size = map(int, done.stdout.split())
+        assert size == 160_000_000
+        assert extra < size / 2
+
+    def test_one_chunk_of_inputs_is_held_at_a_time(self) -> None:
+        alive: list[weakref.ref[Tensor]] = []
+
+        class Watched(torch.utils.data.Dataset[Tensor]):
+            def __len__(self) -> int:
+                return 40
+
+            def __getitem__(self, position: int) -> Tensor:
+                most.append(sum(ref() is not None for ref in alive))
+                return torch.full((6,), float(position))
+
+        def collate(items: list[Tensor]) -> Tensor:
+            batch = torch.stack(items)
+            alive.append(weakref.ref(batch))
+            return batch
+
+        most: list[int] = []
+        jostle.deviations(
+            mlp(), Watched(), jolts=2, batch_size=4, buffer_bytes=2 * 4 * 6 * 4, collate_fn=collate
+        )
+        assert max(most) <= 3  # a chunk of two batches, and the one for a first look
+
     def test_rows_in_a_file_are_the_same_rows(self, tmp_path: Any) -> None:
         model, x = ConvNet(), torch.randn(N, 1, 8, 8)
         path = tmp_path / "rows.bin"
@@ -344,6 +435,33 @@ class TestLargePools:
             for b in (1, 2**20)
         ]
         assert torch.equal(rows[0], rows[1])
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 2**20])
+def test_outputs_of_unequal_length_are_an_error_that_shows_them(buffer_bytes: int) -> None:
+    def collate(items: list[Tensor]) -> Tensor:
+        return nn.utils.rnn.pad_sequence(items, batch_first=True)
+
+    pool = [torch.randn(3 + i, 5) for i in range(6)]
+    model = nn.Sequential(nn.Linear(5, 8), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match=r"differ in shape between batches: \[\(12,\), \(18,\)"):
+        jostle.deviations(
+            model, pool, jolts=2, task="sequence", collate_fn=collate, batch_size=2, buffer_bytes=buffer_bytes
+        )
+
+
+def test_non_finite_outputs_are_counted_over_all_chunks() -> None:
+    x = torch.randn(N, 6)
+    x[[1, 5, 12]] = math.nan
+    with pytest.raises(ValueError, match=rf"for 3 of {N} examples \(positions 1, 5, 12\)"):
+        jostle.deviations(mlp(), x, jolts=2, batch_size=2, buffer_bytes=1)
+
+
+def test_autocast_does_not_coarsen_rows() -> None:
+    model, x = mlp(), torch.randn(N, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        rows = jostle.deviations(model, x, jolts=K, seed=0)
+    assert torch.equal(rows, jostle.deviations(model, x, jolts=K, seed=0))
 
 
 def test_half_precision_is_scored_in_float32() -> None:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -77,6 +79,48 @@ def test_the_optimised_form_flips_as_soon_as_the_cap_allows() -> None:
     torch.testing.assert_close(scores, torch.tensor([1 / 0.6, 1.0, 1 / 0.6]).double())
     one_side = TensorDataset(torch.tensor([[1.0], [2.0]]).double(), torch.tensor([0, 1]))
     assert not strategy.embed(model, pool[:2], labeled=one_side, seed=0).any()
+
+
+def adam_by_hand(model: nn.Module, z: Tensor, anchor: Tensor, share: Tensor, steps: int) -> list[Tensor]:
+    """The mixtures that Adam meets under a linear head, from its formulas and the loss's gradient in closed form."""
+    predicted = nn.functional.one_hot(model[1](z).argmax(1), 2)
+    first, second, mixtures = torch.zeros_like(share), torch.zeros_like(share), []
+    for step in range(1, steps + 1):
+        mixtures.append(z + share * (anchor - z))
+        upwards = (model[1](mixtures[-1]).softmax(1) - predicted) @ model[1].weight * (anchor - z)
+        gradient = 0.01 * share / share.square().sum(1, keepdim=True).sqrt() - upwards
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        lr = 0.1 if step <= 4 else 0.01  # the last two of six
+        share = share - lr * first / (1 - 0.9**step) / ((second / (1 - 0.999**step)).sqrt() + 1e-8)
+        share = share.clamp(1e-8, 0.9)
+    return [*mixtures, z + share * (anchor - z)]
+
+
+def test_every_step_of_the_optimised_form_by_hand() -> None:
+    model, z, anchors = two_classes(5), torch.randn(7, 5).double(), torch.randn(2, 5).double()
+    request = SimpleNamespace(rng=lambda *purpose: torch.Generator().manual_seed(purpose[2]))
+    mixing = Mixing(model[1], z, model[1](z).argmax(1), anchors)
+    settings = AlfaMix(form="optimized", steps=6)
+    met = list(mixing.optimized(torch.arange(7), 0.9, settings, request))  # type: ignore[arg-type]
+    expected: list[Tensor] = []
+    for number, anchor in enumerate(anchors):
+        normal = torch.randn(7, 5, generator=request.rng("", "", number), dtype=torch.float64)
+        share = (0.45 + 0.45 * normal).clamp(1e-8, 0.9)
+        expected += adam_by_hand(model, z, anchor, share, 6)
+    assert len(met) == 2 * 7
+    torch.testing.assert_close(torch.stack(met), torch.stack(expected).detach(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("form", "cap_step"), [("closed", 0.2), ("optimized", 1 / 32)])
+def test_the_cap_rises_by_the_published_step(form: str, cap_step: float) -> None:
+    model, pool, known = two_classes(4), torch.randn(40, 4).double(), torch.randn(8, 4).double()
+    labeled = TensorDataset(known, torch.arange(8) % 2)
+    scores, given = (
+        AlfaMix(form=form, **settings).embed(model, pool, labeled=labeled, seed=0).squeeze(1)
+        for settings in ({}, {"cap_step": cap_step})
+    )
+    assert len(scores.unique()) > 2
+    torch.testing.assert_close(scores, given, rtol=0, atol=0)
 
 
 def test_class_means_and_clusters() -> None:

@@ -186,6 +186,17 @@ def test_a_committee_is_trained_on_the_labelled_set_from_seeds_of_its_own() -> N
     assert [seed for _, seed in calls[2:]] == first
 
 
+def test_a_committee_has_five_members_unless_told_otherwise() -> None:
+    seeds: list[int] = []
+
+    def fit(dataset: Any, seed: int) -> nn.Module:
+        seeds.append(seed)
+        return mlp()
+
+    jostle.select("qbc", mlp(), torch.randn(N, 6), n=2, labeled=LABELED, fit=fit, seed=0)
+    assert len(set(seeds)) == len(seeds) == 4  # and the given model
+
+
 def test_one_model_trained_again_and_again_still_gives_different_members() -> None:
     shared = mlp()
 

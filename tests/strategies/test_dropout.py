@@ -13,7 +13,7 @@ from zoo import ConvNet, N, bert, bert_pool
 import jostle
 from jostle import models
 from jostle.core import Request
-from jostle.embeddings.dropout import DropoutPasses
+from jostle.embeddings.dropout import DropoutPasses, Sampler
 from jostle.pool import Pool
 from jostle.strategies import Bald
 
@@ -29,6 +29,20 @@ def passes(model: nn.Module, pool: Any, numbers: int = 3, batch: int = N, **sett
             torch.cat([s.outputs(request.network.prepared(x), t) for x in request.pool.batches(batch)])
             for t in range(numbers)
         ])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bald", "entropy-dropout", "batch-bald"])
+def test_there_are_fifty_passes_unless_told_otherwise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, outputs = [], Sampler.outputs
+
+    def count(sampler: Sampler, inputs: Any, t: int) -> Tensor:
+        seen.extend([t] * (len(inputs) == N))  # fewer examples are the look at the network that comes first
+        return outputs(sampler, inputs, t)
+
+    monkeypatch.setattr(Sampler, "outputs", count)
+    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 3))
+    jostle.select(name, model, torch.randn(N, 6), n=2, seed=0, batch_size=N)
+    assert seen == list(range(50))
 
 
 class Calls(nn.Module):

@@ -5,6 +5,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from jostle.embeddings.graph import Graph
+from jostle.pool import Pool
 from jostle.strategies import CoreGCN, UncertainGCN, select
 
 
@@ -81,12 +82,39 @@ def test_forward_and_loss_by_hand() -> None:
     torch.testing.assert_close(settings.loss(scores, known), by_hand)
 
 
+def test_training_by_hand() -> None:
+    """Adam on the loss and half the decay times the squared weights, under masks that spare seven in ten."""
+    features, known = torch.randn(9, 3).double(), torch.arange(9) >= 6
+    settings = CoreGCN(width=5, dropout=0.3, epochs=6, lr=0.02, decay=0.05)
+    model = nn.Sequential(nn.Identity(), nn.Linear(3, 2)).double()
+    with settings.request(model, Pool.of(features[:6]), 3, labeled=TensorDataset(features[6:])) as request:
+        hidden, scores = settings.trained(Graph.of(features), known, request)
+        weights = settings.drawn(features, request.rng("graph weights"))
+        draws = request.rng("graph dropout")
+    adjacency, rows = dense(features), F.normalize(features)
+    w1, b1, w2, b2 = (weight.requires_grad_() for weight in weights)
+    adam = torch.optim.Adam([w1, b1, w2, b2], lr=0.02)
+    for _ in range(6):
+        seen = torch.relu(adjacency @ rows @ w1 + b1)
+        spared = torch.rand(9, 5, generator=draws, dtype=torch.float64) >= 0.3
+        s = (adjacency @ (seen * spared / 0.7) @ w2 + b2).sigmoid().squeeze(1)
+        decay = 0.05 / 2 * sum(weight.square().sum() for weight in (w1, b1, w2, b2))
+        adam.zero_grad()
+        (decay - s[6:].log().mean() - 1.2 * (1 - s[:6]).log().mean()).backward()
+        adam.step()
+    expected = torch.relu(adjacency @ rows @ w1 + b1)
+    torch.testing.assert_close(hidden, expected.detach())
+    torch.testing.assert_close(scores, (adjacency @ expected @ w2 + b2).detach())
+
+
 def test_scores_are_distances_to_the_margin() -> None:
     pool, known, _ = clusters(20, 8)
     model = nn.Sequential(nn.Identity(), nn.Linear(6, 2))
     core = CoreGCN(epochs=20).embed(model, pool, labeled=known, seed=4)
     uncertain = UncertainGCN(epochs=20, margin=0.3).embed(model, pool, labeled=known, seed=4)
     torch.testing.assert_close(uncertain, -(core[:, 128:].sigmoid() - 0.3).abs())
+    published = UncertainGCN(epochs=20).embed(model, pool, labeled=known, seed=4)
+    torch.testing.assert_close(published, -(core[:, 128:].sigmoid() - 0.1).abs())
 
 
 @pytest.mark.parametrize("name", ["core-gcn", "uncertain-gcn"])

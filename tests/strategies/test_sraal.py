@@ -188,6 +188,12 @@ def test_errors_say_what_is_missing() -> None:
         select(
             "sraal", nn.Linear(6, 3), pool[:, 0, 0, :6], n=2, labeled=TensorDataset(pool[:, 0, 0, :6], pool)
         )
-    one = models.build("digits-cnn", classes=1, seed=0)
-    with pytest.raises(ValueError, match="no probabilities"):
-        select("sraal", one, pool, n=2, labeled=TensorDataset(pool, pool[:, 0, 0, 0]))
+
+
+def test_numbers_and_several_labels_are_refused_by_name() -> None:
+    pool = torch.rand(6, 1, 8, 8)
+    one, several = (models.build("digits-cnn", classes=classes, seed=0) for classes in (1, 3))
+    with pytest.raises(ValueError, match=r"sraal is not available for regression .*\(2, 1\)\): .*coreset"):
+        select("sraal", one, pool, n=2, labeled=TensorDataset(pool, torch.rand(6)))
+    with pytest.raises(ValueError, match=r"sraal is not available for multi-label .*\(2, 3\)\)"):
+        select("sraal", several, pool, n=2, labeled=TensorDataset(pool, torch.ones(6, 3)), task="multi-label")

@@ -171,6 +171,54 @@ def test_two_updates_of_the_autoencoder_then_one_of_the_discriminator(
     assert not any(torch.equal(a, b) for a, b in pairwise(seen)), "batches are drawn afresh"
 
 
+def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update's loss and its pull at the codes, from the networks and what they last saw."""
+    networks: list[Any] = []
+    last: dict[str, Tensor] = {}
+    updates: list[str] = []
+    build, error, divergence, descend = vaal.fresh, vaal.squared_error, vaal.kl, vaal.descend
+
+    def made(*arguments: Any) -> Any:
+        networks.append(build(*arguments))
+        return networks[-1]
+
+    def see(images: Tensor, decoded: Tensor) -> Tensor:
+        last.update(images=images, decoded=decoded)
+        return error(images, decoded)
+
+    def code(mean: Tensor, log_variance: Tensor) -> Tensor:
+        last.update(mean=mean, log_variance=log_variance)
+        return divergence(mean, log_variance)
+
+    def halves(losses: Tensor) -> Tensor:
+        return losses[:16].sum() / 16 + losses[16:].sum() / 16
+
+    def check(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        vae, judge = networks
+        if optimizer.param_groups[0]["params"][0] is next(vae.parameters()):
+            mean, log_variance = last["mean"], last["log_variance"]
+            rebuilt = (last["images"] - last["decoded"]).square().mean((1, 2, 3))
+            normal = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
+            labelled = -judge(mean).sigmoid().log()[:, 0]  # both sets shall be taken for labelled
+            expected = halves(rebuilt + 0.3 * normal + 0.7 * labelled)
+            pulls = [torch.autograd.grad(each, mean, retain_graph=True)[0] for each in (loss, expected)]
+            torch.testing.assert_close(*pulls, rtol=1e-4, atol=1e-6)
+            updates.append("vae")
+        else:
+            p = judge(vae.encoder(last["images"])[0]).sigmoid()[:, 0]
+            expected = halves(-torch.cat([p[:16].log(), (1 - p[16:]).log()]))
+            updates.append("judge")
+        torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-6)
+        descend(optimizer, loss)
+
+    for name, patch in {"fresh": made, "squared_error": see, "kl": code, "descend": check}.items():
+        monkeypatch.setattr(vaal, name, patch)
+    labeled, pool, _ = black_and_white()
+    settings: dict[str, Any] = {"beta": 0.3, "adversary": 0.7, "learning_rate": 5e-3}
+    VAAL(steps=3, batch=16, **settings).select(model, pool, n=1, labeled=labeled, seed=0)
+    assert updates == ["vae", "vae", "judge"] * 3
+
+
 def test_published_number_of_steps() -> None:
     assert VAAL(batch=96).number_of_steps(20 + 1000) == 1062
     assert VAAL(steps=7).number_of_steps(10**6) == 7
@@ -232,3 +280,12 @@ def test_errors_say_what_is_missing(model: nn.Module) -> None:
     for wrong in ({"steps": 0}, {"batch": 0}, {"resize": 40}, {"encoder": "wide"}):
         with pytest.raises(ValueError, match=rf"{next(iter(wrong))}"):
             VAAL(**wrong)
+
+
+def test_numbers_and_several_labels_are_refused_by_name(model: nn.Module) -> None:
+    labeled, pool, _ = black_and_white()
+    one = models.build("digits-cnn", classes=1, seed=0)
+    with pytest.raises(ValueError, match=r"vaal is not available for regression .*\(2, 1\)\): .*coreset"):
+        select("vaal", one, pool, n=2, labeled=TensorDataset(labeled.tensors[0], torch.rand(40)))
+    with pytest.raises(ValueError, match=r"vaal is not available for multi-label .*\(2, 10\)\)"):
+        select("vaal", model, pool, n=2, labeled=labeled, task="multi-label")

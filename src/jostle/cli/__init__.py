@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from jostle.cli import listing, picking, reading, running
+from jostle import __version__
+from jostle.cli import listing, picking, reading, running  # what is slow to import, they import when they run
+from jostle.own_files import place_of
 
 app = typer.Typer(
     name="jostle",
@@ -25,12 +27,26 @@ app.command("demo")(running.demo)
 
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
+OPTIONS = {  # what messages for Python say, and the option of `jostle pick` that does it
+    "pass labeled=": "--labeled",
+    "pass fit=": "--fit",
+}
+
+
+def tell_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        print(f"jostle {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def everywhere(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show Python's traceback of an error; may stand anywhere.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Pick the examples worth labelling: jostle the weights, label what moves."""
@@ -59,8 +75,18 @@ def told(error: Exception) -> int:
         show()
         return 2
     mistake = isinstance(error, MISTAKES)
-    complain(str(error) if mistake else f"{type(error).__name__}: {error}")
+    words = str(error) if mistake else f"{type(error).__name__}: {error}"
+    complain(words + hints(words, place_of(error)))
     return 2 if mistake else 1
+
+
+def hints(words: str, place: str) -> str:
+    """What the command line adds to an error: the option to use, and where in a user's own file it arose."""
+    found = [f"on the command line, that is {name}" for said, name in OPTIONS.items() if said in words]
+    if place:
+        where = "" if place in words else f"in {place}; "
+        found.append(f"{where}--debug shows the traceback")
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def complain(words: str) -> None:

@@ -10,8 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jostle import datasets, models, strategies
-from jostle.experiments import protocol as protocols
 from jostle.names import unknown
 
 
@@ -50,6 +48,9 @@ HEADINGS = {
 
 def rows_of(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Names with what is said of them."""
+    from jostle import datasets, models, strategies
+    from jostle.experiments import protocol as protocols
+
     if kind is Kind.strategies:
         for name in strategies.names():
             card = strategies.describe(name)
@@ -67,6 +68,9 @@ def show(
     name: Annotated[str, typer.Argument(help="A protocol, strategy, data set or network, or a .toml file.")],
 ) -> None:
     """Explain a protocol (its whole file), a strategy, a data set or a network."""
+    from jostle import datasets, models, strategies
+    from jostle.experiments import protocol as protocols
+
     found = list(explanations(name))
     if not found:
         known = {*strategies.names(), *datasets.names(), *models.names(), *protocols.names()}
@@ -76,6 +80,9 @@ def show(
 
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
+    from jostle import datasets, models, strategies
+    from jostle.experiments import protocol as protocols
+
     if name in protocols.names() or name.endswith(".toml"):
         title = protocols.load(name).title
         yield f"Protocol {name}: {title}\n\n{protocols.source(name).strip()}"
@@ -88,7 +95,10 @@ def explanations(name: str) -> Iterator[str]:
 
 
 def strategy_card(name: str) -> str:
-    """All that the catalogue says of a strategy."""
+    """All that the catalogue says of a strategy, its own settings explained."""
+    from jostle import strategies
+    from jostle.strategies.page import SHARED, own_settings
+
     card = strategies.describe(name)
     parts = {
         "formula": card.formula,
@@ -99,7 +109,11 @@ def strategy_card(name: str) -> str:
         "paper": card.paper,
     }
     lines = [f"  {key}: {text}" for key, text in parts.items() if text]
-    return "\n".join([f"Strategy {name}: {card.idea}", *lines]) + settings_of(card.settings)
+    own = own_settings(card)
+    usual = [key for key in SHARED if key not in (each for each, _, _ in own)]
+    lines += ["  settings:", *(f"    {key} = {_value(value)}{why}" for key, value, why in own)]
+    lines += [f"    {key} = {_value(card.settings[key])}" for key in usual if key in card.settings]
+    return "\n".join([f"Strategy {name}: {card.idea}", *lines])
 
 
 def settings_of(settings: dict[str, object]) -> str:
@@ -111,4 +125,6 @@ def settings_of(settings: dict[str, object]) -> str:
 
 
 def _value(value: object) -> str:
+    if value is None:
+        return "none"
     return "(required)" if value is inspect.Parameter.empty else repr(value)

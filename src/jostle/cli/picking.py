@@ -1,24 +1,24 @@
 """`jostle pick`: a practitioner's next batch, for a model and a pool of their own."""
 
+from __future__ import annotations
+
 import csv
+import inspect
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
-from torch import nn
 
-from jostle import datasets, strategies
 from jostle.cli import options
-from jostle.core import Query
-from jostle.datasets import Data, Texts
-from jostle.experiments.page import Page, Section, render, strip
-from jostle.experiments.prepare import labelled_part, pool_of
-from jostle.experiments.specs import called
-from jostle.experiments.store import write_whole
-from jostle.own_files import from_file
+from jostle.own_files import from_file, is_own
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from jostle.core import Query
+    from jostle.datasets import Data
 
 Spec = (
     "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
@@ -31,9 +31,9 @@ def pick(
     ],
     pool: Annotated[str, typer.Option(help=f"What to choose from: {Spec}.")],
     n: Annotated[int, typer.Option("-n", min=1, help="How many examples to pick.")],
-    out: Annotated[Path, typer.Option(help="The csv to write: name, position, order, score.")] = Path(
-        "picks.csv"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
+    ] = Path("picks.csv"),
     strategy: Annotated[
         str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
     ] = "noise-stability",
@@ -64,8 +64,12 @@ def pick(
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
-    use, settings = called(strategy)
-    chosen = strategies.build(use, **settings)
+    from jostle.experiments.prepare import device_named, pool_of, strategy_named
+    from jostle.experiments.specs import called
+    from jostle.experiments.store import write_whole
+
+    chosen = strategy_named(*called(strategy))
+    device_named(device)
     network = loaded(model)
     examples = pool_data(pool, data, encoder)
     query = chosen.select(
@@ -73,40 +77,57 @@ def pick(
         pool_of(examples.train.inputs),
         n,
         labeled=labelled(labeled, data, encoder),
-        fit=function(fit) if fit else None,
+        fit=function("--fit", fit) if fit else None,
         task=task,
         seed=seed,
         batch_size=batch_size,
         device=device,
     )
-    write_whole(out, as_csv(query, examples))
+    place = "standard output" if str(out) == "-" else str(out)
+    if str(out) == "-":
+        print(as_csv(query, examples), end="")
+    else:
+        write_whole(out, as_csv(query, examples))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{len(query)} of {len(examples.train)} examples picked by {strategy}: {out}", markup=False)
+    console.print(
+        f"{len(query)} of {len(examples.train)} examples picked by {strategy}: {place}", markup=False
+    )
     if gallery is not None:
         write_whole(gallery, page(query, examples, strategy))
         console.print(f"Gallery: {gallery}", markup=False)
 
 
-def function(spec: str) -> Any:
-    """The function of `file.py:name`."""
-    if ".py:" not in spec:
-        raise ValueError(f"expected file.py:function; got {spec!r}")
+def function(option: str, spec: str) -> Any:
+    """The function of `file.py:name` that an option names."""
+    if not is_own(spec):
+        raise ValueError(f"{option}: expected file.py:function; got {spec!r}")
     return from_file(spec)
 
 
 def loaded(spec: str) -> nn.Module:
     """The user's model."""
-    made = function(spec)()
+    from torch import nn
+
+    make = function("--model", spec)
+    try:
+        inspect.signature(make).bind()
+    except TypeError as wrong:
+        raise TypeError(f"--model {spec} is called without arguments: {wrong}") from None
+    made = make()
     if not isinstance(made, nn.Module):
-        raise TypeError(f"{spec} returned {type(made).__name__}; expected a torch.nn.Module")
+        raise TypeError(f"--model {spec} returned {type(made).__name__}; expected a torch.nn.Module")
     return made
 
 
 def pool_data(spec: str, root: Path | None, encoder: str | None) -> Data:
     """The data that a spec names, nothing held out, texts tokenised."""
+    from jostle import datasets
+    from jostle.experiments.prepare import data_named
+    from jostle.experiments.specs import called
+
     name, settings = called(spec)
-    data = datasets.pool(name, root, **settings)
-    if isinstance(data.train.inputs, Texts):
+    data = data_named(name, root, settings, load=datasets.pool)
+    if isinstance(data.train.inputs, datasets.Texts):
         if encoder is None:
             raise ValueError(f"{spec} holds texts: name the model whose tokeniser reads them with --encoder")
         data = datasets.tokenize(data, encoder)
@@ -117,6 +138,10 @@ def labelled(spec: str | None, root: Path | None, encoder: str | None) -> Any:
     """The labelled examples as a dataset of (x, y)."""
     if spec is None:
         return None
+    import torch
+
+    from jostle.experiments.prepare import labelled_part
+
     split = pool_data(spec, root, encoder).train
     if not len(split.targets):
         raise ValueError(f"--labeled {spec} has no labels")
@@ -137,7 +162,9 @@ def as_csv(query: Query, examples: Data) -> str:
 
 def page(query: Query, examples: Data, strategy: str) -> str:
     """The picks as a page of pictures or texts."""
-    shown = strip("in the order of picks", query.indices.tolist(), examples.preview)
+    from jostle.experiments.page import Page, Section, render, strip
+
+    shown = strip("in the order of picks", query.indices.tolist(), examples.preview, examples.names)
     return render(
         Page(
             title=examples.name,

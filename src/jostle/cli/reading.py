@@ -1,20 +1,18 @@
 """`jostle report` and `jostle compare`: what came out of runs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from jostle import datasets
 from jostle.cli import options
-from jostle.cli.screen import print_table
-from jostle.experiments.curves import load
-from jostle.experiments.page import Show
-from jostle.experiments.report import compare as write_comparison
-from jostle.experiments.report import write_report
-from jostle.experiments.summary import aubc_table, compare_table
+
+if TYPE_CHECKING:
+    from jostle.experiments.page import Show
 
 Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
 Folders = Annotated[list[Path], typer.Argument(help="Two or more folders that `jostle run` wrote.")]
@@ -42,9 +40,15 @@ def report(
     ] = True,
 ) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
+    from jostle.cli.screen import print_table
+    from jostle.experiments.curves import load
+    from jostle.experiments.report import write_report
+    from jostle.experiments.summary import aubc_table
+
+    check_runs(folder)
+    wanted = levels_of(levels)
     results = load(folder)
     show = gallery_of(results.manifest, data) if gallery else None
-    wanted = [float(level) for level in levels.split(",")] if levels else None
     page = write_report(folder, out, baseline, reference, show, metric=metric, levels=wanted)
     print_table(aubc_table(results, metric or results.metrics[0]))
     Console(stderr=True).print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
@@ -56,6 +60,13 @@ def compare(
     metric: MetricName = None,
 ) -> None:
     """Set runs side by side in compare.html: curves, AUBC, and in what their protocols differ."""
+    from jostle.cli.screen import print_table
+    from jostle.experiments.curves import load
+    from jostle.experiments.report import compare as write_comparison
+    from jostle.experiments.summary import compare_table
+
+    for folder in folders:
+        check_runs(folder)
     page = write_comparison(folders, out, metric=metric)
     runs = {folder.resolve().name: load(folder) for folder in folders}
     first = next(iter(runs.values()))
@@ -65,11 +76,30 @@ def compare(
     Console(stderr=True).print(f"Comparison: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
+def check_runs(folder: Path) -> None:
+    """Refuse a folder that `jostle run` did not write."""
+    if not (folder / "manifest.json").is_file():
+        why = "it has no manifest.json" if folder.is_dir() else "there is no such folder"
+        raise ValueError(f"{folder} is not a folder of jostle run: {why}")
+
+
+def levels_of(words: str | None) -> list[float] | None:
+    """The numbers of `--levels 80,90`."""
+    if words is None:
+        return None
+    try:
+        return [float(word) for word in words.split(",")]
+    except ValueError:
+        raise ValueError(f"--levels takes numbers by comma, such as 80,90; got {words!r}") from None
+
+
 def gallery_of(manifest: Mapping[str, Any], root: Path | None) -> Show | None:
     """Examples of the runs' data by their ids; None, with a word about it, where the data is not at hand."""
     named = dict(manifest.get("protocol", {}).get("dataset", {}))
     if not named:
         return None
+    from jostle import datasets
+
     try:
         return datasets.load(named.pop("use"), root, **named).preview
     except (ValueError, OSError, ImportError) as reason:

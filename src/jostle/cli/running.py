@@ -1,26 +1,24 @@
 """`jostle run` and `jostle demo`: experiments."""
 
+from __future__ import annotations
+
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from jostle.cli import options
 from jostle.cli.reading import gallery_of
-from jostle.cli.screen import print_table, told
-from jostle.experiments import protocol as protocols
-from jostle.experiments.curves import load
-from jostle.experiments.experiment import Plan, conduct
-from jostle.experiments.protocol import Protocol
-from jostle.experiments.report import write_report
-from jostle.experiments.specs import specs
-from jostle.experiments.summary import aubc_table
-from jostle.experiments.workers import Tell
+
+if TYPE_CHECKING:
+    from jostle.experiments.experiment import Plan
+    from jostle.experiments.protocol import Protocol
+    from jostle.experiments.workers import Tell
 
 Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
 Strategies = Annotated[
@@ -48,7 +46,11 @@ Set = Annotated[
     ),
 ]
 DataSet = Annotated[
-    str | None, typer.Option(help="Another data set: a name, folder:PATH, csv:PATH or file.py:function.")
+    str | None,
+    typer.Option(
+        help="Another data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
+        "'folder:photos(size=64)'."
+    ),
 ]
 Encoder = Annotated[
     str | None, typer.Option(help="For texts: the folder or hub name of a pretrained encoder like BERT.")
@@ -76,9 +78,12 @@ def run(
     Runs go to runs/NAME, one file for each strategy and seed. Stop it whenever you like: the same command goes
     on. More seeds or strategies extend what is there.
     """
-    overrides = [*(set_ or ())]
-    overrides += [f'dataset.use="{dataset}"'] if dataset else []
+    from jostle.experiments import protocol as protocols
+    from jostle.experiments.specs import specs
+
+    overrides = [f"dataset={dataset}"] if dataset else []
     overrides += [f'text.encoder="{encoder}"'] if encoder else []
+    overrides += set_ or ()
     chosen = protocols.load(protocol, overrides)
     if strategies is not None:
         chosen = chosen.chosen(specs(strategies))
@@ -91,6 +96,9 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
+    from jostle.experiments import protocol as protocols
+    from jostle.experiments.specs import specs
+
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
         "Which examples are worth labelling? Four strategies, 3 seeds each."
@@ -124,6 +132,9 @@ def carry_out(
     report: bool,
 ) -> None:
     """Conduct the experiment on the screen, show the table, and say what failed."""
+    from jostle.cli.screen import told
+    from jostle.experiments.experiment import conduct
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     screen = told(console, jobs)
     command = ["jostle", *sys.argv[1:]]
@@ -140,14 +151,25 @@ def carry_out(
             chosen, folder, seeds, root=data, device=device, processes=jobs, command=command, tell=tell
         )
     if any(points >= plan.points for points in plan.done.values()):
-        results = load(folder)
-        print_table(aubc_table(results, results.metrics[0]))
-        if report:
-            page = write_report(folder, gallery=gallery_of(results.manifest, data))
-            console.print(f"Report: {page}", markup=False)
-        else:
-            console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
+        tell_results(folder, data, report, console)
     summarise(plan, console)
+
+
+def tell_results(folder: Path, data: Path | None, report: bool, console: Console) -> None:
+    """Print the table of the runs, and write their report or say how."""
+    from jostle.cli.screen import print_table
+    from jostle.experiments.curves import load
+    from jostle.experiments.summary import aubc_table
+
+    results = load(folder)
+    print_table(aubc_table(results, results.metrics[0]))
+    if not report:
+        console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
+        return
+    from jostle.experiments.report import write_report
+
+    page = write_report(folder, gallery=gallery_of(results.manifest, data))
+    console.print(f"Report: {page}", markup=False)
 
 
 def summarise(plan: Plan, console: Console) -> None:
@@ -159,4 +181,6 @@ def summarise(plan: Plan, console: Console) -> None:
         console.print(f"  {event.job}: {event.reason}", markup=False)
         if "--debug" in sys.argv:
             console.print(event.trace, markup=False)
+    if "--debug" not in sys.argv:
+        console.print("--debug shows the tracebacks")
     raise typer.Exit(1)

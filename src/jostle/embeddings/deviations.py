@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.core import Request, as_vectors, check_finite
+from jostle.core import Request, as_vectors, check_shapes, non_finite, refuse_non_finite
 from jostle.embeddings.exact import directional_derivatives
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.names import look_up, unknown
@@ -53,23 +53,27 @@ class Deviations:
     def rows(self, request: Request) -> Tensor:
         """Movements of the whole pool, (n, K * d) or (n, project)."""
         space = self.space or request.task.moves
+        if self.estimator == "jvp" and space == "features" and callable(request.network.given_head):
+            raise ValueError(
+                "estimator='jvp' needs head= as a layer's name; a function would not see the direction"
+            )
         watch = watched(space, self.grid, request)
         jolts = Jolts.of(request, self.scale, self.noise, self.parameters, in_front=space == "features")
         rows: Rows | None = None
-        start = 0
+        start, bad = 0, list[Tensor]()
         with torch.no_grad(), request.progress("jolting", len(request.pool) * self.jolts) as advance:
             for batches in chunks(request, self.buffer_bytes):
-                clean = [watch(inputs) for inputs in batches]
-                before = torch.cat(clean)  # (chunk, d)
-                check_finite(before, request.pool.positions[start:], "outputs")
-                rows = rows or Rows.of(self, request, before.shape[1])
-                for k in range(self.jolts):
-                    moved = torch.cat(list(self.moves(jolts, k, watch, batches, clean)))  # (chunk, d)
-                    if self.normalize:
-                        moved /= before.norm(dim=1, keepdim=True).clamp(min=torch.finfo(before.dtype).tiny)
-                    rows.put(start, k, moved.mul_(math.sqrt(jolts.entries / self.jolts)))
-                    advance(len(before))
-                start += len(before)
+                clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
+                width = one_width(clean, rows)
+                rows = rows or Rows.of(self, request, width, math.sqrt(jolts.entries / self.jolts))
+                stop = start + sum(map(len, clean))
+                bad += [request.pool.positions[start:stop][torch.cat([non_finite(part) for part in clean])]]
+                for k in range(0 if any(map(len, bad)) else self.jolts):
+                    rows.put(start, k, self.moves(jolts, k, watch, batches, clean))
+                    advance(stop - start)
+                start = stop
+                del batches, clean  # or two chunks would be held while the next is read
+        refuse_non_finite(torch.cat(bad), len(request.pool), "outputs")
         assert rows is not None, "the pool is never empty here"
         return rows.checked()
 
@@ -78,11 +82,32 @@ class Deviations:
     ) -> Iterator[Tensor]:
         """Each micro-batch's movement under the k-th jolt, per unit of jolt."""
         if self.estimator == "jvp":
-            yield from directional_derivatives(jolts.request.network, watch, batches, jolts.direction(k))
+            moved = directional_derivatives(jolts.request.network, watch, batches, jolts.direction(k))
         else:
-            with jolts.applied(k):  # one jolt for all examples, so rows compare
-                for inputs, before in zip(batches, clean, strict=True):
-                    yield (watch(inputs) - before) / jolts.reach
+            moved = differences(jolts, k, watch, batches, clean)
+        for movement, before in zip(moved, clean, strict=True):
+            yield movement / lengths(before) if self.normalize else movement
+
+
+def differences(
+    jolts: Jolts, k: int, watch: Watch, batches: list[Inputs], clean: list[Tensor]
+) -> Iterator[Tensor]:
+    """How far outputs are from the clean ones while the private copy is jolted, per unit of jolt."""
+    with jolts.applied(k):  # one jolt for all examples, so rows compare
+        for inputs, before in zip(batches, clean, strict=True):
+            yield (watch(inputs) - before) / jolts.reach
+
+
+def lengths(clean: Tensor) -> Tensor:
+    """Lengths of the clean outputs, (n, 1), kept away from 0."""
+    found: Tensor = torch.linalg.vector_norm(clean, dim=1, keepdim=True)
+    return found.clamp(min=torch.finfo(clean.dtype).tiny)
+
+
+def one_width(parts: list[Tensor], rows: Rows | None) -> int:
+    """The width d of what is watched, the same in all micro-batches of all chunks."""
+    check_shapes([*(tuple(part.shape[1:]) for part in parts), *([(rows.width,)] if rows else [])])
+    return parts[0].shape[1]
 
 
 @dataclass(frozen=True)
@@ -91,11 +116,12 @@ class Rows:
 
     tensor: Tensor  # (n, K * d) or (n, project)
     width: int  # d
+    scale: float  # sqrt(P / K)
     project: int | None
     request: Request
 
     @classmethod
-    def of(cls, settings: Deviations, request: Request, width: int) -> Rows:
+    def of(cls, settings: Deviations, request: Request, width: int, scale: float) -> Rows:
         """Room for the movements of the request's pool."""
         shape = len(request.pool), settings.project or settings.jolts * width
         dtype = request.network.dtype or torch.get_default_dtype()
@@ -105,23 +131,33 @@ class Rows:
             Path(settings.rows_file).unlink(missing_ok=True)  # a mapped file that exists keeps its old rows
             size = math.prod(shape)
             tensor = torch.from_file(str(settings.rows_file), shared=True, size=size, dtype=dtype).view(shape)
-        return cls(tensor, width, settings.project, request)
+        return cls(tensor, width, scale, settings.project, request)
 
-    def put(self, start: int, k: int, moved: Tensor) -> None:
-        """The k-th movement of the examples from `start` on."""
-        target = self.tensor[start : start + len(moved)]
+    def put(self, start: int, k: int, movements: Iterator[Tensor]) -> None:
+        """The k-th movements of the examples from `start` on, micro-batch by micro-batch."""
+        plane = self.plane(k)
+        for moved in movements:
+            target = self.tensor[start : start + len(moved)]
+            if plane is None:
+                target[:, k * self.width : (k + 1) * self.width] = moved.mul_(self.scale)
+            else:
+                target += (moved.mul_(self.scale) @ plane).to(target.device)
+            start += len(moved)
+
+    def plane(self, k: int) -> Tensor | None:
+        """The part of the one fixed projection that the k-th movement meets, (d, project)."""
         if self.project is None:
-            target[:, k * self.width : (k + 1) * self.width] = moved
-        else:
-            rng = self.request.rng("projection", k, device=moved.device)
-            plane = torch.randn(
-                self.width, self.project, generator=rng, device=moved.device, dtype=moved.dtype
-            )
-            target += (moved @ plane / math.sqrt(self.project)).to(target.device)
+            return None
+        rng = self.request.rng("projection", k)
+        plane = torch.randn(
+            self.width, self.project, generator=rng, device=rng.device, dtype=self.tensor.dtype
+        )
+        return plane / math.sqrt(self.project)
 
     def checked(self) -> Tensor:
         """The finished rows: finite, and moved at all."""
-        check_finite(self.tensor, self.request.pool.positions, "jolted outputs")
+        pool = self.request.pool
+        refuse_non_finite(pool.positions[non_finite(self.tensor)], len(pool), "jolted outputs")
         if not self.tensor.any():
             warnings.warn(
                 "no output moved under any jolt: the parameters may not reach the output", stacklevel=4

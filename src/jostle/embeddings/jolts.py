@@ -40,20 +40,19 @@ class Jolts:
         moving = [
             p
             for p in request.network.parameters()
-            if allowed(p.name, p.own)
-            and not (in_front and not request.network.before_head(p.name))
+            if any(allowed(name, p.own) for name in p.aliases)
+            and not (in_front and not any(map(request.network.before_head, p.aliases)))
             and not (layerwise and "bias" in p.name.rpartition(".")[2])
         ]
         length = math.sqrt(sum(squared_length(p.own) for p in moving))
         if not length:
-            what = "are all zero" if moving else "do not exist"
-            raise ValueError(f"the parameters to jolt {what} (parameters={which!r}, noise={noise!r})")
+            raise ValueError(nothing_to_jolt(request, bool(moving), which, noise, in_front))
         return cls(moving, request, scale * length, layerwise)
 
     @property
     def entries(self) -> int:
         """P, the number of entries that move."""
-        return sum(real(p.own).numel() for p in self.moving)
+        return sum(real(p.clean).numel() for p in self.moving)
 
     def draw(self, k: int, into: list[Tensor]) -> None:
         """The k-th direction, written into tensors like the moving parameters."""
@@ -77,17 +76,29 @@ class Jolts:
         try:
             self.draw(k, copies)  # drawn in place: the user's own weights are the clean ones
             for parameter in self.moving:
-                parameter.copy.mul_(self.reach).add_(parameter.own.to(parameter.copy))
+                parameter.copy.mul_(self.reach).add_(parameter.clean.to(parameter.copy))
             yield
         finally:
             for parameter in self.moving:
-                parameter.copy.copy_(parameter.own)
+                parameter.copy.copy_(parameter.clean)
 
     def direction(self, k: int) -> dict[str, Tensor]:
         """The k-th direction by parameter name, tied names sharing one tensor."""
         tensors = [torch.empty_like(p.copy) for p in self.moving]
         self.draw(k, tensors)
         return {name: t for p, t in zip(self.moving, tensors, strict=True) for name in p.names}
+
+
+def nothing_to_jolt(request: Request, zero: bool, which: Which, noise: str, in_front: bool) -> str:
+    """Why there is nothing to jolt, and what to do."""
+    names = [p.name for p in request.network.parameters()]
+    what = "are all zero" if zero else "do not exist"
+    hint = (
+        "; nothing comes before the head: space='logits' lets it move" if in_front and which is None else ""
+    )
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    found = f"the parameters to jolt {what} (parameters={which!r}, noise={noise!r}){hint}"
+    return f"{found}; the model has: {shown or 'none'}"
 
 
 def predicate(which: Which) -> Callable[[str, Tensor], bool]:

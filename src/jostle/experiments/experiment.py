@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jostle.experiments import store
-from jostle.experiments.prepare import Bench, manifest
+from jostle.experiments.prepare import Bench, manifest, strategy_of
 from jostle.experiments.protocol import Protocol
 from jostle.experiments.store import RunFile
 from jostle.experiments.tryout import try_out
@@ -52,10 +52,13 @@ def conduct(
 ) -> Plan:
     """Do the runs that the folder lacks; `tell(plan)` gives what is told of every event.
 
-    Mistakes show before anything is written: data, budget, another protocol in the folder, a strategy that
-    does not fit.
+    Mistakes show before anything is written: a name, the folder, data, budget, another protocol in the
+    folder, a network or a strategy that does not fit.
     """
     folder = Path(folder)
+    for named in protocol.strategies.values():
+        strategy_of(named)  # a misspelt name shows before the data is loaded
+    store.check_folder(folder)
     bench = Bench.of(protocol, root, device)
     described = manifest(bench, list(command))
     store.agreed(folder, described)

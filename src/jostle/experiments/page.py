@@ -43,8 +43,8 @@ class Strip:
     """What one strategy picked first, in pick order."""
 
     label: str
-    pictures: tuple[tuple[int, str], ...]  # (id, data URI)
-    texts: tuple[tuple[int, str], ...]
+    pictures: tuple[tuple[str, str], ...]  # (name, data URI)
+    texts: tuple[tuple[str, str], ...]  # (name, text)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class Page:
     warnings: Sequence[str]
     sections: Sequence[Section]
     colours: Mapping[str, str]  # strategy -> colour
+
+    @property
+    def has_files(self) -> bool:
+        """Whether tables and figures are written beside the page."""
+        return any(section.drawings or section.tables or section.filed for section in self.sections)
 
 
 def write(page: Page, out: Path, name: str) -> Path:
@@ -126,13 +131,15 @@ def inline(drawing: Drawing) -> Markup:
     return Markup(text.replace(INK, "currentColor"))
 
 
-def strip(label: str, ids: Sequence[int], show: Show) -> Strip:
-    """Pictures and texts of some examples."""
-    shown = [(i, show(i)) for i in ids]
+def strip(
+    label: str, ids: Sequence[int], show: Show, named: Callable[[int], str] = "example {}".format
+) -> Strip:
+    """Pictures and texts of some examples, each with its name."""
+    shown = [(named(i), show(i)) for i in ids]
     return Strip(
         label,
-        pictures=tuple((i, thumbnail(each)) for i, each in shown if isinstance(each, Image.Image)),
-        texts=tuple((i, shorten(each)) for i, each in shown if isinstance(each, str)),
+        pictures=tuple((name, thumbnail(each)) for name, each in shown if isinstance(each, Image.Image)),
+        texts=tuple((name, shorten(each)) for name, each in shown if isinstance(each, str)),
     )
 
 

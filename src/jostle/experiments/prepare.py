@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -17,8 +18,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 from jostle import datasets, models, strategies
 from jostle.core import Strategy
-from jostle.datasets import Data, Split, Texts
+from jostle.datasets import Data, DataError, Split, Texts
 from jostle.experiments.protocol import Amount, Named, Protocol
+from jostle.experiments.specs import check_settings
+from jostle.own_files import checksum, from_file, is_own
 from jostle.pool import Batched, Pool
 from jostle.rng import generator
 from jostle.tasks import TASKS, Task
@@ -38,7 +41,7 @@ class Bench:
     @classmethod
     def of(cls, protocol: Protocol, root: str | Path | None = None, device: str = "cpu") -> Bench:
         """Load the data, and refuse a budget that it cannot pay."""
-        data = datasets.load(protocol.dataset.use, root, **protocol.dataset.settings)
+        data = data_named(protocol.dataset.use, root, protocol.dataset.settings)
         if isinstance(data.train.inputs, Texts):
             data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
         if data.kind == "unlabelled" or not len(data.test):
@@ -111,7 +114,40 @@ def device_named(name: str) -> torch.device:
 
 def strategy_of(named: Named) -> Strategy:
     """The strategy that an entry of a protocol names."""
-    return strategies.build(named.use, **named.settings)
+    return strategy_named(named.use, named.settings)
+
+
+def strategy_named(use: str, settings: Mapping[str, Any]) -> Strategy:
+    """A strategy of the catalogue or of a user's file; an error names the setting and what arrived."""
+    build = from_file(use) if is_own(use) else strategies.describe(use).build
+    check_settings(use, build, settings)
+    try:
+        made = build(**settings)
+    except TypeError as wrong:
+        raise ValueError(f"{use}{_bracketed(settings)}: {wrong}") from wrong
+    if not isinstance(made, Strategy):
+        raise TypeError(f"{use} made {type(made).__name__}; expected a jostle.Strategy")
+    return made
+
+
+def data_named(
+    use: str, root: str | Path | None, settings: Mapping[str, Any], load: Callable[..., Data] = datasets.load
+) -> Data:
+    """A data set with its settings; an error that is not about the data names them and what arrived."""
+    try:
+        return load(use, root, **settings)
+    except DataError:
+        raise
+    except (TypeError, ValueError) as wrong:
+        if isinstance(wrong, ValueError) and not settings:
+            raise
+        usual = {key: value for key, value in datasets.settings(use).items() if key in settings}
+        hint = f"; the default is {_bracketed(usual)[1:-1]}" if usual and not is_own(use) else ""
+        raise ValueError(f"{use}{_bracketed(settings)}: {wrong}{hint}") from wrong
+
+
+def _bracketed(settings: Mapping[str, Any]) -> str:
+    return f"({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
 
 
 def counted(amount: Amount, whole: int) -> int:
@@ -187,13 +223,22 @@ def columns_of(dataset: Any) -> tuple[Any, Any]:
 
 def manifest(bench: Bench, command: list[str]) -> dict[str, Any]:
     """All that is needed to repeat the runs."""
+    files = own_files(bench.protocol)
     return {
         "protocol": bench.protocol.written(),
         "data": dict(bench.data.checksums),
+        **({"files": files} if files else {}),
         "versions": {"python": platform.python_version(), **installed()},
         "hardware": hardware(bench.device),
         "command": command,
     }
+
+
+def own_files(protocol: Protocol) -> dict[str, str]:
+    """The sha256 of each file of the user's own that decides numbers: the data set's and the strategies'."""
+    named = {"dataset": protocol.dataset}
+    named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
+    return {field: checksum(entry.use) for field, entry in named.items() if is_own(entry.use)}
 
 
 def installed() -> dict[str, str]:

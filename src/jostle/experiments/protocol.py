@@ -9,9 +9,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from jostle.experiments.specs import Spec, values
+from jostle.experiments.specs import Spec, called, values
 from jostle.names import look_up
 from jostle.training import Recipe
 
@@ -34,6 +42,14 @@ class Named(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     use: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def none_is_a_word(cls, given: object) -> object:
+        """Read `"none"` as None, for which TOML has no word."""
+        if not isinstance(given, Mapping):
+            return given
+        return {key: None if value == "none" else value for key, value in given.items()}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -73,8 +89,8 @@ class Protocol(BaseModel):
     @field_validator("dataset", "model", mode="before")
     @classmethod
     def name_alone(cls, given: object) -> object:
-        """Let `dataset = "mnist"` stand for a table."""
-        return {"use": given} if isinstance(given, str) else given
+        """Let `dataset = "mnist"` stand for a table, and `"folder:photos(size=8)"` for one with settings."""
+        return _table(given) if isinstance(given, str) else given
 
     @field_validator("strategies", mode="before")
     @classmethod
@@ -212,12 +228,17 @@ def _put(fields: dict[str, Any], path: list[str], value: Any, said: str) -> None
     for parent in parents:
         inner = fields.setdefault(parent, {})
         if isinstance(inner, str):  # dataset = "mnist" stands for a table
-            inner = {"use": inner}
+            inner = _table(inner)
         if not isinstance(inner, dict):
             raise ValueError(f"--set {said}: {parent} has no fields")
         fields[parent] = dict(inner)
         fields = fields[parent]
     fields[last] = value
+
+
+def _table(text: str) -> dict[str, Any]:
+    use, settings = called(text)
+    return {"use": use, **settings}
 
 
 def _shipped() -> Any:

@@ -240,13 +240,29 @@ def _repeat(results: Results) -> Section:
     seeds = {label: " ".join(map(str, results.seeds(label))) for label in results.labels}
     same = len(set(seeds.values())) == 1
     listings.append(("Seeds", next(iter(seeds.values())) if same else toml(seeds)))
-    for title, key in (("Versions", "versions"), ("Hardware", "hardware"), ("Data", "data")):
+    for title, key in (
+        ("Versions", "versions"),
+        ("Hardware", "hardware"),
+        ("Data", "data"),
+        ("Own files", "files"),
+    ):
         if manifest.get(key):
             listings.append((title, toml(manifest[key])))
     if manifest.get("protocol"):
-        listings.append(("Protocol", toml(manifest["protocol"])))
+        listings.append(("Protocol", toml(_spelt(manifest["protocol"]))))
     text = "Everything needed to run this again; the same seeds give the same picks and the same numbers."
     return Section("repeat", "Repeat it", text, listings=tuple(listings))
+
+
+def _spelt(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """A protocol whose settings that are None say "none", as TOML has no word for it."""
+
+    def spelt(named: Any) -> Any:
+        return {key: "none" if each is None else each for key, each in dict(named).items()}
+
+    tables = {key: spelt(protocol[key]) for key in ("dataset", "model") if key in protocol}
+    strategies = {label: spelt(named) for label, named in protocol.get("strategies", {}).items()}
+    return {**protocol, **tables, "strategies": strategies}
 
 
 def compare(folders: Sequence[str | Path], out: str | Path, *, metric: str | None = None) -> Path:

@@ -110,6 +110,22 @@ IDENTITY = ("protocol", "data")  # of a manifest: what may not change while runs
 FREE = frozenset({"name", "title", "seeds", "strategies"})  # of a protocol: what changes no number of a run
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot hold runs: a file, one that cannot be written, or one of other things."""
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), Path("/"))
+    if not there.is_dir():
+        raise ValueError(f"--out {folder}: {there} is a file; name a folder for the runs")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"--out {folder}: no permission to write into {there}")
+    if there == folder and recorded(folder) is None:
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        if others:
+            raise ValueError(
+                f"--out {folder} is not empty ({others[0]}) and has no manifest.json, so it is not a folder of "
+                "jostle run; name a new folder"
+            )
+
+
 def enter(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a folder, or extend the one that is there."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,17 +152,20 @@ def agreed(folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
     old = recorded(folder)
     if old is None:
         return dict(new)
-    if changes := differences(old, new):
+    changes = [*differences(old, new), *changed_files(folder, old, new)]
+    if changes:
         shown = "\n".join(f"  {field}: {was!r} -> {now!r}" for field, was, now in changes)
         raise ChangedError(
             f"{folder} holds runs that differ from what was asked for now:\n{shown}\n"
-            "Use the same settings to go on, or another folder with --out"
+            "Use the same settings and files to go on, or another folder with --out"
         )
     strategies = {**old["protocol"]["strategies"], **new["protocol"]["strategies"]}
     earlier = [*old.get("earlier_commands", ()), old["command"]]
     kept = [command for place, command in enumerate(earlier) if command not in earlier[:place]]
     kept = [command for command in kept if command != new["command"]]
     merged = {**new, "protocol": {**new["protocol"], "strategies": strategies}}
+    if files := {**old.get("files", {}), **new.get("files", {})}:
+        merged["files"] = files
     return {**merged, "earlier_commands": kept} if kept else merged
 
 
@@ -163,6 +182,20 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[st
         if before[label] != after[label]:
             found.append((f"strategies.{label}", before[label], after[label]))
     return found
+
+
+def changed_files(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Users' own files that are not what they were; a strategy without any run may have changed."""
+    was, now = old.get("files", {}), new.get("files", {})
+    return [
+        (f"sha256 of the file of {field}", was[field], now[field])
+        for field in was.keys() & now.keys()
+        if was[field] != now[field] and (field == "dataset" or _has_runs(folder, field))
+    ]
+
+
+def _has_runs(folder: Path, field: str) -> bool:
+    return any((folder / field.removeprefix("strategies.")).glob("*.jsonl"))
 
 
 def comparable(fields: Mapping[str, Any]) -> dict[str, Any]:

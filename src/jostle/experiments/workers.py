@@ -23,6 +23,7 @@ from jostle.experiments.loop import cycles
 from jostle.experiments.prepare import Bench, strategy_of
 from jostle.experiments.protocol import Protocol
 from jostle.experiments.store import Cycle, RunFile
+from jostle.own_files import place_of
 
 
 class Job(NamedTuple):
@@ -91,7 +92,13 @@ def perform(bench: Bench, folder: Path, job: Job, tell: Tell) -> None:
 
 
 def explained(error: BaseException) -> str:
-    """An error in a line: its words, and its kind where the words are not ours."""
+    """An error in a line: its words, and the line of the user's own file that it came from."""
+    place = place_of(error)
+    return f"{said(error)} ({place})" if place else said(error)
+
+
+def said(error: BaseException) -> str:
+    """The words of an error, with its kind where they are not ours."""
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{where}"

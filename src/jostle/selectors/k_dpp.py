@@ -73,7 +73,7 @@ def _eigenvectors(logs: NDArray[np.float64], n: int, draws: torch.Generator) -> 
     sums[:, 0] = 0
     for i in range(1, rank + 1):
         sums[i, 1:] = np.logaddexp(sums[i - 1, 1:], logs[i - 1] + sums[i - 1, :-1])
-    luck = torch.rand(rank, generator=draws, dtype=torch.float64).log().numpy()
+    luck = torch.rand(rank, generator=draws, device=draws.device, dtype=torch.float64).log().numpy()
     chosen: list[int] = []
     for i in range(rank, 0, -1):
         left = n - len(chosen)
@@ -93,7 +93,9 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
     span = masses.new_empty(n, n)  # orthonormal rows, one for each pick
     picks: dict[int, float] = {}
     while len(picks) < n:
-        where, accept = torch.rand(2, PROPOSALS, generator=draws, dtype=torch.float64).to(masses.device)
+        where, accept = torch.rand(
+            2, PROPOSALS, generator=draws, device=draws.device, dtype=torch.float64
+        ).to(masses.device)
         proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=count - 1)
         _accept(vectors(proposed), proposed.tolist(), accept * masses[proposed], span, picks)
     scores = torch.tensor(list(picks.values()), dtype=torch.float64, device=masses.device)

@@ -51,7 +51,9 @@ def _round(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
     """Up to n picks from one batch of proposals."""
     masses = gaps.bounds.clamp(min=0)
     ladder = masses.cumsum(0)
-    luck = torch.rand(2, crowd(PROPOSALS, gaps.rows), generator=draws, dtype=torch.float64)
+    luck = torch.rand(
+        2, crowd(PROPOSALS, gaps.rows), generator=draws, device=draws.device, dtype=torch.float64
+    )
     where, accept = luck.to(masses.device)
     proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=len(masses) - 1)
     needed = accept * masses[proposed]
@@ -76,7 +78,7 @@ def _round(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
 def _rest(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
     """n picks where every row left equals a center."""
     left = (gaps.bounds > PICKED).nonzero()[:, 0]
-    chosen = left[torch.randperm(len(left), generator=draws)[:n].to(left.device)]
+    chosen = left[torch.randperm(len(left), generator=draws, device=draws.device)[:n].to(left.device)]
     gaps.choose(chosen, chosen, torch.full_like(gaps.bounds[chosen], PICKED))
     return [0.0] * n
 

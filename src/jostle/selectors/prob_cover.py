@@ -49,7 +49,7 @@ class ProbCover(Selector):
     def _within(self, rows: Tensor, others: Tensor) -> Tensor:
         """How many of the others lie within delta of each row, (n,)."""
         counts = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
-        for few in others.split(1024):
+        for few in others.split(1024) if len(others) else ():
             for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(few.shape))):
                 distances, _ = squared_distances(rows[part], few)
                 counts[part] += (distances < self.delta**2).sum(1)
@@ -61,7 +61,7 @@ def _filled(positions: list[int], scores: list[float], n: int, rows: Tensor, see
     taken = torch.zeros(len(rows), dtype=torch.bool)
     taken[positions] = True
     left = (~taken).nonzero()[:, 0]
-    rest = left[torch.randperm(len(left), generator=draws)[: n - len(positions)]]
+    rest = left[torch.randperm(len(left), generator=draws, device=draws.device)[: n - len(positions)]]
     order = torch.cat([torch.tensor(positions, dtype=torch.int64), rest])
     values = torch.tensor(scores + [0.0] * len(rest), dtype=torch.float64)
     return Picks(order.to(rows.device), values.to(rows.device))

@@ -17,7 +17,7 @@ class Uniform(Selector):
         """Pick the first n of a random order of all rows, so that a longer list begins with a shorter one."""
         check_count(n, len(rows))
         draws = generator(fresh_seed() if seed is None else seed, "uniform")
-        order = torch.randperm(len(rows), generator=draws)[:n].to(rows.device)
+        order = torch.randperm(len(rows), generator=draws, device=draws.device)[:n].to(rows.device)
         return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Request, check_finite
+from jostle.core import Request, non_finite, refuse_non_finite
 from jostle.names import look_up
 from jostle.pool import Pool
 from jostle.rng import derive, seeded_globals
@@ -86,7 +86,7 @@ class Frame:
                 images = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
             parts.append(images.cpu())
         images = torch.cat(parts).contiguous()  # (n, channels, side, side)
-        check_finite(images, pool.positions, "inputs")
+        refuse_non_finite(pool.positions[non_finite(images)], len(pool), "inputs")
         return images
 
 
@@ -215,7 +215,7 @@ def shuffled(size: int, batch: int, rng: torch.Generator) -> Iterator[Tensor]:
     """Positions without end, a batch at a time: each pass has an order of its own, and drops a short last batch."""
     batch = min(batch, size)
     while True:
-        yield from torch.randperm(size, generator=rng).split(batch)[: size // batch]
+        yield from torch.randperm(size, generator=rng, device=rng.device).split(batch)[: size // batch]
 
 
 def judged(images: Tensor, encoder: Encoder, judge: nn.Module, request: Request, batch: int) -> Tensor:

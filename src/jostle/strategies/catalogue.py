@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from jostle.core import Strategy
+from jostle.core import SELECT_OPTIONS, Strategy
 from jostle.names import look_up, unknown
 from jostle.own_files import from_file
 
@@ -86,5 +86,5 @@ def build(name: str, **settings: Any) -> Strategy:
     entry = describe(name)
     for setting in settings:
         if setting not in entry.settings:
-            raise unknown(f"setting of {name}", setting, entry.settings)
+            raise unknown(f"setting of {name}", setting, [*entry.settings, *SELECT_OPTIONS])
     return entry.build(**settings)

@@ -41,7 +41,7 @@ class Random(Strategy):
 
     def embedding(self, request: Request) -> Embedded:
         """Rows that say nothing."""
-        return Embedded(torch.zeros(len(request.pool), 1))
+        return Embedded(torch.zeros(len(request.pool), 1, device="cpu"))
 
 
 @register(

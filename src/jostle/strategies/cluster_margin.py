@@ -53,7 +53,10 @@ class ClusterMargin(Strategy):
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
-            return as_vectors(features), small_margin(request.task.distribution(outputs)).mean(1)
+            distribution = request.task.distribution(
+                outputs.double()
+            )  # or examples that are very sure would tie
+            return as_vectors(features), small_margin(distribution).mean(1)
 
         features, scores = request.compute(read, what="features and margins")
         return features, scores
@@ -72,7 +75,7 @@ class ClusterMargin(Strategy):
             draws = request.rng("cluster-margin", device="cpu")
             chosen = torch.tensor(in_turn(cells[kept], n, draws))
             positions = kept[chosen].to(scores.device)
-            return Picks(positions, scores[positions].double())
+            return Picks(positions, scores[positions])
 
 
 def average_linkage(rows: Tensor, clusters: int) -> Tensor:
@@ -87,7 +90,7 @@ def average_linkage(rows: Tensor, clusters: int) -> Tensor:
 
 def in_turn(cells: Tensor, n: int, draws: torch.Generator) -> list[int]:
     """n positions: clusters in turn from the smallest to the largest, a random member each time."""
-    shuffled = torch.randperm(len(cells), generator=draws)
+    shuffled = torch.randperm(len(cells), generator=draws, device=draws.device)
     members: dict[int, list[int]] = {}
     for position in shuffled.tolist():
         members.setdefault(int(cells[position]), []).append(position)

@@ -30,6 +30,8 @@ from jostle.strategies.autoencoders import (
 )
 from jostle.strategies.catalogue import register
 
+TASKS = ("classification", "segmentation")
+WHY_NOT = "its states need one class for each image or pixel; use coreset, ll4al or noise-stability"
 DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: every 666 of 20,000 steps
 
 
@@ -38,7 +40,7 @@ DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: 
     formula="largest D(mu(x)), D being trained to give 0 for labelled codes and 1 - m MINVar(m) / Var(p), "
     "m = max p, for unlabelled ones",
     needs=("images", "labelled set", "probabilities", "extra training"),
-    tasks=("classification", "segmentation"),
+    tasks=TASKS,
     cost="as vaal, with a wider code and a target learner, and one forward pass of the model",
     paper="Zhang et al., State-Relabeling Adversarial Active Learning, CVPR 2020",
     when="vaal is affordable, and the model's own uncertainty shall count beside novelty",
@@ -61,6 +63,7 @@ class SRAAL(AutoencoderSettings, Strategy):
 
     def embedding(self, request: Request) -> Embedded:
         """How much labelling each image of the pool would change its state."""
+        request.check_task("sraal", TASKS, WHY_NOT)
         labeled = request.needs_labeled("sraal")
         frame = self.frame(request, "sraal")
         uncertain = request.score(uncertainty, "uncertainty").float().cpu()  # (n,)

@@ -29,12 +29,15 @@ from jostle.strategies.autoencoders import (
 )
 from jostle.strategies.catalogue import register
 
+TASKS = ("classification", "segmentation")
+WHY_NOT = "it is published for classes of images or of their pixels; use coreset, ll4al or noise-stability"
+
 
 @register(
     "vaal",
     formula="largest -ln D(mu(x)), D being trained to give 1 for labelled codes and 0 for unlabelled ones",
     needs=("images", "labelled set", "extra training"),
-    tasks=("classification", "segmentation"),
+    tasks=TASKS,
     cost="trains an autoencoder of 23 million weights (light: 0.3 million) for `steps` steps; a GPU's work",
     paper="Sinha et al., Variational Adversarial Active Learning, ICCV 2019",
     when="the pool holds kinds of images that the labelled set lacks, and the model is not to be trusted yet",
@@ -53,6 +56,7 @@ class VAAL(AutoencoderSettings, Strategy):
 
     def embedding(self, request: Request) -> Embedded:
         """How unlabelled each image of the pool looks."""
+        request.check_task("vaal", TASKS, WHY_NOT)
         labeled = request.needs_labeled("vaal")
         frame = self.frame(request, "vaal")
         known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
