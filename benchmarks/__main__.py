@@ -46,7 +46,7 @@ def main() -> None:
 def show(figures: list[Figure]) -> None:
     table = Table("what", "ratio", "against", "target", "ok")
     for f in figures:
-        table.add_row(f["what"], f"{f['ratio']:.2f}", f["against"], f["target"], "yes" if f["ok"] else "NO")
+        table.add_row(f["what"], f"{f['ratio']:.3g}", f["against"], f["target"], "yes" if f["ok"] else "NO")
     Console().print(table)
 
 

@@ -1,4 +1,14 @@
-"""A strategy of your own in fifteen lines, a citizen of every command once it is registered."""
+"""A strategy of your own in fifteen lines.
+
+    jostle run digits --strategies random,examples/02_your_own_strategy.py:Ratio
+
+takes it from this file as it is; settings go in brackets, `'...:Ratio(power=2)'`. `register` gives it a name, for the
+process that imports this file: `jostle.select("ratio", ...)` then finds it. For the commands to know the name too, a
+package names the class as an entry point of the group `jostle.strategies`:
+
+    [project.entry-points."jostle.strategies"]
+    ratio = "my_package:Ratio"
+"""
 
 from dataclasses import dataclass
 
@@ -23,6 +33,7 @@ class Ratio(Strategy):
         return Embedded((best[:, 1] / best[:, 0]) ** self.power)
 
 
-model, pool = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 4)), torch.randn(200, 20)
-query = jostle.select("ratio", model, pool, n=5, seed=0)
-print("close calls:", query.indices.tolist(), query.scores.round(3).tolist())
+if __name__ == "__main__":
+    model, pool = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 4)), torch.randn(200, 20)
+    query = jostle.select("ratio", model, pool, n=5, seed=0)
+    print("close calls:", query.indices.tolist(), query.scores.round(3).tolist())

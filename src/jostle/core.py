@@ -20,8 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jostle.network import Head, Network, Read, device_of, full_float32
+from jostle.copies import device_of
+from jostle.network import Head, Network, Read
 from jostle.pool import Collate, Inputs, Labeled, Pool, count
+from jostle.precision import full_float32
 from jostle.progress import Advance, progress_bar
 from jostle.rng import fresh_seed, generator, seeded_globals
 from jostle.selectors import Outer, Picks, Selector, k_center, selector

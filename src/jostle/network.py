@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from jostle.copies import device_of, memory, private_copy, retie, unwrapped
 from jostle.names import unknown
 from jostle.pool import Inputs, count, mapped
 
@@ -22,38 +22,6 @@ Read = Callable[[Any], Tensor]  # the output tensor of what a model returned
 
 CPU_CACHE = 8 * 2**20  # bytes: a micro-batch whose largest activation fits here runs fastest on a CPU
 GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
-
-
-Switch = tuple[Any, str, Any]  # an object, its attribute, the value that turns TF32 off
-
-LEGACY: list[Switch] = [
-    (torch.backends.cudnn, "allow_tf32", False),
-    (torch.backends.cuda.matmul, "allow_tf32", False),
-]
-
-
-@contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
-    """No TF32 and no autocast for a while: their rounding drowns the movements that a jolt of 1e-3 makes."""
-    before = tf32()
-    try:
-        for place, name, off in before:
-            setattr(place, name, off[1])
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        for place, name, values in before:
-            setattr(place, name, values[0])
-
-
-def tf32() -> list[Switch]:
-    """The switches of TF32 with (their values, off): PyTorch refuses the old ones where a user has set the new."""
-    try:
-        return [(place, name, (getattr(place, name), off)) for place, name, off in LEGACY]
-    except RuntimeError:
-        cudnn = torch.backends.cudnn
-        places = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)  # type: ignore[attr-defined]
-        return [(place, "fp32_precision", (place.fp32_precision, "ieee")) for place in places]
 
 
 class Network:
@@ -385,68 +353,3 @@ def batched(output: Any, size: int) -> Tensor:
         )
     tensor: Tensor = output
     return tensor
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside torch.compile and the parallel wrappers, whose copies would be slow or refuse."""
-    while True:
-        inner = getattr(model, "_orig_mod", None)
-        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-            inner = model.module
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner
-
-
-def device_of(module: nn.Module) -> torch.device:
-    """Where a model's weights lie."""
-    if not isinstance(module, nn.Module):
-        raise TypeError(f"a model is a torch.nn.Module; got {type(module).__name__}")
-    return next((t.device for t in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
-
-
-def private_copy(model: nn.Module) -> nn.Module:
-    """A deep copy; what cannot be copied (locks, open files) is shared with the original."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        for value in vars(module).values():
-            if (
-                isinstance(value, Tensor) and not value.is_leaf
-            ):  # a cached activation, or old weight_norm's weight
-                memo[id(value)] = value.detach().clone()
-    for parameter in model.parameters():
-        if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise ValueError(
-                "the model has lazy layers that have not seen an input: run it once before selecting"
-            )
-    keep = dict(memo)
-    try:
-        return copy.deepcopy(model, memo)
-    except (TypeError, RuntimeError, ValueError):
-        return copy.deepcopy(model, keep | shared_leaves(model))
-
-
-def retie(module: nn.Module, original: nn.Module) -> None:
-    """Let parameters share memory where the original's do: copying separates those that are not one object."""
-    first: dict[Any, Tensor] = {}
-    for parameter, own in zip(module.parameters(), original.parameters(), strict=True):
-        parameter.data = first.setdefault(memory(own), parameter.data)
-
-
-def memory(tensor: Tensor) -> tuple[Any, ...]:
-    """Where a tensor lies; equal for tied ones."""
-    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()
-
-
-def shared_leaves(model: nn.Module) -> dict[int, Any]:
-    """Attributes that refuse to be copied, as a memo that shares them."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        for key, value in vars(module).items():
-            if key in ("_parameters", "_buffers", "_modules") or isinstance(value, nn.Module):
-                continue
-            try:
-                copy.deepcopy(value, {id(m): m for m in model.modules()})
-            except Exception:
-                memo[id(value)] = value
-    return memo

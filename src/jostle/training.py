@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from jostle.augment import Augmentation
+from jostle.copies import device_of
 from jostle.core import Joined
-from jostle.network import arguments, device_of, output_of
+from jostle.network import arguments, output_of
 from jostle.pool import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import Task

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import typer
 from PIL import Image
 from tiny import numbers, tiny_file
 
+import jostle
 from jostle import cli, datasets, models, strategies
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
@@ -74,6 +77,25 @@ def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
     assert name in capsys.readouterr().out
 
 
+def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
+    run_cli("show", "noise-stability")
+    said = capsys.readouterr().out
+    assert "scale = 0.001: zeta: the length of a jolt relative to that of the parameters" in said
+    assert "head = none" in said
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    assert run_cli("--version") == 0
+    assert capsys.readouterr().out == f"jostle {jostle.__version__}\n"
+
+
+def test_starting_imports_nothing_that_is_slow_and_not_needed():
+    slow = ("matplotlib", "sklearn", "scipy", "transformers", "pydantic", "pandas")
+    code = f"import sys, jostle.cli; print([name for name in {slow} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_show_prints_a_protocol_with_its_comments(capsys: pytest.CaptureFixture[str]):
     run_cli("show", "mnist")
     said = capsys.readouterr().out
@@ -109,6 +131,10 @@ def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both") == 0
     assert (tmp_path / "both" / "compare.html").is_file()
     assert run_cli("report", tmp_path / "none") == 2
+    assert run_cli("report", tmp_path) == 2
+    assert "not a folder of jostle run: it has no manifest.json" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--levels", "abc") == 2
+    assert "--levels takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
     assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
 
 
@@ -146,6 +172,11 @@ def rows():
 
 def nothing():
     return 3
+
+def wrong():
+    raise ValueError("no weights")
+
+number = 3
 """
 
 
@@ -170,9 +201,15 @@ def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
     assert all(row["name"] == f"photo{int(row['position']):02}.png" for row in rows)
     assert all(float(row["score"]) > 0 for row in rows)
     assert (photos / "p.html").read_text().count("data:image/png;base64") == 4
+    page = (photos / "p.html").read_text()
+    assert re.findall(r' title="([^"]*)"', page) == [row["name"] for row in rows]
+    assert "lie beside it" not in page
     before = (photos / "picks.csv").read_bytes()
     assert run_cli(*words) == 0
     assert (photos / "picks.csv").read_bytes() == before
+    capsys.readouterr()
+    assert run_cli(*words, "--out", "-") == 0
+    assert capsys.readouterr().out.encode() == before
 
 
 def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFixture[str]):
@@ -184,7 +221,11 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
     assert run_cli(*base, *known, "--strategy", "coreset") == 0, capsys.readouterr().err
     assert run_cli(*base, *known, "--strategy", "qbc(committee=2)", "--fit", photos / "mine.py:fit") == 0
     assert run_cli(*base, "--strategy", "coreset", "--out", photos / "none.csv") == 2
-    assert "labelled examples" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "labelled examples" in said
+    assert "--labeled" in said
+    assert run_cli(*base, *known, "--strategy", "qbc") == 2
+    assert "--fit" in capsys.readouterr().err
     assert not (photos / "none.csv").exists()
 
 
@@ -193,7 +234,14 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
     [
         ({"--model": "mine.py:nothing"}, "expected a torch.nn.Module"),
         ({"--model": "mine.py:absent"}, "absent"),
-        ({"--model": "load"}, "expected file.py:function"),
+        ({"--model": "load"}, "--model: expected file.py:function"),
+        ({"--model": "mine.py:fit"}, "--model mine.py:fit is called without arguments: missing"),
+        ({"--model": "mine.py:number"}, "number in mine.py is int; expected a function"),
+        ({"--model": "mine.py:wrong"}, "mine.py, line 19; --debug shows the traceback)"),
+        ({"--pool": "folder:photos(size=abc)"}, "folder:photos(size='abc')"),
+        ({"--pool": "mine.py:fit"}, "mine.py:fit: "),
+        ({"--device": "abacus"}, "cannot compute on the device 'abacus'"),
+        ({"--strategy": "noise-stability(jolts=x)"}, "jolts takes a whole number; got 'x'"),
         ({"--pool": "folder:nowhere"}, "nowhere"),
         ({"-n": "13"}, "asked for 13 examples from a pool of 12"),
         ({"--strategy": "nose-stability"}, "did you mean 'noise-stability'"),

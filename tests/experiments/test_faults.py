@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tiny import numbers, tiny, tiny_file
 
 from jostle import cli
@@ -19,6 +21,7 @@ from jostle.experiments.workers import Event, Job, ending, explained
 
 RAISES = '''
 from dataclasses import dataclass
+from pathlib import Path
 from jostle.strategies import NoiseStability
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +30,32 @@ class Fragile(NoiseStability):
 
     def embedding(self, request):
         known = request.labeled.targets()
-        if len(known) == 18 and int(known.sum()) == %d:
+        if len(known) == 18 and int(known.sum()) == int(Path(__file__).with_name("deadly.txt").read_text()):
             raise RuntimeError("the third cycle is too much")
         return super().embedding(request)
 '''
+
+
+OWN = """
+import math, torch
+from dataclasses import dataclass
+from jostle.strategies import NoiseStability as Own_
+
+class Own(Own_):
+    ...
+
+@dataclass(frozen=True, kw_only=True)
+class Raising(Own_):
+    def embedding(self, request):
+        return {}["colour"]
+
+points = [1, 2]
+
+def data(rows=40):
+    x = torch.randn(rows, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    y = (x.mean((1, 2, 3)) > 0).long()
+    return x[:-10], y[:-10], x[-10:], y[-10:]
+"""
 
 
 def command(*words: str) -> list[str]:
@@ -173,6 +198,35 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("kind", ["file", "full"])
+def test_a_folder_of_something_else_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    out = tmp_path / "out"
+    out.write_text("") if kind == "file" else (out.mkdir(), (out / "thesis.txt").touch())
+    monkeypatch.setattr("jostle.experiments.experiment.try_out", lambda bench: pytest.fail("tried out"))
+    assert run_cli("run", tiny_file(tmp_path), "--out", out) == 2
+    assert f"--out {out}" in capsys.readouterr().err
+
+
+def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own, out = tmp_path / "own.py", tmp_path / "runs"
+    own.write_text(OWN)
+    base = ("run", tiny_file(tmp_path), "--set", "rounds=1", "--seeds", 1, "--no-report", "--out", out)
+    words = (*base, "--strategies", f"random,{own}:Own(jolts=2)", "--dataset", f"{own}:data(rows=60)")
+    assert run_cli(*words) == 0, capsys.readouterr().err
+    before = numbers(out)
+    assert run_cli(*words) == 0
+    own.write_text(OWN + "# edited\n")
+    assert run_cli(*words) == 2
+    said = capsys.readouterr().err
+    assert "sha256 of the file of dataset: " in said
+    assert "sha256 of the file of strategies.Own: " in said
+    assert numbers(out) == before
+    own.write_text(OWN)
+    assert run_cli(*words) == 0
+
+
 def test_a_corrupt_tail_is_mended(tmp_path: Path):
     protocol = tiny(tmp_path, "rounds=2")
     one = protocol.model_copy(update={"strategies": {"margin": protocol.strategies["margin"]}})
@@ -186,25 +240,28 @@ def test_a_corrupt_tail_is_mended(tmp_path: Path):
 
 def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     tiny_file(tmp_path)
-    (tmp_path / "fragile.py").write_text(RAISES % -1)
+    (tmp_path / "fragile.py").write_text(RAISES)
+    (tmp_path / "deadly.txt").write_text("-1")
     spec = f"fragile={tmp_path}/fragile.py:Fragile(jolts=2),random"
     words = ("run", tmp_path / "tiny.toml", "--strategies", spec, "--seeds", 2, "--no-report")
     assert run_cli(*words, "--out", tmp_path / "whole") == 0
     picked = [example for line in numbers(tmp_path / "whole")["fragile/1"][:3] for example in line["picked"]]  # type: ignore[attr-defined]
     from jostle import datasets
 
-    (tmp_path / "fragile.py").write_text(RAISES % int(datasets.load("digits").train.targets[picked].sum()))
+    (tmp_path / "deadly.txt").write_text(str(int(datasets.load("digits").train.targets[picked].sum())))
     capsys.readouterr()
     assert run_cli(*words, "--out", tmp_path / "runs") == 1
     said = capsys.readouterr().err
     assert "1 of 4 runs failed" in said
     assert "fragile seed 1: RuntimeError: the third cycle is too much" in said
+    assert re.search(r"fragile\.py, line 13\)", said)
+    assert "--debug shows the tracebacks" in said
     assert "Traceback" not in said
     found = numbers(tmp_path / "runs")
     assert {run: len(lines) for run, lines in found.items()} == {
         "fragile/0": 4, "fragile/1": 3, "random/0": 4, "random/1": 4,
     }  # fmt: skip
-    (tmp_path / "fragile.py").write_text(RAISES % -1)
+    (tmp_path / "deadly.txt").write_text("-1")
     assert run_cli(*words, "--out", tmp_path / "runs") == 0
     assert numbers(tmp_path / "runs") == numbers(tmp_path / "whole")
 
@@ -219,6 +276,20 @@ def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.Captu
         (["--strategies", "margni"], "did you mean 'margin'"),
         (["--strategies", "margin(depth=3)"], "depth"),
         (["--strategies", "noise-stability(jolts=0)"], "jolts"),
+        (["--strategies", "noise-stability(jolts=x)"], "jolts takes a whole number; got 'x'"),
+        (["--strategies", "own.py:Own(depth=3)"], "unknown setting of own.py:Own 'depth'"),
+        (
+            ["--strategies", "own.py:Own(jolts=3)", "--set", "model.use=mlp"],
+            "the network mlp cannot be trained",
+        ),
+        (["--strategies", "own.py:points"], "points in own.py is list; expected a function or a class"),
+        (["--strategies", "own.py:data"], "own.py:data made tuple; expected a jostle.Strategy"),
+        (["--strategies", "own.py:Raising"], "Raising does not work in tiny: KeyError: 'colour'"),
+        (["--strategies", "own.py:Raising"], "own.py, line 12) (--debug shows the traceback)"),
+        (["--dataset", "own.py:dat"], "'data'? (known: Own, Raising, data)"),
+        (["--dataset", "own.py:data(rows=abc)"], "own.py:data(rows='abc'): "),
+        (["--dataset", "own.py:data(colour=abc)"], "no setting colour"),
+        (["--dataset", "folder:photos(size=abc)"], "folder:photos(size='abc'): "),
         (["--set", "model.use=resnet"], "unknown model 'resnet'"),
         (["--set", "model.depth=3"], "depth"),
         (["--seeds", "none"], "--seeds takes a number"),
@@ -235,9 +306,15 @@ def test_a_users_mistake_ends_with_2_and_writes_nothing(
 ):
     monkeypatch.delenv("JOSTLE_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    for name in "ab":
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(5):
+            Image.new("L", (8, 8), 20 * number).save(tmp_path / "photos" / name / f"{number}.png")
     assert run_cli("run", tiny_file(tmp_path), *words, "--out", tmp_path / "runs") == 2
     error = capsys.readouterr().err
     assert said in error
+    assert len(error.splitlines()) == 1
     assert "Traceback" not in error
     assert not (tmp_path / "runs").exists()
 
@@ -249,6 +326,7 @@ def test_debug_shows_the_traceback(tmp_path: Path):
 
 def test_a_run_under_way_elsewhere_is_left_alone(tmp_path: Path):
     protocol = tiny(tmp_path, "rounds=1")
+    conduct(protocol, tmp_path / "runs", [])
     with store.RunFile.of(tmp_path / "runs", "margin", 0).locked():
         finished = conduct(protocol, tmp_path / "runs", [0])
     assert [event.reason for event in finished.failures] == ["another process is writing margin/0"]

@@ -187,6 +187,13 @@ def test_settings_survive_toml():
     assert tomllib.loads(toml({**settings, "gone": None})) == settings
 
 
+def test_settings_that_are_none_are_spelt(tmp_path):
+    strategies = {"random": {"use": "random"}, "badge": {"use": "badge", "head": None}}
+    text = write_report(write_runs(tmp_path / "runs", FOUR, strategies=strategies)).read_text()
+    assert "head = &#34;none&#34;" in text
+    assert "lie beside it.</footer>" in text
+
+
 def test_the_varied_setting_is_found():
     strategies = {
         "exact": {"use": "noise-stability", "exact": True},

@@ -145,6 +145,47 @@ def test_another_protocol_is_refused_with_the_difference(tmp_path: Path):
     assert (tmp_path / "manifest.json").read_bytes() == before
 
 
+def test_a_file_of_ones_own_may_change_while_its_strategy_has_no_runs(tmp_path: Path):
+    def with_files(**sums: str) -> dict[str, object]:
+        return manifest() | {"files": {field.replace("_", "."): each for field, each in sums.items()}}
+
+    store.enter(tmp_path, manifest())  # a folder from before files were noted
+    store.enter(tmp_path, with_files(dataset="00", strategies_random="11"))
+    store.enter(tmp_path, with_files(dataset="00", strategies_random="22"))  # no runs yet
+    store.enter(tmp_path, with_files(strategies_margin="33"))
+    merged = store.recorded(tmp_path)
+    assert merged is not None
+    assert merged["files"] == {"dataset": "00", "strategies.random": "22", "strategies.margin": "33"}
+    RunFile.of(tmp_path, "random", 0).write([cycle(0)])
+    with pytest.raises(ChangedError, match=r"file of strategies\.random: '22' -> '44'"):
+        store.enter(tmp_path, with_files(strategies_random="44"))
+    with pytest.raises(ChangedError, match="file of dataset: '00' -> '55'"):
+        store.enter(tmp_path, with_files(dataset="55"))
+
+
+def test_folders_that_cannot_hold_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, full = tmp_path / "file", tmp_path / "full"
+    full.mkdir()
+    store.check_folder(full)
+    store.check_folder(tmp_path / "new" / "deep")
+    (full / ".manifest.lock").touch()  # another command has just begun
+    store.check_folder(full)
+    file.touch()
+    (full / "thesis.txt").touch()
+    for folder, said in (
+        (file, "is a file"),
+        (file / "runs", "is a file"),
+        (full, r"not empty \(thesis.txt\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            store.check_folder(folder)
+    store.enter(full, manifest())
+    store.check_folder(full)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(ValueError, match="no permission to write"):
+        store.check_folder(tmp_path / "new")
+
+
 def test_a_broken_manifest_is_named(tmp_path: Path):
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(ChangedError, match=r"manifest\.json is not JSON"):

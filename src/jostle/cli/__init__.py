@@ -1,12 +1,12 @@
 """The command line: the only place that prints or parses words."""
 
 import sys
+from importlib.metadata import version as installed
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from jostle import __version__
 from jostle.cli import listing, picking, reading, running  # what is slow to import, they import when they run
 from jostle.own_files import place_of
 
@@ -36,7 +36,7 @@ OPTIONS = {  # what messages for Python say, and the option of `jostle pick` tha
 def tell_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
-        print(f"jostle {__version__}")
+        print(f"jostle {installed('jostle')}")
         raise typer.Exit
 
 

@@ -143,11 +143,13 @@ def data_named(
             raise
         usual = {key: value for key, value in datasets.settings(use).items() if key in settings}
         hint = f"; the default is {_bracketed(usual)[1:-1]}" if usual and not is_own(use) else ""
-        raise ValueError(f"{use}{_bracketed(settings)}: {wrong}{hint}") from wrong
+        first = str(wrong).partition("\n")[0]
+        raise ValueError(f"{use}{_bracketed(settings)}: {first}{hint}") from wrong
 
 
 def _bracketed(settings: Mapping[str, Any]) -> str:
-    return f"({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
+    shown = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    return f"({shown})" if shown else ""
 
 
 def counted(amount: Amount, whole: int) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jostle.copies import device_of, unwrapped
 from jostle.core import Choice, Embedded, Joined, Request, Strategy
-from jostle.network import Network, device_of, known_arguments, unwrapped
+from jostle.network import Network, known_arguments
 from jostle.pool import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.selectors import top_k
