@@ -56,7 +56,7 @@ def test_a_function_may_ask_for_the_data_folder(file, tmp_path):
     ("name", "message"),
     [
         ("nothing", "unknown function in .*'nothing'"),
-        ("not_a_function", "unknown function in .*'not_a_function'"),
+        ("not_a_function", "not_a_function in .* is int; expected a function"),
     ],
 )
 def test_names_that_are_not_there(file, name, message):

@@ -79,6 +79,8 @@ def test_added_optimizer_is_sgd_over_the_predictor_alone() -> None:
     assert isinstance(optimizer, torch.optim.SGD)
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.05, 0.9, 5e-4)
     assert {id(p) for p in group["params"]} == {id(p) for p in joined.model.predictor.parameters()}
+    (own,) = LearningLoss(lr=0.2).join(small(), torch.randn(2, 6), seed=0).optimizers(lr=0.05)
+    assert own.param_groups[0]["lr"] == 0.2
 
 
 def test_wrapper_gives_the_models_own_outputs_and_features() -> None:

@@ -55,6 +55,9 @@ class LearningLoss(Strategy):
     selector: Choice = top_k
     layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, over the depth
     hidden: int = 128  # width of each layer's branch
+    lr: float | None = (
+        None  # of the predictor's SGD; None: the model's own, which is too small where that has Adam
+    )
     margin: float = 1.0  # by which the predictions of a pair shall differ
     weight: float = 1.0  # of the pair loss beside the task's
     detach_after: float = 0.6  # fraction of training after which the pair loss no longer moves the model
@@ -105,9 +108,9 @@ class LearningLossJoined(Joined):
         self.settings = settings
 
     def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
-        """SGD for the predictor, at the model's own learning rate."""
-        predictor = self.model.predictor.parameters()
-        return [torch.optim.SGD(predictor, lr=lr, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)]
+        """SGD for the predictor, at the model's own learning rate unless set."""
+        predictor, rate = self.model.predictor.parameters(), self.settings.lr or lr
+        return [torch.optim.SGD(predictor, lr=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)]
 
     def loss(self, losses: Tensor, fraction: float) -> Tensor:
         """The pair loss of the batch that `model` was called with last."""
