@@ -26,8 +26,8 @@ def deviations(quick: bool = False) -> list[Figure]:
     if quick:
         return [against_plain("mnist-cnn", (1, 28, 28), 500, 3, 2)]
     return [
-        against_plain("mnist-cnn", (1, 28, 28), 1000, 30, 3),
-        against_plain("resnet18-cifar", (3, 32, 32), 256, 10, 3),
+        against_plain("mnist-cnn", (1, 28, 28), 1000, 10, 3),
+        against_plain("resnet18-cifar", (3, 32, 32), 512, 2, 2),
     ]
 
 
