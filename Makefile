@@ -20,6 +20,7 @@ bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/b
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m jostle.strategies.page docs/strategies.md
+	$(BIN)/python -m jostle.experiments.evidence docs/results.md
 
 clean:
 	rm -rf .venv dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

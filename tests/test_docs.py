@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jostle.experiments import evidence
 from jostle.strategies import page
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,12 @@ def test_examples_run(path: Path, tmp_path: Path) -> None:
 def test_the_page_of_strategies_is_the_catalogue() -> None:
     written = (ROOT / "docs" / "strategies.md").read_text()
     assert written == page.page(), "run `make docs`"
+
+
+def test_the_tables_of_results_are_those_of_the_raw_results() -> None:
+    written = (ROOT / "docs" / "results.md").read_text()
+    assert written == evidence.filled(written, ROOT), "run `make docs`"
+    assert written.count("noise-stability-code | ") >= 2  # the tables are there
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
