@@ -66,7 +66,6 @@ def pick(
     """Pick the next examples to label, with your own trained model."""
     from jostle.experiments.prepare import device_named, pool_of, strategy_named
     from jostle.experiments.specs import called
-    from jostle.experiments.store import write_whole
 
     chosen = strategy_named(*called(strategy))
     device_named(device)
@@ -83,12 +82,19 @@ def pick(
         batch_size=batch_size,
         device=device,
     )
-    place = "standard output" if str(out) == "-" else str(out)
+    report(query, examples, strategy, out, gallery)
+
+
+def report(query: Query, examples: Data, strategy: str, out: Path, gallery: Path | None) -> None:
+    """Write the picks, and their gallery if asked for, and say where they are."""
+    from jostle.experiments.store import write_whole
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     if str(out) == "-":
         print(as_csv(query, examples), end="")
     else:
         write_whole(out, as_csv(query, examples))
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    place = "standard output" if str(out) == "-" else str(out)
     console.print(
         f"{len(query)} of {len(examples.train)} examples picked by {strategy}: {place}", markup=False
     )

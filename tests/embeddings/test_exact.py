@@ -1,0 +1,37 @@
+"""The exact derivative is the limit of small jolts, and says which operator it lacks."""
+
+import pytest
+import torch
+from torch import Tensor
+from zoo import ZOO
+
+import jostle
+
+K = 4
+NO_FORWARD_MODE = ("traced", "recurrent", "weight norm", "old weight norm")
+NO_DOUBLE = ("complex",)  # .double() leaves complex weights as they are
+
+
+class TestExactDerivative:
+    @pytest.mark.parametrize("kind", [kind for kind in ZOO if kind not in NO_FORWARD_MODE + NO_DOUBLE])
+    def test_it_is_the_limit_of_small_jolts(self, kind: str) -> None:
+        make, pool = ZOO[kind]
+        model, examples = make().double(), pool()
+        if isinstance(examples, Tensor) and examples.is_floating_point():
+            examples = examples.double()
+        exact = jostle.deviations(model, examples, jolts=K, seed=0, estimator="jvp")
+        small = jostle.deviations(model, examples, jolts=K, seed=0, scale=1e-6)
+        torch.testing.assert_close(small, exact, rtol=1e-3, atol=1e-3 * float(exact.abs().max()))
+
+    @pytest.mark.parametrize("kind", ["recurrent", "weight norm", "old weight norm"])
+    def test_an_operator_without_forward_mode_is_named(self, kind: str) -> None:
+        make, pool = ZOO[kind]
+        with pytest.raises(
+            ValueError, match=r"forward mode, which \S*(lstm|rnn|weight_norm)\S* of this model"
+        ):
+            jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
+
+    def test_a_traced_model_is_refused(self) -> None:
+        make, pool = ZOO["traced"]
+        with pytest.raises(ValueError, match="TorchScript"):
+            jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
