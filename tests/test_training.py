@@ -76,6 +76,21 @@ def test_small_sets_weigh_classes_alike():
     assert class_weights(torch.zeros(9, dtype=torch.int64), recipe) is None  # more than one batch
 
 
+def test_what_learns_losses_sees_them_without_class_weights():
+    class Learning(Joined):
+        learns_losses = True
+
+    def trained(kind: type[Joined], balance: bool) -> Tensor:
+        torch.manual_seed(0)
+        model = nn.Linear(5, 3)
+        recipe = PLAIN.model_copy(update={"balance_small": balance, "batch": 64})
+        train(kind(model), *examples(), recipe, TASKS["classification"], seed=4)
+        return model.weight
+
+    assert torch.equal(trained(Learning, True), trained(Joined, False))
+    assert not torch.equal(trained(Joined, True), trained(Joined, False))
+
+
 def test_schedules():
     assert [Schedule(at=(2, 4), factor=0.1).rate(epoch, 0) for epoch in range(5)] == pytest.approx(
         [1, 1, 0.1, 0.1, 0.01]

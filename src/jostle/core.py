@@ -197,6 +197,8 @@ class Joined:
     The task's own optimiser holds the weights of the model that was joined, `optimizers` those that were added.
     """
 
+    learns_losses = False  # then training weighs no classes: the many of a class would look hard to learn
+
     def __init__(self, model: nn.Module) -> None:
         self.model = model  # what is trained, and later given to select
 

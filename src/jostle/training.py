@@ -128,7 +128,8 @@ def train(
     rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     place = Place.of(model)
     inputs, targets = (place(part) if isinstance(part, Tensor) else part for part in (inputs, targets))
-    weights = class_weights(targets, recipe) if recipe.balance_small else None
+    balance = recipe.balance_small and not joined.learns_losses
+    weights = class_weights(targets, recipe) if balance else None
     augment = generator(seed, "augment", device=device)
     with seeded_globals(derive(seed, "dropout"), device):
         for fraction, rate, index in steps(recipe, len(inputs), seed, first_cycle):

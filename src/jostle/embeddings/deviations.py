@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from jostle.core import Request, as_vectors, check_shapes, non_finite, refuse_non_finite
 from jostle.embeddings.exact import directional_derivatives
+from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.names import look_up, unknown
-from jostle.pool import Inputs, arrays
+from jostle.pool import Inputs, arrays, together
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
@@ -76,6 +77,11 @@ class Deviations:
         refuse_non_finite(torch.cat(bad), len(request.pool), "outputs")
         assert rows is not None, "the pool is never empty here"
         return rows.checked()
+
+    def rows_of_both(self, request: Request) -> tuple[Tensor, Tensor | None]:
+        """Movements of the pool and of the labelled set, where there is one, under the same jolts."""
+        both = replace(request, copied=lambda: request.network, pool=together(*pools(request)))
+        return parted(self.rows(both), request)
 
     def moves(
         self, jolts: Jolts, k: int, watch: Watch, batches: list[Inputs], clean: list[Tensor]

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
-
 import torch
 from torch import Tensor
 
 from jostle.core import Request
 from jostle.embeddings.deviations import Deviations
-from jostle.embeddings.features import parted, pools
-from jostle.pool import Inputs, Pool
 from jostle.selectors import Outer
 
 
@@ -41,28 +35,9 @@ def sketched_gradients(request: Request, sketch: int, estimator: str) -> tuple[T
     """
     space = "logits" if request.task.name == "regression" else highest
     settings = Deviations(jolts=sketch, estimator=estimator, space=space)
-    both = replace(request, copied=lambda: request.network, pool=together(*pools(request)))
-    return parted(settings.rows(both), request)
+    return settings.rows_of_both(request)
 
 
 def highest(logits: Tensor) -> Tensor:
     """The logit of the predicted class, (n, 1)."""
     return logits.flatten(1).amax(1, keepdim=True)
-
-
-@dataclass(frozen=True)
-class Together(Pool):
-    """Pools read one after the other as one, so that one pass meets all with the same jolts."""
-
-    parts: tuple[Pool, ...] = ()
-
-    def batches(self, size: int) -> Iterator[Inputs]:
-        """All inputs of the first, then of the next."""
-        return chain.from_iterable(part.batches(size) for part in self.parts)
-
-
-def together(*parts: Pool) -> Pool:
-    """Several pools as one, its positions those of the parts."""
-    sizes = [part.largest_batch for part in parts if part.largest_batch is not None]
-    positions = torch.cat([part.positions for part in parts])
-    return Together(parts[0].source, positions, largest_batch=min(sizes, default=None), parts=parts)

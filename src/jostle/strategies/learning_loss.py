@@ -102,6 +102,7 @@ class LearningLossJoined(Joined):
     """A model in training with its loss predictor; `model` gives the outputs of the model that was joined."""
 
     model: LossPredicting
+    learns_losses = True
 
     def __init__(self, model: LossPredicting, settings: LearningLoss) -> None:
         super().__init__(model)

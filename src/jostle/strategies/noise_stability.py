@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from jostle.core import Embedded, Request, Strategy, split_options
 from jostle.embeddings.deviations import Deviations
+from jostle.names import look_up
 from jostle.selectors import KCenter, longest
 from jostle.strategies.catalogue import ANY_TASK, register
 
@@ -29,9 +30,18 @@ class NoiseStability(Deviations, Strategy):
     Greedy k-center from the origin then takes examples whose movements are large and unlike each other.
     """
 
+    start: str = "origin"  # where k-center starts; "labeled": from the movements of the labelled set
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        look_up("start", self.start, {"origin": None, "labeled": None})
+
     def embedding(self, request: Request) -> Embedded:
-        """Movements of the pool."""
-        return Embedded(self.rows(request))
+        """Movements of the pool, and those of the labelled set where k-center starts from them."""
+        if self.start == "origin":
+            return Embedded(self.rows(request))
+        request.needs_labeled("noise-stability with start='labeled'")
+        return Embedded(*self.rows_of_both(request))
 
 
 register(
