@@ -30,7 +30,7 @@ PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimiz
 }
 PROMISED = {
     *PUBLISHED, "mnist-zeta", "mnist-jolts", "mnist-selectors", "mnist-ablation",
-    "digits", "cifar10-small", "camvid-small", "mrpc-small",
+    "mnist-beyond", "ames-beyond", "digits", "cifar10-small", "camvid-small", "mrpc-small",
 }  # fmt: skip
 
 
