@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jostle.experiments import evidence
@@ -13,6 +14,7 @@ from jostle.strategies import page
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NUMBER = re.compile(r"-?\d+\.\d+")  # in a drawing; the last digits may differ between machines
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -41,10 +43,17 @@ def test_the_page_of_strategies_is_the_catalogue() -> None:
     assert written == page.page(), "run `make docs`"
 
 
-def test_the_tables_of_results_are_those_of_the_raw_results() -> None:
+def test_tables_and_figures_of_results_are_those_of_the_raw_results() -> None:
     written = (ROOT / "docs" / "results.md").read_text()
-    assert written == evidence.filled(written, ROOT), "run `make docs`"
+    found = evidence.gathered(written, ROOT)
+    assert written == found.page, "run `make docs`"
     assert written.count("noise-stability-code | ") >= 2  # the tables are there
+    assert found.figures
+    for name, drawing in found.figures.items():
+        stored = (ROOT / "docs" / "figures" / name).read_text()
+        assert NUMBER.sub("", stored) == NUMBER.sub("", drawing), f"{name}: run `make docs`"
+        places = [np.array(NUMBER.findall(text), dtype=float) for text in (stored, drawing)]
+        np.testing.assert_allclose(*places, atol=0.02, err_msg=f"{name}: run `make docs`")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

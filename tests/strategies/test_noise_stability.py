@@ -28,7 +28,9 @@ def test_started_from_the_labelled_set_it_keeps_away_from_what_is_labelled(model
     query = select("noise-stability", model, pool, 8, start="labeled", labeled=labeled, seed=3)
     assert query.indices.tolist() == farthest_first(rows[:40], rows[40:], 8)
     from_origin = select("noise-stability", model, pool, 8, labeled=labeled, seed=3)
-    assert from_origin.indices.tolist() == farthest_first(rows[:40], torch.zeros(1, rows.shape[1]).double(), 8)
+    assert from_origin.indices.tolist() == farthest_first(
+        rows[:40], torch.zeros(1, rows.shape[1]).double(), 8
+    )
     assert query.indices.tolist() != from_origin.indices.tolist()
 
 

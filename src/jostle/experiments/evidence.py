@@ -1,37 +1,117 @@
-"""docs/results.md, whose tables are made from the raw results beside it: `python -m jostle.experiments.evidence`.
+"""docs/results.md, its tables and figures made from the raw results: `python -m jostle.experiments.evidence`.
 
-A block between `<!-- aubc results/mnist accuracy -->` and `<!-- end -->` is that table of that folder's runs.
+A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
+link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
 """
 
 import re
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from matplotlib.figure import Figure
+
+from jostle.experiments import figures
 from jostle.experiments.curves import Results, load
-from jostle.experiments.summary import aubc_table, gain_table, time_table
+from jostle.experiments.extrapolation import full_cycle
+from jostle.experiments.looks import svg
+from jostle.experiments.report import varied
+from jostle.experiments.statistics import average_ranks
+from jostle.experiments.summary import aubc_table, gain_table, ratio_table
 from jostle.experiments.tables import Table
 from jostle.names import look_up
 
-TABLES: dict[str, Callable[[Results, str], Table]] = {
-    "aubc": aubc_table,
-    "gains": lambda results, metric: gain_table(results, metric, "random"),
-    "times": lambda results, metric: time_table(results),
-}
-BLOCK = re.compile(r"(<!-- (\S+) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
+Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
 
 
-def filled(page: str, root: Path) -> str:
-    """The page with every marked table as the raw results below `root` give it."""
+@dataclass(frozen=True)
+class Evidence:
+    """A page with every block made anew, and the figures that it shows."""
 
-    def table(found: re.Match[str]) -> str:
-        opening, kind, folder, metric, closing = found.groups()
-        made = look_up("table", kind, TABLES)(load(root / folder), metric)
-        return f"{opening}{made.markdown()}{closing}"
+    page: str
+    figures: Mapping[str, str]  # file name -> SVG
 
-    return BLOCK.sub(table, page)
+
+def gathered(page: str, root: Path) -> Evidence:
+    """Make every block of the page from the raw results below `root`."""
+    printed = tomllib.loads((root / "results" / "paper.toml").read_text())
+    drawn: dict[str, str] = {}
+
+    def made(found: re.Match[str]) -> str:
+        opening, kind, folder, rest, closing = found.groups()
+        results = load(root / folder)
+        if kind in FIGURES:
+            name = f"{results.name}-{kind}.svg"
+            drawn[name] = svg(FIGURES[kind](results, *rest.split()))
+            return f"{opening}![{results.name}: {kind}](figures/{name})\n{closing}"
+        table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
+        return f"{opening}{table.markdown()}{closing}"
+
+    return Evidence(BLOCK.sub(made, page), drawn)
+
+
+def areas(results: Results, paper: Paper, metric: str) -> Table:
+    """AUBC and ranks, beside what the paper prints; its ranks are among its own strategies, and so are ours there."""
+    table = aubc_table(results, metric)
+    if not paper:
+        return table
+    shared = only(results, [label for label in results.labels if label in paper["aubc"]])
+    table = table.beside("AUBC in the paper", paper["aubc"])
+    if "rank" in paper:
+        table = table.beside("rank among the paper's", average_ranks(shared, metric))
+        table = table.beside("rank in the paper", paper["rank"])
+    return table
+
+
+def only(results: Results, labels: Sequence[str]) -> Results:
+    """The runs of some labels."""
+    return replace(
+        results, labels=tuple(labels), runs=tuple(run for run in results.runs if run.label in labels)
+    )
+
+
+def gains(results: Results, paper: Paper, metric: str, reference: str = "random") -> Table:
+    """Paired gains over a reference."""
+    return gain_table(results, metric, reference)
+
+
+def ratios(results: Results, paper: Paper, reference: str = "coreset") -> Table:
+    """Selection times over the reference's as they were run, and of a full-size cycle beside the paper's."""
+    table = ratio_table(results, reference)
+    minutes = paper.get("minutes")
+    if not minutes:
+        return table
+    cycles = over(full_cycle(results), reference)
+    return table.beside("full cycle", cycles).beside("in the paper", over(minutes, reference))
+
+
+def over(seconds: Mapping[str, float], reference: str) -> dict[str, float]:
+    """Everything as a multiple of the reference."""
+    return {label: value / seconds[reference] for label, value in seconds.items()}
+
+
+def setting(results: Results, metric: str) -> Figure:
+    """The figure of the one setting in which the runs differ."""
+    return figures.setting_dots(
+        results, metric, *varied(results.manifest["protocol"]["strategies"], results.labels)
+    )
+
+
+TABLES: dict[str, Callable[..., Table]] = {"aubc": areas, "gains": gains, "ratios": ratios}
+FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, "setting": setting}
+
+
+def main(page: Path) -> None:
+    """Write the page and its figures."""
+    evidence = gathered(page.read_text(), page.parent.parent)
+    page.write_text(evidence.page)
+    for name, drawing in evidence.figures.items():
+        (page.parent / "figures" / name).write_text(drawing)
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
-    target.write_text(filled(target.read_text(), target.parent.parent))
+    main(Path(sys.argv[1]))

@@ -16,6 +16,7 @@ from jostle.experiments.statistics import gains, shared_seeds, targets, times, w
 from jostle.experiments.store import flat
 from jostle.experiments.tables import MISSING, Cell, Table
 
+YARDSTICK = "coreset"  # the strategy whose selection time others are compared with, as in the paper's table
 PICKS = 12  # examples that the gallery shows of each strategy
 
 
@@ -212,7 +213,10 @@ def _times(results: Results) -> Section:
         "times", figures.time_bars(times(results)), "Mean time of one selection and one training."
     )
     text = "What a strategy costs in computing."
-    return Section("times", "Time", text, (drawing,), {"times": summary.time_table(results)})
+    tables = {"times": summary.time_table(results)}
+    if YARDSTICK in results.labels:
+        tables["ratios"] = summary.ratio_table(results, YARDSTICK)
+    return Section("times", "Time", text, (drawing,), tables)
 
 
 def _gallery(results: Results, show: Show | None) -> Section | None:

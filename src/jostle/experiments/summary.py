@@ -170,6 +170,19 @@ def time_table(results: Results) -> Table:
     )
 
 
+def ratio_table(results: Results, reference: str) -> Table:
+    """Selection times as multiples of the reference's, each of its quickest seed; the quickest first."""
+    rows = sorted(times(results), key=lambda each: (each.best, each.label))
+    base = next(each.best for each in rows if each.label == reference)
+    columns: dict[str, Sequence[Cell]] = {
+        "strategy": [Cell(each.label) for each in rows],
+        "one selection": [Cell(each.best / base) for each in rows],
+    }
+    return Table.of(
+        f"Time as multiples of {reference}'s, {results.name}", columns, "Each of its quickest seed."
+    )
+
+
 def _seconds(value: float) -> Cell:
     return Cell(value, shown=duration(value))
 

@@ -74,6 +74,11 @@ class Table:
         """Build a table from its columns."""
         return cls(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), note)
 
+    def beside(self, column: str, values: Mapping[str, float]) -> "Table":
+        """The table with one more column, its numbers found by the first cell of each row."""
+        rows = tuple((*row, Cell(values.get(row[0].text))) for row in self.rows)
+        return replace(self, columns=(*self.columns, column), rows=rows)
+
     def plain(self) -> list[list[str]]:
         """Rows of text, without header."""
         return [[cell.text for cell in row] for row in self.rows]

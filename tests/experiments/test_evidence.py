@@ -1,0 +1,106 @@
+"""The page of results: blocks made from raw runs, the paper beside them, and small runs scaled to full size."""
+
+from pathlib import Path
+
+import pytest
+from synthetic_runs import lines, write_run, write_runs
+
+from jostle.experiments import evidence, protocol
+from jostle.experiments.curves import load
+from jostle.experiments.extrapolation import full_cycle
+
+PAPER = """
+[mnist.aubc]
+random = 60.0
+entropy = 70.5
+[mnist.rank]
+random = 2.0
+entropy = 1.0
+[timing-group1.minutes]
+coreset = 4.0
+bald = 10.0
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "paper.toml").write_text(PAPER)
+    curves = {"random": [[0.5, 0.6, 0.7]], "own": [[0.5, 0.9, 0.95]], "entropy": [[0.5, 0.7, 0.8]]}
+    write_runs(tmp_path / "results" / "mnist", curves)
+    return tmp_path
+
+
+def made(page: str, root: Path) -> evidence.Evidence:
+    return evidence.gathered(page, root)
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    return {name: rest for name, *rest in cells}
+
+
+def test_the_papers_numbers_stand_beside_ours_and_ranks_are_among_its_own_strategies(root: Path) -> None:
+    page = made("Before\n<!-- aubc results/mnist accuracy -->\nold\n<!-- end -->\nAfter\n", root).page
+    assert page.startswith("Before\n")
+    assert page.endswith("<!-- end -->\nAfter\n")
+    assert "\nold\n" not in page
+    assert rows(page)["entropy"][-3:] == ["70.50", "1.00", "1.00"]
+    assert rows(page)["random"][-3:] == ["60.00", "2.00", "2.00"]
+    assert rows(page)["own"][-3:] == ["–", "–", "–"]
+    assert rows(page)["random"][2] == "3.00"  # third of all three
+
+
+def test_a_page_made_twice_is_the_same_and_figures_are_drawn(root: Path) -> None:
+    once = made("<!-- curves results/mnist accuracy -->\n<!-- end -->\n", root)
+    again = made(once.page, root)
+    assert once == again
+    assert "![mnist: curves](figures/mnist-curves.svg)" in once.page
+    assert "entropy" in once.figures["mnist-curves.svg"]
+
+
+def test_gains_are_over_random_unless_the_block_says_otherwise(root: Path) -> None:
+    page = made("<!-- gains results/mnist accuracy -->\n<!-- end -->\n", root).page
+    assert rows(page)["entropy"][0] == "+7.50"  # areas 67.5 and 60
+    page = made("<!-- gains results/mnist accuracy own -->\n<!-- end -->\n", root).page
+    assert rows(page)["entropy"][0] == "−13.75"
+
+
+def test_an_unknown_block_is_named(root: Path) -> None:
+    with pytest.raises(ValueError, match="unknown block 'gain'"):
+        made("<!-- gain results/mnist accuracy -->\n<!-- end -->\n", root)
+
+
+@pytest.fixture
+def small(root: Path) -> Path:
+    """A hundredth of the timing protocol; selections take 2 s, those of bald 9 s and 5 s."""
+    folder = root / "results" / "timing-group1"
+    whole = protocol.load("timing-group1").written()
+    whole["strategies"]["vaal"] = {"use": "vaal", "steps": 10, "batch": 64}
+    training = {**whole["training"], "epochs": 2}
+    sizes = {"training": training, "initial": 40, "candidates": 100, "pick": 10}
+    folder.mkdir()
+    write_runs(folder, {}, strategies=whole["strategies"], **sizes)
+    for label in ("coreset", "qbc", "vaal"):
+        write_run(folder, label, 0, lines([0.1, 0.2], select_seconds=2.0))
+    for seed, seconds in enumerate((9.0, 5.0)):
+        write_run(folder, "bald", seed, lines([0.1, 0.2], select_seconds=seconds))
+    return folder
+
+
+def test_a_cycle_at_full_size_by_hand(small: Path) -> None:
+    training = 2.0 * (4000 * 200) / (40 * 2)
+    cycles = full_cycle(load(small))
+    assert cycles["coreset"] == pytest.approx(training + 2 * 100)
+    assert cycles["bald"] == pytest.approx(training + 5 * 100)
+    assert cycles["qbc"] == pytest.approx(
+        training + 2 * 10_000
+    )  # 100 times the examples, 100 times the epochs
+    assert cycles["vaal"] == pytest.approx(training + 2 * 100 * 14_000 / (10 * 64))
+
+
+def test_ratios_are_of_the_quickest_seeds(root: Path, small: Path) -> None:
+    page = made("<!-- ratios results/timing-group1 -->\n<!-- end -->\n", root).page
+    assert rows(page)["bald"] == ["2.50", "1.01", "2.50"]
+    assert rows(page)["coreset"] == ["1.00", "1.00", "1.00"]
+    assert rows(page)["qbc"][1:] == ["1.98", "–"]
