@@ -295,3 +295,10 @@ def test_random_never_copies_the_model() -> None:
             raise AssertionError("copied")
 
     assert len(jostle.select("random", Heavy(), X, n=4, seed=0)) == 4
+
+
+def test_public_names_are_found_where_they_are_defined() -> None:
+    assert {name for name in jostle.__all__ if getattr(jostle, name, None) is None} == set()
+    assert jostle.k_center is jostle.selectors.k_center
+    with pytest.raises(AttributeError, match="'jostle' has no attribute 'selct'"):
+        _ = jostle.selct

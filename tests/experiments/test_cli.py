@@ -90,7 +90,7 @@ def test_version(capsys: pytest.CaptureFixture[str]):
 
 
 def test_starting_imports_nothing_that_is_slow_and_not_needed():
-    slow = ("matplotlib", "sklearn", "scipy", "transformers", "pydantic", "pandas")
+    slow = ("torch", "matplotlib", "sklearn", "scipy", "transformers", "pydantic", "pandas")
     code = f"import sys, jostle.cli; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
