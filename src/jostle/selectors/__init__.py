@@ -47,6 +47,7 @@ __all__ = [
 
 SELECTORS: dict[str, Selector] = {
     "k-center": k_center,
+    "k-center-unit": KCenter(unit=True),
     "k-means++": k_means_pp,
     "k-dpp": k_dpp,
     "top-k": top_k,
