@@ -132,7 +132,13 @@ def test_ctrl_c_ends_quietly_and_keeps_what_is_done(tmp_path: Path):
     tiny_file(tmp_path)
     words = command("run", str(tmp_path / "tiny.toml"), "--set", "training.epochs=200", "--seeds", "60",
                     "--no-report", "--out", str(tmp_path / "runs"))  # fmt: skip
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    )
     wait_for(lambda: any((tmp_path / "runs").glob("*/*.jsonl")), 120)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
