@@ -66,9 +66,7 @@ class Recipe(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     schedule: Schedule = Schedule()
     augment: Augmentation = Augmentation()
-    balance_small: bool = (
-        False  # a set that fits into one batch: the sum over classes of the class's mean loss
-    )
+    balance_small: bool = False  # a set that fits into one batch: the sum of its classes' mean losses
     drop_last: Literal["never", "first cycle", "always"] = "never"  # a last batch that is not full
 
     @model_validator(mode="after")

@@ -213,9 +213,9 @@ class MapFiles:
 
 def _array(image: Image.Image) -> NDArray[np.uint8]:
     array = np.array(image, dtype=np.uint8)  # a copy: PIL's own memory is read-only
-    return (
-        np.ascontiguousarray(array.transpose(2, 0, 1)) if array.ndim == 3 else array[None]
-    )  # channels first
+    if array.ndim == 2:
+        return array[None]  # (1, height, width)
+    return np.ascontiguousarray(array.transpose(2, 0, 1))  # (channels, height, width)
 
 
 def _positions(index: Tensor, n: int) -> Tensor:

@@ -36,7 +36,6 @@ def jensen_shannon(opinions: Iterable[Tensor]) -> Tensor:
 
 def variance(opinions: Iterable[Tensor]) -> Tensor:
     """Variance of numbers (n, ...) over the opinions, averaged over the numbers of each example: (n,)."""
-    values = torch.stack(
-        [outputs.double().reshape(len(outputs), -1) for outputs in opinions]
-    )  # (opinions, n, numbers)
+    rows = [outputs.double().reshape(len(outputs), -1) for outputs in opinions]
+    values = torch.stack(rows)  # (opinions, n, numbers)
     return values.var(0, unbiased=False).mean(1)

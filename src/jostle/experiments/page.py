@@ -122,9 +122,8 @@ def inline(drawing: Drawing) -> Markup:
     text = drawing.svg[drawing.svg.index("<svg") :]
     for ground in (r"<metadata>.*?</metadata>", r'<g id="patch_1">.*?</g>'):  # the latter is the white ground
         text = re.sub(ground, "", text, count=1, flags=re.DOTALL)
-    text = re.sub(
-        r'\b(id="|url\(#|href="#)', rf"\g<1>{drawing.name}-", text
-    )  # ids are the page's, not the figure's
+    ids = r'\b(id="|url\(#|href="#)'  # those of one figure must not meet another's in the page
+    text = re.sub(ids, rf"\g<1>{drawing.name}-", text)
     width = float(re.search(r'width="([\d.]+)pt"', text).group(1)) * 4 / 3  # type: ignore[union-attr]
     text = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', rf'\1 style="width:{width:.0f}px"', text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", text, count=1)

@@ -62,9 +62,7 @@ def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     nearest, gaps = [], []
     for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(centers.shape))):
         nearest.append(squared_distances(rows[part], centers)[0].argmin(1))
-        gaps.append(
-            squared_differences(rows[part], centers[nearest[-1]])
-        )  # from differences: 0 for equal rows
+        gaps.append(squared_differences(rows[part], centers[nearest[-1]]))  # exactly 0 for equal rows
     return torch.cat(nearest), torch.cat(gaps)
 
 

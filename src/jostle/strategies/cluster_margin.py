@@ -53,10 +53,8 @@ class ClusterMargin(Strategy):
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
-            distribution = request.task.distribution(
-                outputs.double()
-            )  # or examples that are very sure would tie
-            return as_vectors(features), small_margin(distribution).mean(1)
+            exact = outputs.double()  # or examples that are very sure would tie
+            return as_vectors(features), small_margin(request.task.distribution(exact)).mean(1)
 
         features, scores = request.compute(read, what="features and margins")
         return features, scores

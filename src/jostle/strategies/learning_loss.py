@@ -55,9 +55,7 @@ class LearningLoss(Strategy):
     selector: Choice = top_k
     layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, over the depth
     hidden: int = 128  # width of each layer's branch
-    lr: float | None = (
-        None  # of the predictor's SGD; None: the model's own, which is too small where that has Adam
-    )
+    lr: float | None = None  # of the predictor's SGD; None: the model's own, too small where that has Adam
     margin: float = 1.0  # by which the predictions of a pair shall differ
     weight: float = 1.0  # of the pair loss beside the task's
     detach_after: float = 0.6  # fraction of training after which the pair loss no longer moves the model
