@@ -49,6 +49,13 @@ def test_gain_table(four):
     assert "With 3 seeds no p can be below 0.25" in table.note
 
 
+def test_rows_of_few_seeds_are_warned_of_beside_rows_of_many(tmp_path):
+    curves = {"random": [[50, 60]] * 8, "entropy": [[50, 61]] * 8, "vaal": [[50, 59]] * 3}
+    note = gain_table(load(write_runs(tmp_path / "mixed", curves)), "accuracy", "random").note
+    assert note.endswith("With 3 seeds no p can be below 0.25, and the intervals are too narrow.")
+    assert "With 8 seeds" not in note
+
+
 def test_win_table_puts_the_least_beaten_first(four):
     table = win_table(four, "accuracy")
     assert table.columns[1] == "noise-stability"

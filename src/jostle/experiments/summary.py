@@ -53,7 +53,7 @@ def aubc_table(results: Results, metric: str) -> Table:
     note = (
         f"Area under the budget curve from {span}, mean ± standard deviation (n − 1) over seeds. "
         "The rank is that of the mean curves at each point, averaged over the points after the first "
-        "selection, as the paper does, and over all points. "
+        "selection (the paper, too, leaves out the first point), and over all points. "
         + ("" if main.higher else f"A smaller {main.title} is better.")
     ).strip()
     return Table.of(f"AUBC and average ranks, {results.name}", columns, note)
@@ -90,14 +90,13 @@ def gain_table(results: Results, metric: str, reference: str) -> Table:
         "Wilcoxon p": [_p(gain.p) for gain in rows],
         "p, Holm": [_p(gain.p_holm) for gain in rows],
     }
-    most = max(seeds, default=0)
     note = (
         "Differences of AUBC seed by seed, turned so that a positive gain is better. Intervals from 10 000 "
         "bootstrap resamples of the seeds; two-sided signed-rank tests, corrected by Holm's method for the "
         "number of rows."
     )
-    if 1 < most < FEW:
-        note += f" With {most} seeds no p can be below {2 / 2**most:.3g}, and the intervals are too narrow."
+    for few in sorted({n for n in seeds if 1 < n < FEW}):
+        note += f" With {few} seeds no p can be below {2 / 2**few:.3g}, and the intervals are too narrow."
     return Table.of(f"Gain in AUBC ({unit(metric)}) over {reference}, {results.name}", columns, note)
 
 
