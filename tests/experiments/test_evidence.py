@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from synthetic_runs import lines, write_run, write_runs
 
-from jostle.experiments import evidence, protocol
+from jostle.experiments import protocol
 from jostle.experiments.curves import load
+from jostle.experiments.evidence import gathered
 from jostle.experiments.extrapolation import full_cycle
 
 PAPER = """
@@ -31,17 +32,13 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def made(page: str, root: Path) -> evidence.Evidence:
-    return evidence.gathered(page, root)
-
-
 def rows(page: str) -> dict[str, list[str]]:
     cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     return {name: rest for name, *rest in cells}
 
 
 def test_the_papers_numbers_stand_beside_ours_and_ranks_are_among_its_own_strategies(root: Path) -> None:
-    page = made("Before\n<!-- aubc results/mnist accuracy -->\nold\n<!-- end -->\nAfter\n", root).page
+    page = gathered("Before\n<!-- aubc results/mnist accuracy -->\nold\n<!-- end -->\nAfter\n", root).page
     assert page.startswith("Before\n")
     assert page.endswith("<!-- end -->\nAfter\n")
     assert "\nold\n" not in page
@@ -52,35 +49,59 @@ def test_the_papers_numbers_stand_beside_ours_and_ranks_are_among_its_own_strate
 
 
 def test_a_page_made_twice_is_the_same_and_figures_are_drawn(root: Path) -> None:
-    once = made("<!-- curves results/mnist accuracy -->\n<!-- end -->\n", root)
-    again = made(once.page, root)
+    once = gathered("<!-- curves results/mnist accuracy -->\n<!-- end -->\n", root)
+    again = gathered(once.page, root)
     assert once == again
-    assert "![mnist: curves](figures/mnist-curves.svg)" in once.page
-    assert "entropy" in once.figures["mnist-curves.svg"]
+    assert "![mnist: curves](figures/mnist-curves-accuracy.svg)" in once.page
+    assert "entropy" in once.figures["mnist-curves-accuracy.svg"]
 
 
 def test_gains_are_over_random_unless_the_block_says_otherwise(root: Path) -> None:
-    page = made("<!-- gains results/mnist accuracy -->\n<!-- end -->\n", root).page
+    page = gathered("<!-- gains results/mnist accuracy -->\n<!-- end -->\n", root).page
     assert rows(page)["entropy"][0] == "+7.50"  # areas 67.5 and 60
-    page = made("<!-- gains results/mnist accuracy own -->\n<!-- end -->\n", root).page
+    page = gathered("<!-- gains results/mnist accuracy own -->\n<!-- end -->\n", root).page
     assert rows(page)["entropy"][0] == "−13.75"
+
+
+def test_two_metrics_have_two_figures(root: Path) -> None:
+    blocks = [
+        f"<!-- curves results/mnist {metric} -->\n<!-- end -->\n" for metric in ("accuracy", "macro_f1")
+    ]
+    for path in (root / "results" / "mnist").glob("*/0.jsonl"):
+        path.write_text(path.read_text().replace('"accuracy":', '"macro_f1": 0.5, "accuracy":'))
+    assert set(gathered("".join(blocks), root).figures) == {
+        "mnist-curves-accuracy.svg",
+        "mnist-curves-macro_f1.svg",
+    }
+
+
+def test_a_block_without_its_end_takes_nothing_with_it(root: Path) -> None:
+    page = (
+        "<!-- gains results/mnist accuracy -->\nprose\n<!-- aubc results/mnist accuracy -->\n<!-- end -->\n"
+    )
+    with pytest.raises(ValueError, match="block <!-- gains results/mnist accuracy --> has no <!-- end -->"):
+        gathered(page, root)
+
+
+def test_ratios_need_their_reference(root: Path) -> None:
+    with pytest.raises(ValueError, match="unknown strategy among these runs 'coreset'"):
+        gathered("<!-- ratios results/mnist -->\n<!-- end -->\n", root)
 
 
 def test_an_unknown_block_is_named(root: Path) -> None:
     with pytest.raises(ValueError, match="unknown block 'gain'"):
-        made("<!-- gain results/mnist accuracy -->\n<!-- end -->\n", root)
+        gathered("<!-- gain results/mnist accuracy -->\n<!-- end -->\n", root)
 
 
 @pytest.fixture
 def small(root: Path) -> Path:
     """A hundredth of the timing protocol; training takes 2 s, selections 2 s, but bald's 9 s and 5 s, qbc's 11 s."""
     folder = root / "results" / "timing-group1"
-    whole = protocol.load("timing-group1").written()
-    whole["strategies"]["vaal"] = {"use": "vaal", "steps": 10, "batch": 64}
-    training = {**whole["training"], "epochs": 2}
-    sizes = {"training": training, "initial": 40, "candidates": 100, "pick": 10}
+    sizes = ["training.epochs=2", "initial=40", "candidates=100", "pick=10"]
+    hundredth = protocol.load("timing-group1", sizes).written()
+    hundredth["strategies"]["vaal"] = {"use": "vaal", "steps": 10, "batch": 64}
     folder.mkdir()
-    write_runs(folder, {}, strategies=whole["strategies"], **sizes)
+    write_runs(folder, {}, **hundredth)
     for label, seconds in {"coreset": 2.0, "qbc": 11.0, "vaal": 2.0}.items():
         write_run(folder, label, 0, lines([0.1, 0.2], select_seconds=seconds))
     for seed, seconds in enumerate((9.0, 5.0)):
@@ -95,11 +116,12 @@ def test_a_cycle_at_full_size_by_hand(small: Path) -> None:
     assert cycles["bald"] == pytest.approx(training + 5 * 100)
     others = 4 * 2.0  # of the 11 s: the committee's, whose first member is the model itself
     assert cycles["qbc"] == pytest.approx(5 * training + (11 - others) * 100)
-    assert cycles["vaal"] == pytest.approx(training + 2 * 100 * 14_000 / (10 * 64))
+    steps = 100 * 14_000 // 128  # 100 passes over labelled set and candidates
+    assert cycles["vaal"] == pytest.approx(training + 2 * (steps * 128) / (10 * 64))
 
 
 def test_ratios_are_of_the_quickest_seeds(root: Path, small: Path) -> None:
-    page = made("<!-- ratios results/timing-group1 -->\n<!-- end -->\n", root).page
+    page = gathered("<!-- ratios results/timing-group1 -->\n<!-- end -->\n", root).page
     assert rows(page)["bald"] == ["2.50", "1.01", "2.50"]
     assert rows(page)["coreset"] == ["1.00", "1.00", "1.00"]
     assert rows(page)["qbc"][1:] == ["4.97", "–"]

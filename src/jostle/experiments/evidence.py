@@ -18,13 +18,13 @@ from jostle.experiments import figures
 from jostle.experiments.curves import Results, load
 from jostle.experiments.extrapolation import full_cycle
 from jostle.experiments.looks import svg
-from jostle.experiments.report import varied
+from jostle.experiments.report import YARDSTICK, varied
 from jostle.experiments.statistics import average_ranks
-from jostle.experiments.summary import aubc_table, gain_table, ratio_table
+from jostle.experiments.summary import aubc_table, gain_table, over, ratio_table
 from jostle.experiments.tables import Table
 from jostle.names import look_up
 
-BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
 
 
@@ -42,10 +42,12 @@ def gathered(page: str, root: Path) -> Evidence:
     drawn: dict[str, str] = {}
 
     def made(found: re.Match[str]) -> str:
-        opening, kind, folder, rest, closing = found.groups()
+        opening, kind, folder, rest, body, closing = found.groups()
+        if "<!--" in body:
+            raise ValueError(f"the block {opening.strip()} has no <!-- end --> before the next one begins")
         results = load(root / folder)
         if kind in FIGURES:
-            name = f"{results.name}-{kind}.svg"
+            name = "-".join([results.name, kind, *rest.split()]) + ".svg"
             drawn[name] = svg(FIGURES[kind](results, *rest.split()))
             return f"{opening}![{results.name}: {kind}](figures/{name})\n{closing}"
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
@@ -57,7 +59,7 @@ def gathered(page: str, root: Path) -> Evidence:
 def areas(results: Results, paper: Paper, metric: str) -> Table:
     """AUBC and ranks, beside what the paper prints; its ranks are among its own strategies, and so are ours there."""
     table = aubc_table(results, metric)
-    if not paper:
+    if "aubc" not in paper:
         return table
     shared = only(results, [label for label in results.labels if label in paper["aubc"]])
     table = table.beside("AUBC in the paper", paper["aubc"])
@@ -79,7 +81,7 @@ def gains(results: Results, paper: Paper, metric: str, reference: str = "random"
     return gain_table(results, metric, reference)
 
 
-def ratios(results: Results, paper: Paper, reference: str = "coreset") -> Table:
+def ratios(results: Results, paper: Paper, reference: str = YARDSTICK) -> Table:
     """Selection times over the reference's as they were run, and of a full-size cycle beside the paper's."""
     table = ratio_table(results, reference)
     minutes = paper.get("minutes")
@@ -87,11 +89,6 @@ def ratios(results: Results, paper: Paper, reference: str = "coreset") -> Table:
         return table
     cycles = over(full_cycle(results), reference)
     return table.beside("full cycle", cycles).beside("in the paper", over(minutes, reference))
-
-
-def over(seconds: Mapping[str, float], reference: str) -> dict[str, float]:
-    """Everything as a multiple of the reference."""
-    return {label: value / seconds[reference] for label, value in seconds.items()}
 
 
 def setting(results: Results, metric: str) -> Figure:

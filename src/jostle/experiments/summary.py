@@ -18,6 +18,7 @@ from jostle.experiments.statistics import (
     win_matrix,
 )
 from jostle.experiments.tables import Cell, Table, mark_best
+from jostle.names import look_up
 
 FEW = 6  # with fewer seeds a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
 
@@ -171,15 +172,21 @@ def time_table(results: Results) -> Table:
 
 def ratio_table(results: Results, reference: str) -> Table:
     """Selection times as multiples of the reference's, each of its quickest seed; the quickest first."""
-    rows = sorted(times(results), key=lambda each: (each.best, each.label))
-    base = next(each.best for each in rows if each.label == reference)
+    seconds = {each.label: each.best for each in times(results)}
+    rows = sorted(over(seconds, reference).items(), key=lambda row: (row[1], row[0]))
     columns: dict[str, Sequence[Cell]] = {
-        "strategy": [Cell(each.label) for each in rows],
-        "one selection": [Cell(each.best / base) for each in rows],
+        "strategy": [Cell(label) for label, _ in rows],
+        "one selection": [Cell(ratio) for _, ratio in rows],
     }
     return Table.of(
         f"Time as multiples of {reference}'s, {results.name}", columns, "Each of its quickest seed."
     )
+
+
+def over(seconds: Mapping[str, float], reference: str) -> dict[str, float]:
+    """Everything as a multiple of the reference."""
+    base = look_up("strategy among these runs", reference, seconds)
+    return {label: value / base for label, value in seconds.items()}
 
 
 def _seconds(value: float) -> Cell:
