@@ -12,7 +12,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return ValueError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
+    return ValueError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names) or 'none'})")
 
 
 def look_up(kind: str, name: str, catalogue: Mapping[str, T]) -> T:

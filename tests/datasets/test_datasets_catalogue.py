@@ -40,7 +40,7 @@ def test_unknown_names_are_answered_with_the_nearest():
 
 
 def test_unknown_settings_are_refused():
-    with pytest.raises(DataError, match="digits has no setting size; it has none"):
+    with pytest.raises(DataError, match=r"unknown setting of digits 'size' \(known: none\)"):
         datasets.load("digits", size=3)
 
 

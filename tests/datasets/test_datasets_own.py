@@ -70,7 +70,7 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_unknown_settings_are_named(file):
-    with pytest.raises(DataError, match="no setting colour; it has rows"):
+    with pytest.raises(DataError, match=r"unknown setting of .*mine.py:blobs 'colour' \(known: rows\)"):
         datasets.load(f"{file}:blobs", colour=1)
 
 

@@ -1,10 +1,8 @@
 """Protocols: the published numbers, errors that name the field, overrides, and what the command line says."""
 
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from tiny import tiny, tiny_file
@@ -12,7 +10,7 @@ from tiny import tiny, tiny_file
 from jostle import datasets, models, strategies
 from jostle.experiments import protocol
 from jostle.experiments.prepare import strategy_of
-from jostle.experiments.specs import Spec, called, check_settings, spec, specs, values
+from jostle.experiments.specs import Spec, called, spec, specs, values
 
 PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimizer, lr, epochs)
     "mnist": (20, 20, 10, 1000, 10, 96, "adam", 1e-3, 50),
@@ -206,32 +204,6 @@ def test_settings_in_brackets_and_none(tmp_path: Path):
     assert (
         protocol.load(str(tmp_path / "tiny.toml")).strategies["noise-stability"].settings["project"] is None
     )
-
-
-def made(
-    count: int, scale: float = 1.0, size: int | Sequence[int] | None = 3, kind: Literal["a", "b"] = "a"
-) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"count": 1, "scale": 2, "size": [1, 2], "kind": "b"}, None),
-        ({"count": 1, "size": None}, None),
-        ({"count": "x"}, "mine: count takes a whole number; got 'x'"),
-        ({"count": True}, "count takes a whole number; got True"),
-        ({"count": 1, "size": ["x"]}, "size takes a whole number or a list [...] or none; got ['x']"),
-        ({"count": 1, "kind": "c"}, "kind takes a or b; got 'c'"),
-        ({"count": 1, "scael": 2}, "unknown setting of mine 'scael'; did you mean 'scale'?"),
-        ({}, "mine needs a value for count: write mine(count=...)"),
-    ],
-)
-def test_settings_are_checked_before_anything_is_built(settings: dict[str, object], said: str | None):
-    if said is None:
-        check_settings("mine", made, settings)
-        return
-    with pytest.raises(ValueError, match=re.escape(said)):
-        check_settings("mine", made, settings)
 
 
 def test_every_field_is_documented():

@@ -64,10 +64,12 @@ def pick(
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
-    from jostle.experiments.prepare import device_named, pool_of, strategy_named
+    from jostle import strategies
+    from jostle.experiments.prepare import device_named, pool_of
     from jostle.experiments.specs import called
 
-    chosen = strategy_named(*called(strategy))
+    name, settings = called(strategy)
+    chosen = strategies.build(name, **settings)
     device_named(device)
     network = loaded(model)
     examples = pool_data(pool, data, encoder)

@@ -18,7 +18,8 @@ from jostle.datasets.images import ImageFiles
 from jostle.datasets.own import as_data
 from jostle.datasets.text import Texts, tokenize
 from jostle.names import unknown
-from jostle.own_files import from_file
+from jostle.own_files import from_file, is_own
+from jostle.settings import check_settings
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "Kind", "MissingDataError", "Split",
@@ -84,12 +85,12 @@ def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
     """A data set by name; local copies in `root` (or JOSTLE_DATA) come before any download."""
     loader = _loader(name)
     parameters = inspect.signature(loader).parameters
-    known = settings(name)
-    free = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    if not free and (odd := sorted(values.keys() - known.keys())):
-        raise DataError(f"{name} has no setting {', '.join(odd)}; it has {', '.join(known) or 'none'}")
     if "root" in parameters:
         values["root"] = data_root(root)
+    try:
+        check_settings(name, loader, values, known=parameters.keys() - {"root"})
+    except ValueError as wrong:
+        raise DataError(str(wrong)) from None
     return as_data(loader(**values), name)
 
 
@@ -110,6 +111,6 @@ def _loader(name: str) -> Loader:
     scheme, _, path = name.partition(":")
     if scheme in _own:
         return partial(_own[scheme], Path(path).expanduser())
-    if ".py:" in name:
+    if is_own(name):
         return from_file(name)
     raise unknown("data set", name, [*names(), "folder:PATH", "csv:PATH", "file.py:FUNCTION"])

@@ -20,10 +20,10 @@ from jostle import datasets, models, strategies
 from jostle.core import Strategy
 from jostle.datasets import Data, DataError, Split, Texts
 from jostle.experiments.protocol import Amount, Named, Protocol
-from jostle.experiments.specs import check_settings
-from jostle.own_files import checksum, from_file, is_own
+from jostle.own_files import checksum, is_own
 from jostle.pool import Batched, Pool
 from jostle.rng import generator
+from jostle.settings import bracketed
 from jostle.tasks import TASKS, Task
 from jostle.training import Indexed
 
@@ -114,20 +114,7 @@ def device_named(name: str) -> torch.device:
 
 def strategy_of(named: Named) -> Strategy:
     """The strategy that an entry of a protocol names."""
-    return strategy_named(named.use, named.settings)
-
-
-def strategy_named(use: str, settings: Mapping[str, Any]) -> Strategy:
-    """A strategy of the catalogue or of a user's file; an error names the setting and what arrived."""
-    build = from_file(use) if is_own(use) else strategies.describe(use).build
-    check_settings(use, build, settings)
-    try:
-        made = build(**settings)
-    except TypeError as wrong:
-        raise ValueError(f"{use}{_bracketed(settings)}: {wrong}") from wrong
-    if not isinstance(made, Strategy):
-        raise TypeError(f"{use} made {type(made).__name__}; expected a jostle.Strategy")
-    return made
+    return strategies.build(named.use, **named.settings)
 
 
 def data_named(
@@ -142,14 +129,9 @@ def data_named(
         if isinstance(wrong, ValueError) and not settings:
             raise
         usual = {key: value for key, value in datasets.settings(use).items() if key in settings}
-        hint = f"; the default is {_bracketed(usual)[1:-1]}" if usual and not is_own(use) else ""
+        hint = f"; the default is {bracketed(usual)[1:-1]}" if usual and not is_own(use) else ""
         first = str(wrong).partition("\n")[0]
-        raise ValueError(f"{use}{_bracketed(settings)}: {first}{hint}") from wrong
-
-
-def _bracketed(settings: Mapping[str, Any]) -> str:
-    shown = ", ".join(f"{key}={value!r}" for key, value in settings.items())
-    return f"({shown})" if shown else ""
+        raise ValueError(f"{use}{bracketed(settings)}: {first}{hint}") from wrong
 
 
 def counted(amount: Amount, whole: int) -> int:

@@ -1,16 +1,9 @@
 """What the command line says of a thing and its settings: `label=name(setting=value, ...)`."""
 
-import inspect
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from jostle.names import unknown
+from typing import Any
 
 _SETTINGS = re.compile(r"(?P<use>.*?)\((?P<inside>[^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 
@@ -95,61 +88,3 @@ def _labelled(text: str) -> tuple[str, bool, str]:
     head, bracket, tail = text.partition("(")
     label, equals, rest = head.partition("=")
     return (label.strip(), True, rest + bracket + tail) if equals else ("", False, text)
-
-
-def check_settings(owner: str, build: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Refuse settings that `build` does not take, values that cannot be theirs, and any that it still lacks."""
-    kind = build.func if isinstance(build, partial) else build
-    parameters = inspect.signature(build).parameters
-    free = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    hints = _hints(kind)
-    for name, value in settings.items():
-        if name not in parameters and not free:
-            raise unknown(f"setting of {owner}", name, parameters)
-        if not fits(value, hints.get(name, Any)):
-            raise ValueError(f"{owner}: {name} takes {in_words(hints[name])}; got {value!r}")
-    for name, each in parameters.items():
-        needed = each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
-        if needed and name not in settings:
-            raise ValueError(f"{owner} needs a value for {name}: write {owner}({name}=...)")
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be what a type hint says; what is no plain type is not judged."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(fits(value, each) for each in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is Sequence:
-        return isinstance(value, list | tuple) and all(fits(each, get_args(hint)[0]) for each in value)
-    if hint in (int, float) and isinstance(value, bool):
-        return False
-    plain: dict[Any, Any] = {
-        int: int,
-        float: (int, float),
-        bool: bool,
-        str: str,
-        Path: (str, Path),
-        NoneType: NoneType,
-    }
-    return isinstance(value, plain.get(hint, object))
-
-
-def in_words(hint: Any) -> str:
-    """What a type hint admits, for people."""
-    if get_origin(hint) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(in_words, get_args(hint))))
-    if get_origin(hint) is Literal:
-        return " or ".join(map(str, get_args(hint)))
-    if get_origin(hint) is Sequence:
-        return "a list [...]"
-    said = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}
-    return said.get(hint, "none" if hint is NoneType else getattr(hint, "__name__", str(hint)))
-
-
-def _hints(kind: Any) -> dict[str, Any]:
-    """Type hints of a function or a class's fields; none where they cannot be resolved."""
-    try:
-        return get_type_hints(kind)
-    except (NameError, TypeError, AttributeError):
-        return {}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from jostle.core import SELECT_OPTIONS, Strategy
-from jostle.names import look_up, unknown
-from jostle.own_files import from_file
+from jostle.core import Strategy
+from jostle.names import look_up
+from jostle.own_files import from_file, is_own
+from jostle.settings import bracketed, check_settings
 
 Build = Callable[..., Strategy]
 B = TypeVar("B", bound=Build)
@@ -78,13 +79,19 @@ def describe(name: str) -> Entry:
     return look_up("strategy", name, entries())
 
 
-def build(name: str, **settings: Any) -> Strategy:
+def build(name: str, /, **settings: Any) -> Strategy:
     """A strategy by name; `file.py:name` takes it from a file."""
-    if ".py:" in name:
-        strategy: Strategy = from_file(name)(**settings)
-        return strategy
-    entry = describe(name)
-    for setting in settings:
-        if setting not in entry.settings:
-            raise unknown(f"setting of {name}", setting, [*entry.settings, *SELECT_OPTIONS])
-    return entry.build(**settings)
+    return built(name, settings)
+
+
+def built(name: str, settings: Mapping[str, Any], options: Iterable[str] = ()) -> Strategy:
+    """The same; `options` are what else a user may have meant by a setting that is not known."""
+    make = from_file(name) if is_own(name) else describe(name).build
+    check_settings(name, make, settings, [*inspect.signature(make).parameters, *options])
+    try:
+        made = make(**settings)
+    except TypeError as wrong:
+        raise ValueError(f"{name}{bracketed(settings)}: {wrong}") from wrong
+    if not isinstance(made, Strategy):
+        raise TypeError(f"{name} made {type(made).__name__}; expected a jostle.Strategy")
+    return made
