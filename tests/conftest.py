@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from jostle.precision import switches
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
@@ -40,6 +42,7 @@ def state_of(model: nn.Module) -> dict[str, Any]:
         "grad mode": torch.is_grad_enabled(),
         "threads": torch.get_num_threads(),
         "tf32": (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32),
+        "rounding": [switch.read() for switch in switches()],
         "fast attention": torch.backends.mha.get_fastpath_enabled(),
     }
 

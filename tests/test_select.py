@@ -220,36 +220,6 @@ def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) 
     assert "jolting" in err
 
 
-def test_scoring_is_in_full_float32_on_any_gpu() -> None:
-    seen = []
-
-    def look(outputs: Tensor) -> Tensor:
-        seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
-        return outputs
-
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-    NoiseStability(jolts=1, outputs=look).select(mlp(), X, n=2, seed=0)
-    assert set(seen) == {(False, False)}
-    assert torch.backends.cudnn.allow_tf32
-    assert torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-
-
-def test_tf32_set_through_the_newer_switches_is_no_obstacle() -> None:
-    newer = getattr(torch.backends.cudnn, "conv", None)
-    if newer is None:
-        pytest.skip("this PyTorch has the older switches only")
-    before = newer.fp32_precision
-    try:
-        newer.fp32_precision = (
-            "ieee"  # convolutions apart from recurrent layers: the old switch cannot say this
-        )
-        NoiseStability(jolts=1).select(mlp(), X, n=2, seed=0)
-        assert newer.fp32_precision == "ieee"
-    finally:
-        newer.fp32_precision = before
-
-
 def test_a_call_from_two_threads_at_once_leaves_the_random_state_alone() -> None:
     model = mlp()
     state = torch.get_rng_state()
