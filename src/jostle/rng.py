@@ -3,6 +3,7 @@
 import hashlib
 import random
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,6 +28,24 @@ def fresh_seed() -> int:
 
 
 GLOBALS = threading.RLock()  # the global generators are one for all threads
+PATIENCE = 60.0  # seconds of waiting for another thread before it is said
+WAITING = (
+    "another thread's call holds the global random state, and this thread waits for it: if that call in turn waits "
+    "for this thread, as with a fit= that trains in a thread of its own, both wait for ever; train in the thread "
+    "that fit= was called in"
+)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One thread at a time, a thread as often as it likes; a long wait may be for ever, and is warned of."""
+    if not GLOBALS.acquire(timeout=PATIENCE):
+        warnings.warn(WAITING, stacklevel=5)
+        GLOBALS.acquire()
+    try:
+        yield
+    finally:
+        GLOBALS.release()
 
 
 @contextmanager
@@ -35,10 +54,11 @@ def seeded_globals(seed: int, device: torch.device | str = "cpu") -> Iterator[No
 
     Models and datasets may draw from them (dropout does), so a call is repeatable and leaves no trace.
     Only the generators of the CPU and of `device` are seeded: seeding all would start every GPU.
+    What is called inside must not wait for another thread that comes here too: that one waits for this to end.
     """
     on, value = torch.device(device), derive(seed, "globals")
     accelerators = [on] if on.type in ("cuda", "xpu") else []  # the others have no state by device
-    with GLOBALS, torch.random.fork_rng(accelerators, device_type=on.type if accelerators else "cuda"):
+    with alone(), torch.random.fork_rng(accelerators, device_type=on.type if accelerators else "cuda"):
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
             torch.default_generator.manual_seed(value)
