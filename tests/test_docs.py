@@ -11,6 +11,7 @@ import pytest
 
 from jostle.experiments import evidence
 from jostle.strategies import page
+from jostle.strategies.catalogue import Entry, entries
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,6 +42,12 @@ def test_examples_run(path: Path, tmp_path: Path) -> None:
 def test_the_page_of_strategies_is_the_catalogue() -> None:
     written = (ROOT / "docs" / "strategies.md").read_text()
     assert written == page.page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
+def test_every_setting_of_a_strategy_is_explained(entry: Entry) -> None:
+    bare = [name for name, _, why in page.own_settings(entry) if not why]
+    assert not set(bare) - {"selector"}, "end the field's line with a comment"
 
 
 def test_tables_and_figures_of_results_are_those_of_the_raw_results() -> None:

@@ -33,9 +33,7 @@ class Deviations:
     scale: float = 1e-3  # zeta: the length of a jolt relative to that of the parameters
     noise: str = "global"  # one direction over all parameters; "layerwise": one for each weight tensor
     estimator: str = "finite"  # differences, as in the paper; "jvp": the exact derivative, zeta -> 0
-    space: Space = (
-        None  # what moves: "probabilities", "features", "logits", a function; None: as the task says
-    )
+    space: Space = None  # what moves: "probabilities", "features", "logits", a function; None: the task's
     grid: int = 1  # spatial maps are average-pooled to grid x grid
     normalize: bool = False  # divide by the length of the clean output, as the authors' published code does
     parameters: Which = None  # which parameters move: name patterns or a predicate; None: all

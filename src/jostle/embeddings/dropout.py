@@ -33,9 +33,7 @@ class DropoutPasses:
 
     passes: int = 50  # T
     insert_dropout: float | None = None  # rate of dropout inserted at scoring only, beside the model's own
-    # modules after which it is inserted, by name or pattern; None: the convolutions inside blocks, as in a ResNet,
-    # or where there are no blocks every stage in front of the head
-    dropout_after: Sequence[str] | None = None
+    dropout_after: Sequence[str] | None = None  # modules, by pattern; None: convolutions in blocks, or stages
 
     def __post_init__(self) -> None:
         if self.passes < 2:
@@ -152,7 +150,10 @@ def axis_of(one: torch.Size, two: torch.Size, examples: int) -> Axis | None:
 
 
 def sites(network: Network, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
-    """Modules after which dropout is inserted: as given, or chosen from the network's structure."""
+    """Modules after which dropout is inserted: as given by name or pattern, or by the network's structure.
+
+    That is, the convolutions inside blocks, as in a ResNet, or without blocks every stage in front of the head.
+    """
     if given is None:
         found = [name for name in block_convolutions(network) or stages(network, tensors) if name in tensors]
         if not found:

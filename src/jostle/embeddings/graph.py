@@ -49,8 +49,8 @@ class GraphNetwork:
     width: int = 128  # of the hidden layer
     dropout: float = 0.3  # of the hidden layer, in training
     epochs: int = 200  # full-batch steps of Adam
-    lr: float = 1e-3
-    decay: float = 5e-4
+    lr: float = 1e-3  # learning rate of Adam
+    decay: float = 5e-4  # weight decay of Adam
     unlabeled_weight: float = 1.2  # lambda: of the pool's part of the loss
     memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
 

@@ -33,7 +33,7 @@ class ProbCover(Strategy):
 
     selector: Choice = prob_cover
     delta: float | None = None  # radius of a ball; None: by purity
-    purity: float = 0.95
+    purity: float = 0.95  # without delta: share of balls that hold rows of one k-means cell only
 
     def __post_init__(self) -> None:
         if self.delta is not None and not self.delta > 0:
