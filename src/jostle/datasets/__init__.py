@@ -42,10 +42,7 @@ _loaders: dict[str, Loader] = {
     "cityscapes": segmentation.cityscapes,
     "camvid": segmentation.camvid,
 }
-_own: dict[str, Loader] = {
-    "folder": folders.folder,
-    "csv": tables.csv_table,
-}  # followed by a colon and a path
+_own: dict[str, Loader] = {"folder": folders.folder, "csv": tables.csv_table}  # with a colon and a path
 
 
 def names() -> list[str]:

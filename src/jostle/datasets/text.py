@@ -90,9 +90,8 @@ def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
 
 
 def _columns(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
-    pieces = [
-        list(piece) for piece in zip(*(rows or [("",)]), strict=True)
-    ]  # tokenisers refuse an empty list
+    some = rows or [("",)]  # tokenisers refuse an empty list
+    pieces = [list(piece) for piece in zip(*some, strict=True)]
     columns = tokenizer(
         *pieces, truncation=True, max_length=length, padding=True, padding_side="right", return_tensors="pt"
     )
