@@ -9,7 +9,7 @@ ROOT = Path(jostle.__file__).parent
 LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
     {"rng", "names", "copies", "precision"},
     {"own_files", "settings"},
-    {"progress", "pool", "network", "tasks", "selectors"},
+    {"progress", "pool", "rows", "network", "tasks", "selectors"},
     {"core", "augment"},
     {"embeddings", "training"},
     {"metrics"},

@@ -132,6 +132,7 @@ def test_exclusion_keeps_the_users_numbering() -> None:
     pool = Pool.of(Pairs()).without(np.array([1, 5]))
     assert pool.positions.tolist() == [0, 2, 3, 4, 6]
     assert torch.equal(torch.cat(list(pool.batches(2))), X[[0, 2, 3, 4, 6]])
+    assert pool.without(None) is pool
     with pytest.raises(ValueError, match=r"exclude holds positions 1 to 7.*0 to 6"):
         Pool.of(Pairs()).without([1, 7])
 

@@ -133,7 +133,7 @@ def test_non_finite_outputs_name_the_examples(bad: float) -> None:
         ({"exclude": [0.5]}, ValueError, "whole numbers; got float64"),
         ({"labelled": X}, ValueError, "did you mean 'labeled'"),
         ({"head": "fc"}, ValueError, "unknown module 'fc'"),
-        ({"seed": 1.5}, TypeError, "float"),
+        ({"seed": 1.5}, TypeError, "seed is a whole number; got 1.5"),
     ],
 )
 def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import operator
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -22,10 +21,11 @@ from torch import Tensor, nn
 
 from jostle.copies import device_of
 from jostle.network import Head, Network, Read
-from jostle.pool import Collate, Inputs, Labeled, Pool, count
+from jostle.pool import Collate, Inputs, Labeled, Pool, check_count, count
 from jostle.precision import full_float32
 from jostle.progress import Advance, progress_bar
-from jostle.rng import fresh_seed, generator, seeded_globals
+from jostle.rng import as_seed, generator, seeded_globals
+from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one
 from jostle.selectors import Outer, Picks, Selector, k_center, selector
 from jostle.tasks import TASKS, Task, task_for
 
@@ -258,7 +258,7 @@ class Strategy(ABC):
     ) -> Query:
         """Choose n examples of the pool; the model and the global random state stay as they were."""
         inputs = Pool.of(pool, collate_fn, num_workers)
-        candidates = inputs if exclude is None else inputs.without(exclude)
+        candidates = inputs.without(exclude)
         check_count(n, candidates, inputs)
         with self.request(
             model,
@@ -285,8 +285,7 @@ class Strategy(ABC):
         It takes what `select` takes.
         """
         inputs = Pool.of(pool, call.get("collate_fn"), call.get("num_workers", 0))
-        candidates = inputs if exclude is None else inputs.without(exclude)
-        with self.request(model, candidates, seed, **call) as request:
+        with self.request(model, inputs.without(exclude), seed, **call) as request:
             return self.embedding(request).rows
 
     @contextmanager
@@ -306,7 +305,7 @@ class Strategy(ABC):
         progress: bool | None = None,
     ) -> Iterator[Request]:
         """A request on a private copy of the model; global generators are seeded inside and restored after."""
-        seed = fresh_seed() if seed is None else operator.index(seed)
+        seed = as_seed(seed)
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}")
         where = torch.device(device or device_of(model))
@@ -339,62 +338,3 @@ ALREADY_PROBABILITIES = (
     "the model's outputs look like probabilities, but are taken as logits and go through a softmax again: "
     "end the model before its softmax, or pass outputs=torch.log"
 )
-
-
-def sums_to_one(outputs: Tensor) -> bool:
-    """Whether outputs are distributions already; logits are so by accident only."""
-    flat = outputs.reshape(len(outputs), -1)
-    return bool((flat >= 0).all() and (flat.sum(1) - 1).abs().max() < 1e-4)
-
-
-def as_vectors(features: Tensor, grid: int = 1) -> Tensor:
-    """Features as (n, d): maps are average-pooled to a grid, token sequences averaged over the tokens."""
-    if features.ndim == 3:
-        return features.mean(1)  # (n, tokens, d)
-    if features.ndim > 3:
-        pool = {4: nn.functional.adaptive_avg_pool2d, 5: nn.functional.adaptive_avg_pool3d}[features.ndim]
-        return pool(features, grid).flatten(1)
-    return features if features.ndim == 2 else features.unsqueeze(1)
-
-
-def join(parts: Sequence[Tensor]) -> Tensor:
-    """Rows of all micro-batches."""
-    check_shapes([tuple(part.shape[1:]) for part in parts])
-    return torch.cat(list(parts))
-
-
-def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
-    """Outputs have one shape in all batches, or an error that shows them."""
-    if len(set(shapes)) > 1:
-        raise ValueError(
-            f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
-            "collate_fn=, or reduce outputs to one shape with outputs="
-        )
-
-
-def non_finite(rows: Tensor) -> Tensor:
-    """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
-    size = max(1, 2**20 // max(1, rows[:1].numel()))
-    bad = [~torch.isfinite(part.reshape(len(part), -1)).all(1) for part in rows.split(size)]
-    return torch.cat(bad).cpu() if bad else torch.zeros(0, dtype=torch.bool, device="cpu")
-
-
-def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:
-    """An error that says which examples gave NaN or infinity, and how many, where there are any."""
-    if len(positions):
-        shown = ", ".join(map(str, positions[:5].tolist())) + (", ..." if len(positions) > 5 else "")
-        raise ValueError(
-            f"the model's {what} are NaN or infinite for {len(positions)} of {total} examples "
-            f"(positions {shown}): leave these out (exclude= for the pool), or check the weights and inputs"
-        )
-
-
-def check_count(n: int, candidates: Pool, inputs: Pool) -> None:
-    """n examples can be chosen from the candidates, or an error that says why not."""
-    if not len(inputs):
-        raise ValueError("the pool is empty: there is nothing to choose from")
-    if isinstance(n, bool) or int(n) != n or n < 1:
-        raise ValueError(f"asked for n={n} examples; n is a whole number of at least 1")
-    if n > len(candidates):
-        less = f" less {len(inputs) - len(candidates)} excluded" if len(candidates) < len(inputs) else ""
-        raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")

@@ -117,7 +117,9 @@ class Pool:
         return len(self.positions)
 
     def without(self, excluded: Any) -> Pool:
-        """The pool less some positions."""
+        """The pool less some positions; all of it less None."""
+        if excluded is None:
+            return self
         gone = as_positions(excluded)
         if len(gone) and not (int(gone.min()) >= 0 and int(gone.max()) < len(self.source)):
             raise ValueError(
@@ -222,6 +224,17 @@ def as_positions(excluded: Any) -> Tensor:
             f"exclude holds positions, whole numbers; got {held.dtype}: of a mask, pass its nonzero places"
         )
     return torch.from_numpy(held.astype(np.int64).reshape(-1))
+
+
+def check_count(n: int, candidates: Pool, inputs: Pool) -> None:
+    """n examples can be chosen from the candidates, or an error that says why not."""
+    if not len(inputs):
+        raise ValueError("the pool is empty: there is nothing to choose from")
+    if isinstance(n, bool) or int(n) != n or n < 1:
+        raise ValueError(f"asked for n={n} examples; n is a whole number of at least 1")
+    if n > len(candidates):
+        less = f" less {len(inputs) - len(candidates)} excluded" if len(candidates) < len(inputs) else ""
+        raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")
 
 
 def as_column(values: Any) -> Tensor | np.ndarray | None:

@@ -1,6 +1,7 @@
 """Every draw has a purpose: `generator(seed, "query", cycle)` repeats alone, whatever else was drawn."""
 
 import hashlib
+import operator
 import random
 import threading
 import warnings
@@ -25,6 +26,14 @@ def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu"
 def fresh_seed() -> int:
     """A seed nobody chose, short enough to be written down."""
     return random.SystemRandom().randrange(2**31)
+
+
+def as_seed(given: int | None) -> int:
+    """The seed as given, or a fresh one for None; fractions are refused, since they would be cut off."""
+    try:
+        return fresh_seed() if given is None else operator.index(given)
+    except TypeError:
+        raise TypeError(f"seed is a whole number; got {given!r}") from None
 
 
 GLOBALS = threading.RLock()  # the global generators are one for all threads

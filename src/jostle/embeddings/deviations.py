@@ -11,12 +11,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.core import Request, as_vectors, check_shapes, non_finite, refuse_non_finite
+from jostle.core import Request
 from jostle.embeddings.exact import directional_derivatives
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.names import look_up, unknown
 from jostle.pool import Inputs, arrays, together
+from jostle.rows import as_vectors, check_shapes, non_finite, refuse_non_finite
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)

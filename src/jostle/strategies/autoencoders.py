@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Request, non_finite, refuse_non_finite
+from jostle.core import Request
 from jostle.names import look_up
 from jostle.pool import Pool
 from jostle.rng import derive, seeded_globals
+from jostle.rows import non_finite, refuse_non_finite
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -8,9 +8,10 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
+from jostle.rows import as_vectors
 from jostle.selectors import Picks, k_center
 from jostle.strategies.catalogue import register
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.uncertainty import (
     entropy,
     expected_gradient_length,
@@ -13,6 +13,7 @@ from jostle.embeddings.uncertainty import (
     small_margin,
 )
 from jostle.pool import Inputs
+from jostle.rows import as_vectors
 from jostle.selectors import top_k, uniform
 from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy, as_vectors
+from jostle.core import Choice, Embedded, Request, Strategy
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
 from jostle.pool import Inputs
+from jostle.rows import as_vectors
 from jostle.selectors import Picks, k_center
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
