@@ -109,6 +109,33 @@ def test_non_finite_outputs_name_the_examples(bad: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "settings", "what"),
+    [
+        ("noise-stability", {"start": "labeled", "jolts": 2}, "outputs"),
+        ("lcmd", {"sketch": 2}, "outputs"),
+        ("coreset", {}, "features"),
+        ("vaal", {"steps": 1}, "inputs"),
+        ("sraal", {"steps": 1}, "inputs"),
+    ],
+)
+def test_non_finite_labelled_examples_are_told_from_those_of_the_pool(
+    name: str, settings: dict[str, Any], what: str
+) -> None:
+    pool, known = torch.randn(12, 1, 8, 8), torch.randn(5, 1, 8, 8)
+    known[2, 0, 0, 0] = float("nan")
+    call = {"labeled": TensorDataset(known, torch.arange(5) % 4), "seed": 0, **settings}
+    with pytest.raises(
+        ValueError,
+        match=rf"{what} of the labelled set are NaN or infinite for 1 of 5 examples \(positions 2\)",
+    ):
+        jostle.select(name, ConvNet(), pool, n=2, **call)
+    pool[[1, 7], 0, 0, 0] = float("inf")
+    call["labeled"] = TensorDataset(torch.randn(5, 1, 8, 8), torch.arange(5) % 4)
+    with pytest.raises(ValueError, match=r"are NaN or infinite for 1 of 11 examples \(positions 7\)"):
+        jostle.select(name, ConvNet(), pool, n=2, exclude=[1], **call)
+
+
+@pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"n": 0}, ValueError, "n=0"),

@@ -129,12 +129,15 @@ class Request:
                 parts.append(tuple(part.detach() for part in read(inputs)))
                 advance(count(inputs))
         joined = tuple(join(column) for column in zip(*parts, strict=True))
-        sizes = [len(pool) for pool in pools]
         for rows in joined:
-            for pool, part in zip(pools, rows.split(sizes), strict=True):
-                whose = "" if pool is self.pool else " of the labelled set"
-                refuse_non_finite(pool.positions[non_finite(part)], len(pool), what + whose)
+            self.check_finite(non_finite(rows), what, *pools)
         return joined
+
+    def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
+        """An error that names the bad examples, a mask (n,) over the pools in turn, and says whose they are."""
+        for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
+            whose = "" if pool is self.pool else " of the labelled set"
+            refuse_non_finite(pool.positions[part], len(pool), what + whose)
 
     def outputs(self) -> Tensor:
         """The model's outputs of the whole pool, (n, ...)."""

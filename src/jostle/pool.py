@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from numbers import Number
 from typing import Any
 
@@ -143,24 +142,6 @@ class Pool:
         return next(
             replace(self.take(torch.arange(min(count, len(self)), device="cpu")), workers=0).batches(count)
         )
-
-
-@dataclass(frozen=True)
-class Together(Pool):
-    """Pools read one after the other as one, so that one pass meets all with the same jolts."""
-
-    parts: tuple[Pool, ...] = ()
-
-    def batches(self, size: int) -> Iterator[Inputs]:
-        """All inputs of the first, then of the next."""
-        return chain.from_iterable(part.batches(size) for part in self.parts)
-
-
-def together(*parts: Pool) -> Pool:
-    """Several pools as one, its positions those of the parts."""
-    sizes = [part.largest_batch for part in parts if part.largest_batch is not None]
-    positions = torch.cat([part.positions for part in parts])
-    return Together(parts[0].source, positions, largest_batch=min(sizes, default=None), parts=parts)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,8 +16,8 @@ from jostle.embeddings.exact import directional_derivatives
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.names import look_up, unknown
-from jostle.pool import Inputs, arrays, together
-from jostle.rows import as_vectors, check_shapes, non_finite, refuse_non_finite
+from jostle.pool import Inputs, Pool, arrays
+from jostle.rows import as_vectors, check_shapes, non_finite
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
@@ -50,8 +50,10 @@ class Deviations:
         look_up("estimator", self.estimator, {"finite": None, "jvp": None})
         look_up("noise", self.noise, {"global": None, "layerwise": None})
 
-    def rows(self, request: Request) -> Tensor:
-        """Movements of the whole pool, (n, K * d) or (n, project)."""
+    def rows(self, request: Request, *pools: Pool) -> Tensor:
+        """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""
+        pools = pools or (request.pool,)
+        n = sum(map(len, pools))
         space = self.space or request.task.moves
         if self.estimator == "jvp" and space == "features" and callable(request.network.given_head):
             raise ValueError(
@@ -61,26 +63,26 @@ class Deviations:
         jolts = Jolts.of(request, self.scale, self.noise, self.parameters, in_front=space == "features")
         rows: Rows | None = None
         start, bad = 0, list[Tensor]()
-        with torch.no_grad(), request.progress("jolting", len(request.pool) * self.jolts) as advance:
-            for batches in chunks(request, self.buffer_bytes):
+        with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
+            for batches in chunks(request, pools, self.buffer_bytes):
                 clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
                 width = one_width(clean, rows)
-                rows = rows or Rows.of(self, request, width, math.sqrt(jolts.entries / self.jolts))
-                stop = start + sum(map(len, clean))
-                bad += [request.pool.positions[start:stop][torch.cat([non_finite(part) for part in clean])]]
-                for k in range(0 if any(map(len, bad)) else self.jolts):
+                rows = rows or Rows.of(self, request, n, width, math.sqrt(jolts.entries / self.jolts))
+                bad += map(non_finite, clean)
+                size = sum(map(len, clean))
+                for k in range(0 if any(map(torch.any, bad)) else self.jolts):
                     rows.put(start, k, self.moves(jolts, k, watch, batches, clean))
-                    advance(stop - start)
-                start = stop
+                    advance(size)
+                start += size
                 del batches, clean  # or two chunks would be held while the next is read
-        refuse_non_finite(torch.cat(bad), len(request.pool), "outputs")
+        request.check_finite(torch.cat(bad), "outputs", *pools)
         assert rows is not None, "the pool is never empty here"
+        request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.checked()
 
     def rows_of_both(self, request: Request) -> tuple[Tensor, Tensor | None]:
         """Movements of the pool and of the labelled set, where there is one, under the same jolts."""
-        both = replace(request, copied=lambda: request.network, pool=together(*pools(request)))
-        return parted(self.rows(both), request)
+        return parted(self.rows(request, *pools(request)), request)
 
     def moves(
         self, jolts: Jolts, k: int, watch: Watch, batches: list[Inputs], clean: list[Tensor]
@@ -126,9 +128,9 @@ class Rows:
     request: Request
 
     @classmethod
-    def of(cls, settings: Deviations, request: Request, width: int, scale: float) -> Rows:
-        """Room for the movements of the request's pool."""
-        shape = len(request.pool), settings.project or settings.jolts * width
+    def of(cls, settings: Deviations, request: Request, n: int, width: int, scale: float) -> Rows:
+        """Room for the movements of n examples."""
+        shape = n, settings.project or settings.jolts * width
         dtype = request.network.dtype or torch.get_default_dtype()
         if settings.rows_file is None:
             tensor = torch.zeros(shape, dtype=dtype, device=request.device)
@@ -160,9 +162,7 @@ class Rows:
         return plane / math.sqrt(self.project)
 
     def checked(self) -> Tensor:
-        """The finished rows: finite, and moved at all."""
-        pool = self.request.pool
-        refuse_non_finite(pool.positions[non_finite(self.tensor)], len(pool), "jolted outputs")
+        """The finished rows; a warning where none moved."""
         if not self.tensor.any():
             warnings.warn(
                 "no output moved under any jolt: the parameters may not reach the output", stacklevel=4
@@ -196,11 +196,11 @@ def as_movement(values: Tensor, grid: int) -> Tensor:
     return as_vectors(values, grid) if values.ndim > 3 else values.reshape(len(values), -1)
 
 
-def chunks(request: Request, buffer_bytes: int) -> Iterator[list[Inputs]]:
+def chunks(request: Request, pools: Sequence[Pool], buffer_bytes: int) -> Iterator[list[Inputs]]:
     """Prepared micro-batches, as many at once as the buffer holds."""
     held: list[Inputs] = []
     size = 0
-    for inputs in request.batches():
+    for inputs in request.batches(*pools):
         held.append(inputs)
         size += sum(array.nbytes for array in arrays(inputs))
         if size >= buffer_bytes:

@@ -15,7 +15,7 @@ from jostle.core import Request
 from jostle.names import look_up
 from jostle.pool import Pool
 from jostle.rng import derive, seeded_globals
-from jostle.rows import non_finite, refuse_non_finite
+from jostle.rows import non_finite
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -87,7 +87,7 @@ class Frame:
                 images = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
             parts.append(images.cpu())
         images = torch.cat(parts).contiguous()  # (n, channels, side, side)
-        refuse_non_finite(pool.positions[non_finite(images)], len(pool), "inputs")
+        request.check_finite(non_finite(images), "inputs", pool)
         return images
 
 
