@@ -304,6 +304,30 @@ class TestLargePools:
         assert torch.equal(rows[0], rows[1])
 
 
+class Mixed(nn.Module):
+    """Its head is more precise than its body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.out = nn.Linear(6, 8), nn.Linear(8, 3).double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(torch.tanh(self.body(x)).double())
+
+
+@pytest.mark.parametrize("project", [None, 4])
+def test_what_is_watched_may_be_of_another_type_than_the_weights(project: int | None) -> None:
+    model, x, settings = mlp(), torch.randn(N, 6), {"jolts": K, "seed": 0, "project": project}
+    rows = jostle.deviations(model, x, space=lambda outputs: outputs.double(), **settings)
+    plain = jostle.deviations(model, x, space="logits", **settings)
+    assert rows.dtype == plain.dtype == torch.float32
+    torch.testing.assert_close(rows, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
+    mixed = jostle.deviations(Mixed(), x, **settings)
+    assert mixed.shape == (N, project or 3 * K)
+    assert mixed.dtype == torch.float32
+    assert (mixed.norm(dim=1) > 0).all()
+
+
 @pytest.mark.parametrize("buffer_bytes", [1, 2**20])
 def test_outputs_of_unequal_length_are_an_error_that_shows_them(buffer_bytes: int) -> None:
     def collate(items: list[Tensor]) -> Tensor:

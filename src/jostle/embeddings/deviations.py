@@ -145,10 +145,13 @@ class Rows:
         plane = self.plane(k)
         for moved in movements:
             target = self.tensor[start : start + len(moved)]
+            scaled = moved.mul_(self.scale).to(
+                target.dtype
+            )  # what is watched need not be of the weights' type
             if plane is None:
-                target[:, k * self.width : (k + 1) * self.width] = moved.mul_(self.scale)
+                target[:, k * self.width : (k + 1) * self.width] = scaled
             else:
-                target += (moved.mul_(self.scale) @ plane).to(target.device)
+                target += (scaled @ plane).to(target.device)
             start += len(moved)
 
     def plane(self, k: int) -> Tensor | None:
