@@ -1,11 +1,16 @@
 """The exact derivative is the limit of small jolts, and says which operator it lacks."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
-from zoo import ZOO
+from torch.backends import cuda
+from zoo import ZOO, N, mlp
 
 import jostle
+from jostle.embeddings.deviations import Rows
 
 K = 4
 NO_FORWARD_MODE = ("traced", "recurrent", "weight norm", "old weight norm")
@@ -35,3 +40,25 @@ class TestExactDerivative:
         make, pool = ZOO["traced"]
         with pytest.raises(ValueError, match="TorchScript"):
             jostle.deviations(make(), pool(), jolts=1, estimator="jvp")
+
+    def test_an_interrupt_between_two_derivatives_leaves_every_switch_as_it_was(
+        self, monkeypatch: pytest.MonkeyPatch, unchanged: Any
+    ) -> None:
+        def interrupted(rows: Rows, start: int, k: int, movements: Iterator[Tensor]) -> None:
+            next(movements)
+            inside.append(switches())
+            raise KeyboardInterrupt
+
+        def switches() -> tuple[bool, ...]:
+            fast = torch.backends.mha.get_fastpath_enabled()
+            return fast, cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled()
+
+        monkeypatch.setattr(Rows, "put", interrupted)
+        model, x, before, inside = mlp(), torch.randn(N, 6), switches(), list[tuple[bool, ...]]()
+        check = unchanged(model)
+        with pytest.raises(KeyboardInterrupt) as kept:
+            jostle.deviations(model, x, jolts=2, estimator="jvp", batch_size=4)
+        assert inside == [(False, False, False, True)]
+        assert switches() == before  # though the traceback is kept, and all its frames with it
+        check()
+        del kept

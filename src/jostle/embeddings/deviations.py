@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Request
-from jostle.embeddings.exact import directional_derivatives
+from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.names import look_up, unknown
@@ -21,6 +22,7 @@ from jostle.rows import as_vectors, check_shapes, non_finite
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
+Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest -> its movement, (n, d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +56,7 @@ class Deviations:
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""
         pools = pools or (request.pool,)
         n = sum(map(len, pools))
-        space = self.space or request.task.moves
-        if self.estimator == "jvp" and space == "features" and callable(request.network.given_head):
-            raise ValueError(
-                "estimator='jvp' needs head= as a layer's name; a function would not see the direction"
-            )
+        space = self.what_moves(request)
         watch = watched(space, self.grid, request)
         jolts = Jolts.of(request, self.scale, self.noise, self.parameters, in_front=space == "features")
         rows: Rows | None = None
@@ -71,7 +69,9 @@ class Deviations:
                 bad += map(non_finite, clean)
                 size = sum(map(len, clean))
                 for k in range(0 if any(map(torch.any, bad)) else self.jolts):
-                    rows.put(start, k, self.moves(jolts, k, watch, batches, clean))
+                    with self.jolted(jolts, k, watch) as movement:
+                        rows.put(start, k, map(movement, batches, clean))
+                    del movement  # or two directions would be held while the next is drawn
                     advance(size)
                 start += size
                 del batches, clean  # or two chunks would be held while the next is read
@@ -80,29 +80,32 @@ class Deviations:
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.checked()
 
+    def what_moves(self, request: Request) -> Space:
+        """The space as set, or as the task says; the exact derivative cannot follow features by a function."""
+        space = self.space or request.task.moves
+        if self.estimator == "jvp" and space == "features" and callable(request.network.given_head):
+            raise ValueError(
+                "estimator='jvp' needs head= as a layer's name; a function would not see the direction"
+            )
+        return space
+
     def rows_of_both(self, request: Request) -> tuple[Tensor, Tensor | None]:
         """Movements of the pool and of the labelled set, where there is one, under the same jolts."""
         return parted(self.rows(request, *pools(request)), request)
 
-    def moves(
-        self, jolts: Jolts, k: int, watch: Watch, batches: list[Inputs], clean: list[Tensor]
-    ) -> Iterator[Tensor]:
-        """Each micro-batch's movement under the k-th jolt, per unit of jolt."""
+    @contextmanager
+    def jolted(self, jolts: Jolts, k: int, watch: Watch) -> Iterator[Measure]:
+        """Measures movements under the k-th jolt, per unit of jolt: one jolt for all examples, so rows compare."""
         if self.estimator == "jvp":
-            moved = directional_derivatives(jolts.request.network, watch, batches, jolts.direction(k))
+            with directional_derivative(jolts.request.network, watch, jolts.direction(k)) as derivative:
+                yield lambda inputs, clean: self.relative(derivative(inputs), clean)
         else:
-            moved = differences(jolts, k, watch, batches, clean)
-        for movement, before in zip(moved, clean, strict=True):
-            yield movement / lengths(before) if self.normalize else movement
+            with jolts.applied(k):
+                yield lambda inputs, clean: self.relative((watch(inputs) - clean) / jolts.reach, clean)
 
-
-def differences(
-    jolts: Jolts, k: int, watch: Watch, batches: list[Inputs], clean: list[Tensor]
-) -> Iterator[Tensor]:
-    """How far outputs are from the clean ones while the private copy is jolted, per unit of jolt."""
-    with jolts.applied(k):  # one jolt for all examples, so rows compare
-        for inputs, before in zip(batches, clean, strict=True):
-            yield (watch(inputs) - before) / jolts.reach
+    def relative(self, movement: Tensor, clean: Tensor) -> Tensor:
+        """Movements as they are, or over the lengths of the clean outputs."""
+        return movement / lengths(clean) if self.normalize else movement
 
 
 def lengths(clean: Tensor) -> Tensor:

@@ -13,22 +13,26 @@ from jostle.network import Network
 from jostle.pool import Inputs
 
 
-def directional_derivatives(
-    network: Network, watch: Callable[[Inputs], Tensor], batches: list[Inputs], direction: dict[str, Tensor]
-) -> Iterator[Tensor]:
-    """J(x) u for each micro-batch; an operator without forward mode is an error that names it."""
+@contextmanager
+def directional_derivative(
+    network: Network, watch: Callable[[Inputs], Tensor], direction: dict[str, Tensor]
+) -> Iterator[Callable[[Inputs], Tensor]]:
+    """A function inputs -> J(x) u; an operator without forward mode is an error that names it."""
     if isinstance(network.module, torch.jit.ScriptModule):
         raise ValueError("a TorchScript model has no exact derivative here: use estimator='finite'")
     theta = dict(network.module.named_parameters())
     point = {name: theta[name] for name in direction}
+
+    def derivative(inputs: Inputs) -> Tensor:
+        def at(weights: dict[str, Tensor]) -> Tensor:
+            with network.at(weights):
+                return watch(inputs)
+
+        along: Tensor = jvp(at, (point,), (direction,))[1]
+        return along.detach()
+
     with forward_mode():
-        for inputs in batches:
-
-            def at(weights: dict[str, Tensor], inputs: Inputs = inputs) -> Tensor:
-                with network.at(weights):
-                    return watch(inputs)
-
-            yield jvp(at, (point,), (direction,))[1].detach()
+        yield derivative
 
 
 @contextmanager
