@@ -37,6 +37,12 @@ class TestEverySelector:
         assert torch.equal(rows, before)
         assert torch.equal(torch.get_rng_state(), state)
 
+    def test_says_whether_centers_play_a_part(self, name: str) -> None:
+        rows = rows_for(name)
+        first = SELECTORS[name](rows, 10, seed=7)
+        again = SELECTORS[name](rows, 10, centers=rows[first], seed=7)
+        assert SELECTORS[name].uses_centers == (first.tolist() != again.tolist())
+
     def test_is_found_by_name_and_frozen(self, name: str) -> None:
         found = selector(name)
         assert found is SELECTORS[name]

@@ -63,6 +63,7 @@ SELECTORS: dict[str, Selector] = {
 class Function(Selector):
     """A plain function (rows, n) -> positions as a selector; what it returns is checked, scores are NaN."""
 
+    uses_centers = False
     function: Callable[[Rows, int], Tensor]
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:

@@ -1,7 +1,7 @@
 """What a selector is: rows in, distinct positions out, in the order they were picked."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ class Picks(NamedTuple):
 
 class Selector(ABC):
     """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too."""
+
+    uses_centers: ClassVar[bool] = True  # False where rows already chosen play no part
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:

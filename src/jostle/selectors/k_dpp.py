@@ -30,6 +30,8 @@ class KDPP(Selector):
     A pick's score is its probability when it was picked. The rank of the rows limits n. Centers play no part.
     """
 
+    uses_centers = False
+
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; equal seeds give equal picks."""
         rows, _ = checked(rows, n)

@@ -14,6 +14,8 @@ from jostle.selectors.geometry import Rows, blocks, squared_lengths, width
 class TopK(Selector):
     """Takes the largest scores, (n,) or (n, 1); ties go to the earlier one. Centers and seed play no part."""
 
+    uses_centers = False
+
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n largest."""
         scores = _scores(rows)
@@ -29,7 +31,9 @@ class TopK(Selector):
 
 @dataclass(frozen=True)
 class Longest(Selector):
-    """Takes the longest rows; a pick's score is its length."""
+    """Takes the longest rows; a pick's score is its length. Centers and seed play no part."""
+
+    uses_centers = False
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n longest."""

@@ -13,6 +13,8 @@ from jostle.selectors.geometry import Rows
 class Uniform(Selector):
     """Draws without replacement; of the rows only the number matters, and scores are NaN."""
 
+    uses_centers = False
+
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the first n of a random order of all rows, so that a longer list begins with a shorter one."""
         check_count(n, len(rows))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from jostle.core import Embedded, Request, Strategy, split_options
 from jostle.embeddings.deviations import Deviations
 from jostle.names import look_up
-from jostle.selectors import KCenter, longest
+from jostle.selectors import KCenter, longest, selector
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
@@ -35,6 +35,11 @@ class NoiseStability(Deviations, Strategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         look_up("start", self.start, {"origin": None, "labeled": None})
+        if self.start == "labeled" and not selector(self.selector).uses_centers:
+            raise ValueError(
+                "start='labeled' needs a selector that starts from given rows, such as k-center; "
+                f"{type(selector(self.selector)).__name__} does not look at them"
+            )
 
     def embedding(self, request: Request) -> Embedded:
         """Movements of the pool, and those of the labelled set where k-center starts from them."""
