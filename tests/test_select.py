@@ -1,6 +1,7 @@
 """The one call: what it returns, what it refuses, and that an interrupt leaves no trace."""
 
 import csv
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +15,7 @@ from zoo import ConvNet, N, mlp
 import jostle
 from jostle import NoiseStability
 from jostle.pool import Pool
+from jostle.tasks import Classification
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
 
@@ -270,9 +272,53 @@ def test_a_default_device_does_not_take_positions_along() -> None:
     assert len(query) == 4
 
 
-def test_outputs_that_are_probabilities_already_are_warned_about() -> None:
-    with pytest.warns(UserWarning, match="look like probabilities"):
-        jostle.select("entropy", nn.Sequential(mlp(), nn.Softmax(1)), X, n=2, seed=0)
+SOFTMAX = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3), nn.Softmax(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("entropy", {}),
+        ("margin", {}),
+        ("egl", {}),
+        ("badge", {}),
+        ("bait", {}),
+        ("bald", {"passes": 3}),
+        ("qbc", {"members": [SOFTMAX, SOFTMAX]}),
+        ("cluster-margin", {}),
+        ("noise-stability", {"jolts": 2}),
+        ("noise-stability", {"jolts": 2, "estimator": "jvp"}),
+    ],
+)
+def test_outputs_that_are_probabilities_already_are_warned_about(name: str, settings: dict[str, Any]) -> None:
+    labeled = TensorDataset(X[:3], torch.arange(3))
+    with pytest.warns(UserWarning, match="look like probabilities") as warned:
+        jostle.select(name, SOFTMAX, X, n=2, seed=0, labeled=labeled, batch_size=3, **settings)
+    assert len(warned) == 1
+
+
+class Believed(Classification):
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("noise-stability", {"jolts": 2, "space": "logits"}),
+        ("noise-stability", {"jolts": 2, "space": "features"}),
+        ("lcmd", {"sketch": 2}),
+        ("coreset", {}),
+        ("prob-cover", {}),
+        ("entropy", {"task": Believed()}),
+        ("noise-stability", {"jolts": 2, "task": Believed()}),
+    ],
+)
+def test_probabilities_that_meet_no_softmax_are_no_matter(name: str, settings: dict[str, Any]) -> None:
+    labeled = TensorDataset(X[:3], torch.arange(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert len(jostle.select(name, SOFTMAX, X, n=2, seed=0, labeled=labeled, **settings)) == 2
 
 
 def test_micro_batches_follow_from_the_largest_activation() -> None:

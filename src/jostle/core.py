@@ -27,7 +27,7 @@ from jostle.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one
 from jostle.selectors import Outer, Picks, Selector, k_center, selector
-from jostle.tasks import TASKS, Task, task_for
+from jostle.tasks import TASKS, Classification, Task, task_for
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 Rows = Tensor | Outer
@@ -81,10 +81,15 @@ class Request:
     @cached_property
     def task(self) -> Task:
         """The task as given, or as the outputs' shape tells."""
-        task = task_for(self.given_task, self.network.trace.output)
-        if task.name == "classification" and sums_to_one(self.network.trace.output):
-            warnings.warn(ALREADY_PROBABILITIES, stacklevel=2)
-        return task
+        return task_for(self.given_task, self.network.trace.output)
+
+    @cached_property
+    def softening(self) -> Task:
+        """The task, asked for probabilities: a softmax over what looks like such already is warned of, once."""
+        softmax = type(self.task).probabilities is Classification.probabilities
+        if softmax and sums_to_one(self.network.trace.output):
+            warnings.warn(ALREADY_PROBABILITIES, stacklevel=3)
+        return self.task
 
     @property
     def device(self) -> torch.device:
@@ -145,14 +150,22 @@ class Request:
 
     def probabilities(self) -> Tensor:
         """Class probabilities of the whole pool, (n, c)."""
-        return self.task.probabilities(self.outputs())
+        return self.probabilities_of(self.outputs())
+
+    def probabilities_of(self, outputs: Tensor) -> Tensor:
+        """Probabilities in the outputs' own layout, (n, ...)."""
+        return self.softening.probabilities(outputs)
+
+    def distribution_of(self, outputs: Tensor) -> Tensor:
+        """Probabilities as (n, sites, c)."""
+        return self.softening.distribution(outputs)
 
     def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
         """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             outputs = self.network.outputs(inputs).double()  # or examples that are very sure would tie
-            return (of(self.task.distribution(outputs)).mean(1),)
+            return (of(self.distribution_of(outputs)).mean(1),)
 
         return self.compute(read, what=what)[0]
 

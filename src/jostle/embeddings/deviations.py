@@ -178,13 +178,13 @@ class Rows:
 
 def watched(space: Space, grid: int, request: Request) -> Watch:
     """What is watched of an example: a named space or the user's own function of the outputs, as vectors."""
-    network, task = request.network, request.task
+    network = request.network
     if space == "features":
         return lambda inputs: as_vectors(network.features(inputs), grid)
     if callable(space):
         function = space
     elif space == "probabilities":
-        function = task.probabilities
+        function = request.probabilities_of
     elif space == "logits":
         function = unchanged
     else:

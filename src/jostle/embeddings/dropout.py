@@ -57,7 +57,7 @@ class DropoutPasses:
 
             def read(inputs: Inputs) -> tuple[Tensor]:
                 passes = (sampler.outputs(inputs, t).double() for t in range(self.passes))
-                return (of(map(request.task.distribution, passes)),)
+                return (of(map(request.distribution_of, passes)),)
 
             rows = request.compute(read, what=f"{self.passes} dropout passes")[0]
         if not sampler.moved:

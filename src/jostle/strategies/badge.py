@@ -34,4 +34,4 @@ class Badge(Strategy):
         """Gradients of the pool as two factors."""
         request.check_task("badge", ("classification",), WHY_NOT)
         features, outputs = request.features_and_outputs()
-        return Embedded(last_layer_gradients(features, request.task.probabilities(outputs)))
+        return Embedded(last_layer_gradients(features, request.probabilities_of(outputs)))

@@ -75,7 +75,7 @@ class Bait(Strategy):
         if request.task.name == "regression":
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
         else:
-            roots = fisher_roots(request.task.probabilities(outputs))  # (n + m, c, c)
+            roots = fisher_roots(request.probabilities_of(outputs))  # (n + m, c, c)
         labeled = information(roots[size:], features[size:])
         identity = torch.eye(len(labeled), dtype=labeled.dtype, device=labeled.device)
         seen = self.regularization * identity + labeled * (m / (m + n))

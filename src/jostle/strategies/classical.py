@@ -135,7 +135,7 @@ class ExpectedGradientLength(Strategy):
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
-            p = request.task.probabilities(outputs.double())  # (n, c)
+            p = request.probabilities_of(outputs.double())  # (n, c)
             return (expected_gradient_length(p, as_vectors(features)),)
 
         return Embedded(request.compute(read, what="gradient lengths")[0])

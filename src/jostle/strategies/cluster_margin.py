@@ -55,7 +55,7 @@ class ClusterMargin(Strategy):
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
             exact = outputs.double()  # or examples that are very sure would tie
-            return as_vectors(features), small_margin(request.task.distribution(exact)).mean(1)
+            return as_vectors(features), small_margin(request.distribution_of(exact)).mean(1)
 
         features, scores = request.compute(read, what="features and margins")
         return features, scores

@@ -107,7 +107,7 @@ class QueryByCommittee(Strategy):
             outputs = (member.outputs(member.prepared(inputs)) for member in members)
             if numbers:
                 return (variance(outputs),)
-            return (jensen_shannon(request.task.distribution(values.double()) for values in outputs).mean(1),)
+            return (jensen_shannon(request.distribution_of(values.double()) for values in outputs).mean(1),)
 
         return Embedded(request.compute(read, what=f"{len(members)} members")[0])
 
