@@ -128,6 +128,55 @@ def test_columns_may_be_lists_and_words_are_left_out() -> None:
     assert torch.equal(batch["x"].float(), X)
 
 
+RAGGED = [[1, 2], [1, 2, 3]]
+OBJECTS = np.empty(2, dtype=object)
+OBJECTS[:] = RAGGED
+
+
+@pytest.mark.parametrize("ids", [RAGGED, OBJECTS, [torch.zeros(2), torch.zeros(3)]])
+def test_a_column_of_unequal_examples_is_an_error_that_names_it(ids: Any) -> None:
+    message = r"column 'ids' holds examples of unequal length: pad them, or .* collate_fn="
+    with pytest.raises(ValueError, match=message):
+        Pool.of({"ids": ids, "mask": X[:2]})
+
+
+def test_a_column_of_lists_in_an_array_is_kept_if_they_are_equally_long() -> None:
+    rows = np.empty(7, dtype=object)
+    rows[:] = X.tolist()
+    assert torch.equal(next(Pool.of({"x": rows}).batches(7))["x"].float(), X)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [["words"] * 7, np.array(["words"] * 7), np.array([None, *["words"] * 6]), [["some", "words"]] * 7],
+)
+def test_words_are_left_out_in_whatever_they_come(text: Any) -> None:
+    assert next(Pool.of({"x": X, "text": text}).batches(7)).keys() == {"x"}
+
+
+def test_a_pool_of_words_and_labels_alone_is_an_error_that_names_them() -> None:
+    with pytest.raises(
+        ValueError, match=r"no column of numbers; left out as words or labels: 'text', 'label'"
+    ):
+        Pool.of({"text": ["words"] * 7, "label": Y})
+    with pytest.raises(ValueError, match=r"no column of numbers.*: none"):
+        Pool.of({})
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([None] * 7, "NoneType"),
+        ([1, {}, *[2] * 5], "dict, int"),
+        ([1, *["words"] * 6], "str_"),
+        ({"a": X}, "dict"),
+    ],
+)
+def test_a_column_that_no_model_takes_is_an_error_that_names_it(values: Any, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"column 'meta' holds {kind}, which no model takes: leave it out"):
+        Pool.of({"x": X, "meta": values})
+
+
 def test_exclusion_keeps_the_users_numbering() -> None:
     pool = Pool.of(Pairs()).without(np.array([1, 5]))
     assert pool.positions.tolist() == [0, 2, 3, 4, 6]
@@ -154,9 +203,19 @@ def test_labelled_sets_give_inputs_and_targets(dataset: Any) -> None:
     assert torch.equal(labeled.targets(), Y)
 
 
-def test_words_are_no_labels() -> None:
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        [(X[0], "cat")],
+        [{"x": X[0], "label": "cat"}],
+        {"x": X, "labels": ["cat"] * 7},
+        {"x": X, "labels": np.array(["cat"] * 7)},
+        {"x": X, "labels": np.array(["cat"] * 7, dtype=object)},
+    ],
+)
+def test_words_are_no_labels(dataset: Any) -> None:
     with pytest.raises(TypeError, match="'cat': give each class a number"):
-        Labeled.of([(X[0], "cat")]).targets()
+        Labeled.of(dataset).targets()
 
 
 def test_a_labelled_set_without_targets_is_an_error() -> None:

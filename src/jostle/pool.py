@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Number
@@ -178,8 +178,7 @@ def as_source(holder: Any, collate: Collate | None) -> Source:
     if getattr(holder, "by_batch", False):
         return Batched(holder)
     if isinstance(holder, Mapping):
-        kept = {key: as_column(holder[key]) for key in holder if key not in LABEL_KEYS}
-        return Columns({key: column for key, column in kept.items() if column is not None})
+        return named_columns(holder)
     if isinstance(holder, tuple):
         raise TypeError(
             "a tuple could be examples or (inputs, targets): pass the inputs alone, "
@@ -218,10 +217,44 @@ def check_count(n: int, candidates: Pool, inputs: Pool) -> None:
         raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")
 
 
-def as_column(values: Any) -> Tensor | np.ndarray | None:
-    """A column of a pool as an array; None for words, which no model takes."""
-    column = values if isinstance(values, (Tensor, np.ndarray)) else np.asarray(values)
-    return None if isinstance(column, np.ndarray) and column.dtype.kind in "OSU" else column
+def named_columns(holder: Mapping[str, Any]) -> Columns:
+    """The columns that a model takes: labels and words are left out, but never all there is."""
+    inputs = {key: holder[key] for key in holder if key not in LABEL_KEYS}
+    kept = {key: as_column(key, inputs[key]) for key in inputs if not is_words(inputs[key])}
+    if not kept:
+        gone = ", ".join(map(repr, holder)) or "none"
+        raise ValueError(f"the pool has no column of numbers; left out as words or labels: {gone}")
+    return Columns(kept)
+
+
+def as_column(key: str, values: Any) -> Tensor | np.ndarray:
+    """A column of a pool as an array of numbers, or an error that names it."""
+    if isinstance(values, (Tensor, np.ndarray)) and values.dtype != object:
+        return values
+    try:  # an array of objects may hold lists that are equally long
+        column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
+    except ValueError:
+        raise ValueError(
+            f"column {key!r} holds examples of unequal length: pad them, "
+            "or pass a list of examples and collate_fn="
+        ) from None
+    if column.dtype.kind in "OSU":
+        kinds = ", ".join(sorted({type(entry).__name__ for entry in column.flat}))
+        raise ValueError(f"column {key!r} holds {kinds}, which no model takes: leave it out")
+    return column
+
+
+def is_words(values: Any) -> bool:
+    """Whether a column or a target is text, judged by its first entry that is there."""
+    return isinstance(first_entry(values), (str, bytes))
+
+
+def first_entry(values: Any) -> Any:
+    """The first entry of nested lists or arrays that is not None."""
+    whole = (str, bytes, Tensor, Mapping)
+    while isinstance(values, Iterable) and not isinstance(values, whole) and getattr(values, "ndim", 1) > 0:
+        values = next((value for value in values if value is not None), None)
+    return values
 
 
 def columns(array: Tensor | np.ndarray) -> Columns:
@@ -265,8 +298,9 @@ def target_of(item: Any) -> Any:
         found = [item[key] for key in item if key in LABEL_KEYS]
     else:
         found = list(item[1:2]) if isinstance(item, (tuple, list)) else []
-    if found and isinstance(found[0], str):
-        raise TypeError(f"labels are numbers here; got {found[0]!r}: give each class a number from 0 on")
+    if found and is_words(found[0]):
+        word = first_entry(found[0])
+        raise TypeError(f"labels are numbers here; got {str(word)!r}: give each class a number from 0 on")
     if found:
         return found[0]
     raise TypeError(f"a labelled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
