@@ -30,9 +30,7 @@ def private_copy(model: nn.Module) -> nn.Module:
     memo: dict[int, Any] = {}
     for module in model.modules():
         for value in vars(module).values():
-            if (
-                isinstance(value, Tensor) and not value.is_leaf
-            ):  # a cached activation, or old weight_norm's weight
+            if isinstance(value, Tensor) and not value.is_leaf:  # cached, or old weight_norm's weight
                 memo[id(value)] = value.detach().clone()
     for parameter in model.parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):

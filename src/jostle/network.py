@@ -230,9 +230,7 @@ class Trace:
     def __init__(self) -> None:
         self.order: dict[str, int] = {}  # module -> when it was first called
         self.calls: dict[str, int] = {}
-        self.candidates: list[
-            tuple[str, int]
-        ] = []  # linear and 1x1 layers in order of their calls, with widths
+        self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers as called, with widths
         self.largest_activation = 0  # bytes per example
         self.output: Tensor
 

@@ -148,9 +148,7 @@ class Rows:
         plane = self.plane(k)
         for moved in movements:
             target = self.tensor[start : start + len(moved)]
-            scaled = moved.mul_(self.scale).to(
-                target.dtype
-            )  # what is watched need not be of the weights' type
+            scaled = moved.mul_(self.scale).to(target.dtype)  # outputs need not be of the weights' type
             if plane is None:
                 target[:, k * self.width : (k + 1) * self.width] = scaled
             else:

@@ -15,9 +15,7 @@ from jostle.core import Request
 from jostle.names import look_up
 from jostle.network import Parameter
 
-Which = (
-    str | list[str] | Callable[[str, Tensor], bool] | None
-)  # which parameters move, by pattern or predicate
+Which = str | list[str] | Callable[[str, Tensor], bool] | None  # parameters by pattern or predicate
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Jolts:
             p
             for p in request.network.parameters()
             if any(allowed(name, p.own) for name in p.aliases)
-            and not (in_front and not any(map(request.network.before_head, p.aliases)))
+            and (not in_front or any(map(request.network.before_head, p.aliases)))
             and not (layerwise and "bias" in p.name.rpartition(".")[2])
         ]
         length = math.sqrt(sum(squared_length(p.own) for p in moving))

@@ -33,9 +33,8 @@ class KCenter(Selector):
         return self._from_a_draw(rows, n, fresh_seed() if seed is None else seed)
 
     def _from_a_draw(self, rows: Rows, n: int, seed: int) -> Picks:
-        draw = torch.randint(len(rows), (1,), generator=generator(seed, "k-center"), device="cpu").to(
-            rows.device
-        )
+        first = torch.randint(len(rows), (1,), generator=generator(seed, "k-center"), device="cpu")
+        draw = first.to(rows.device)
         gaps = Gaps(rows, rows[draw], unit=self.unit)
         gaps.bounds[draw] = PICKED
         rest = self._farthest(gaps, n - 1)

@@ -58,9 +58,7 @@ class Typical(Selector):
         )
         yield from self._in_turn(points, [members[cell] for cell in order if sizes[cell] > self.small])
         yield from self._in_turn(points, [members[cell] for cell in order if 1 < sizes[cell] <= self.small])
-        typicality = self.typicality(
-            points[:n]
-        )  # among all rows: those alone have no neighbours in their cell
+        typicality = self.typicality(points[:n])  # those alone have no neighbours in their cell
         alone = [int(members[cell]) for cell in order if sizes[cell] == 1]
         for position in sorted(alone, key=lambda position: -float(typicality[position])):
             yield position, float(typicality[position])
