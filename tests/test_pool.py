@@ -161,6 +161,8 @@ def test_a_pool_of_words_and_labels_alone_is_an_error_that_names_them() -> None:
         Pool.of({"text": ["words"] * 7, "label": Y})
     with pytest.raises(ValueError, match=r"no column of numbers.*: none"):
         Pool.of({})
+    with pytest.raises(ValueError, match=r"no column of numbers; left out as words or labels: 'text'"):
+        next(Pool.of([{"text": "words"}] * 7).batches(7))
 
 
 @pytest.mark.parametrize(

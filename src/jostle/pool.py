@@ -221,10 +221,15 @@ def named_columns(holder: Mapping[str, Any]) -> Columns:
     """The columns that a model takes: labels and words are left out, but never all there is."""
     inputs = {key: holder[key] for key in holder if key not in LABEL_KEYS}
     kept = {key: as_column(key, inputs[key]) for key in inputs if not is_words(inputs[key])}
+    check_kept(kept, holder)
+    return Columns(kept)
+
+
+def check_kept(kept: Mapping[str, Any], holder: Mapping[str, Any]) -> None:
+    """Something is left for the model, or an error that says what was not."""
     if not kept:
         gone = ", ".join(map(repr, holder)) or "none"
         raise ValueError(f"the pool has no column of numbers; left out as words or labels: {gone}")
-    return Columns(kept)
 
 
 def as_column(key: str, values: Any) -> Tensor | np.ndarray:
@@ -286,7 +291,9 @@ def inputs_of(item: Any) -> Inputs:
     """What the model is given of one item or batch: never its targets."""
     if isinstance(item, Mapping):
         kept = {key: value for key, value in item.items() if key not in LABEL_KEYS}
-        return {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
+        kept = {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
+        check_kept(kept, item)
+        return kept
     if isinstance(item, (tuple, list)) and item and not isinstance(item[0], Number):
         return inputs_of(item[0]) if isinstance(item[0], Mapping) else numeric(item[0])
     return numeric(item)

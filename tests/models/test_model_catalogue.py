@@ -139,8 +139,15 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 
 def test_an_unknown_setting_names_the_known_ones() -> None:
-    with pytest.raises(TypeError, match=r"'vgg16'.*'clases'.*classes, channels, width"):
+    with pytest.raises(
+        ValueError, match=r"setting of vgg16 'clases'.*did you mean 'classes'.*channels.*width"
+    ):
         models.build("vgg16", clases=10)
+
+
+def test_a_value_that_cannot_be_a_settings_is_named() -> None:
+    with pytest.raises(ValueError, match="vgg16: classes takes a whole number; got 'ten'"):
+        models.build("vgg16", classes="ten")
 
 
 @pytest.mark.parametrize("width", [0, -1.0, float("nan")])
@@ -163,7 +170,7 @@ def test_a_user_adds_a_network() -> None:
     assert models.describe("line") == "A straight line."
     assert models.settings("line")["outputs"] == 1
     assert models.build("line", inputs=3, seed=0)(torch.zeros(2, 3)).shape == (2, 1)
-    with pytest.raises(TypeError, match=r"'line'.*inputs"):
+    with pytest.raises(ValueError, match="line needs a value for inputs"):
         models.build("line")
     assert models.register("line")(line) is line  # a notebook cell may run twice
 

@@ -18,6 +18,7 @@ from jostle.models.small import digits_cnn, mlp, mnist_cnn
 from jostle.models.vgg import vgg16, vgg16_bn, vgg19, vgg19_bn
 from jostle.names import look_up
 from jostle.rng import seeded_globals
+from jostle.settings import check_settings
 
 __all__ = ["build", "describe", "names", "register", "settings"]
 
@@ -63,10 +64,7 @@ def build(name: str, *, seed: int | None = None, **values: object) -> nn.Module:
     With a seed the weights depend on it alone, and the global random states stay as they were.
     """
     builder = look_up("model", name, _builders)
-    try:
-        inspect.signature(builder).bind(**values)
-    except TypeError as wrong:
-        raise TypeError(f"model {name!r}: {wrong}; its settings are {', '.join(settings(name))}") from None
+    check_settings(name, builder, values)
     if seed is None:
         return builder(**values)
     # on the CPU, so that a seed means the same weights whatever the default device
