@@ -17,6 +17,7 @@ from jostle.core import Query, Strategy
 N, M, PICKS = 24, 12, 5
 QUICK: dict[str, dict[str, Any]] = {  # settings that make a strategy cheap; they change no promise
     "noise-stability": {"jolts": 4},
+    "noise-stability-relative": {"jolts": 4},
     "noise-stability-m": {"jolts": 4},
     "noise-stability-d": {"jolts": 4},
     "bald": {"passes": 4},

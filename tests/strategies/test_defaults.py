@@ -12,6 +12,7 @@ PASSES = {"passes": 50, "insert_dropout": None}
 GRAPH = {"width": 128, "dropout": 0.3, "epochs": 200, "lr": 1e-3, "decay": 5e-4, "unlabeled_weight": 1.2}
 PUBLISHED: dict[str, dict[str, Any]] = {
     "noise-stability": JOLTS,
+    "noise-stability-relative": JOLTS | {"normalize": True},
     "noise-stability-m": JOLTS,
     "noise-stability-d": JOLTS,
     "bald": PASSES,

@@ -37,6 +37,18 @@ def test_started_from_the_labelled_set_it_keeps_away_from_what_is_labelled(model
     assert query.indices.tolist() != from_origin.indices.tolist()
 
 
+def test_relative_movements_are_over_the_length_of_what_moves() -> None:
+    model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 4), nn.Linear(4, 1)).double()
+    pool = torch.randn(40, 5).double() * torch.logspace(-1, 2, 40).double().unsqueeze(
+        1
+    )  # of very unequal size
+    features = model[:3](pool).detach()
+    rows = deviations(model, pool, seed=3) / features.norm(dim=1, keepdim=True)
+    query = select("noise-stability-relative", model, pool, 8, seed=3)
+    assert query.indices.tolist() == farthest_first(rows, torch.zeros(1, rows.shape[1]).double(), 8)
+    assert query.indices.tolist() != select("noise-stability", model, pool, 8, seed=3).indices.tolist()
+
+
 def test_a_start_from_the_labelled_set_needs_one(model: nn.Module) -> None:
     with pytest.raises(ValueError, match="pass labeled="):
         NoiseStability(start="labeled").select(model, torch.randn(9, 5).double(), 2)

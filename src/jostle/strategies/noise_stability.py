@@ -50,6 +50,16 @@ class NoiseStability(Deviations, Strategy):
 
 
 register(
+    "noise-stability-relative",
+    idea="Movements relative to what moves: each is divided by the length of the clean output. Not the paper's text, "
+    "but part of its published code.",
+    formula="noise-stability's rows over ||f(x; theta)||; greedy k-center",
+    cost=COST,
+    paper=PAPER,
+    when="outputs differ much in size, as in a regression: clearly better than noise-stability on housing prices",
+)(partial(NoiseStability, normalize=True))
+
+register(
     "noise-stability-m",
     idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
     formula="largest row length of noise-stability",
