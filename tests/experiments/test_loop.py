@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import numbers, tiny
+from torch import Tensor, nn
 
 from jostle.core import Embedded, Joined, Request, Strategy
+from jostle.datasets.data import Fields
 from jostle.experiments.experiment import conduct, plan
 from jostle.experiments.loop import candidate_ids, checked, cycles, initial_set, selected
 from jostle.experiments.prepare import Bench, labelled_part, part_of, pool_of, strategy_of
 from jostle.experiments.store import Cycle
 from jostle.experiments.tryout import shortened, try_out
 from jostle.experiments.workers import one_thread
-from jostle.strategies import build
+from jostle.pool import Labeled, Pool
+from jostle.strategies import CoreSet, build
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +205,29 @@ def test_what_is_not_a_tensor_is_read_by_the_batch(bench: Bench):
     split = replace(bench.data.train, inputs=Rows(), targets=torch.arange(9), names=())
     known = labelled_part(split, ids)
     assert (known[1][0]["a"].item(), known[1][1].item()) == (20, 2)
+    assert next(Pool.of(known).batches(2))["a"].tolist() == [70, 20]
+    assert Labeled.of(known).targets().tolist() == [7, 2, 5]
+
+
+def test_a_strategy_meets_labelled_texts_of_unequal_length(bench: Bench):
+    mask = (torch.arange(6) < torch.tensor([[2], [6], [3], [4], [2], [5]])).long()
+    ids = torch.arange(36).view(6, 6) * mask
+    texts = replace(bench.data.train, inputs=Fields({"input_ids": ids, "attention_mask": mask}, "attention_mask"),
+                    targets=torch.tensor([0, 1, 0, 1, 0, 1]), names=())  # fmt: skip
+
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.head = nn.Embedding(36, 4), nn.Linear(4, 2)
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            weight = attention_mask.unsqueeze(2)
+            return self.head((self.words(input_ids) * weight).sum(1) / weight.sum(1))
+
+    known = labelled_part(texts, torch.tensor([1, 0, 2]))
+    assert [part["input_ids"].shape for part in Pool.of(known).batches(2)] == [(2, 6), (1, 3)]
+    model, pool = Mean(), pool_of(texts.inputs, torch.tensor([3, 4, 5]))
+    query = CoreSet().select(model, pool, 2, labeled=known, seed=0)
+    rows = model.words(ids).mul(mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
+    first = torch.cdist(rows[3:], rows[:3]).amin(1).argmax()
+    assert query.indices[0] == 3 + first

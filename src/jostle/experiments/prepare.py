@@ -173,7 +173,12 @@ def pool_of(inputs: Indexed, ids: Tensor | None = None) -> Pool:
 
 
 class Examples(Dataset[tuple[Any, Tensor]]):
-    """Labelled examples of a split, one by one where they are not tensors."""
+    """Labelled examples of a split that are not tensors: one for a position, a batch for a tensor of positions.
+
+    Texts of unequal length are padded for a batch only, so they cannot be put together one by one.
+    """
+
+    by_batch = True
 
     def __init__(self, inputs: Indexed, targets: Indexed) -> None:
         self.inputs, self.targets = inputs, targets
@@ -181,10 +186,12 @@ class Examples(Dataset[tuple[Any, Tensor]]):
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, position: int) -> tuple[Any, Tensor]:
-        row = self.inputs[torch.tensor([position])]
+    def __getitem__(self, index: int | Tensor) -> tuple[Any, Tensor]:
+        if isinstance(index, Tensor):
+            return self.inputs[index], self.targets[index]
+        row, target = self[torch.tensor([index])]
         first = {key: column[0] for key, column in row.items()} if isinstance(row, dict) else row[0]
-        return first, self.targets[torch.tensor([position])][0]
+        return first, target[0]
 
 
 def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
