@@ -19,8 +19,8 @@ bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/b
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)  ## write the pages that are made from the code
-	$(BIN)/python -m jostle.strategies.page docs/strategies.md
-	$(BIN)/python -m jostle.experiments.evidence docs/results.md
+	$(BIN)/python -m tools.strategies_page docs/strategies.md
+	$(BIN)/python -m tools.evidence docs/results.md
 
 clean:
 	rm -rf .venv dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

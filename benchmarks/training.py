@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from benchmarks.measure import Figure, best_seconds, figure
 from jostle import models
-from jostle.core import Joined
-from jostle.metrics import evaluate
 from jostle.tasks import TASKS
-from jostle.training import Recipe, train
+from jostle.training.evaluate import evaluate
+from jostle.training.joined import Joined
+from jostle.training.train import Recipe, train
 
 BATCH, LR = 96, 1e-3
 

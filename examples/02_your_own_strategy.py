@@ -16,8 +16,10 @@ import torch
 from torch import nn
 
 import jostle
-from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
+from jostle.scoring.request import Request
 from jostle.selectors import Selector, top_k
+from jostle.strategies.base import Strategy
 
 
 @jostle.strategies.register("ratio", needs=("probabilities",), tasks=("classification",))

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from jostle.precision import switches
+from jostle.scoring.precision import switches
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import evidence, strategies_page
 
-from jostle.experiments import evidence
-from jostle.strategies import page
+from jostle.strategies import cards
 from jostle.strategies.catalogue import Entry, entries
 
 ROOT = Path(__file__).parent.parent
@@ -41,12 +41,12 @@ def test_examples_run(path: Path, tmp_path: Path) -> None:
 
 def test_the_page_of_strategies_is_the_catalogue() -> None:
     written = (ROOT / "docs" / "strategies.md").read_text()
-    assert written == page.page(), "run `make docs`"
+    assert written == strategies_page.page(), "run `make docs`"
 
 
 @pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
 def test_every_setting_of_a_strategy_is_explained(entry: Entry) -> None:
-    bare = [name for name, _, why in page.own_settings(entry) if not why]
+    bare = [name for name, _, why in cards.own_settings(entry) if not why]
     assert not set(bare) - {"selector"}, "end the field's line with a comment"
 
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jostle import strategies
-    from jostle.core import Query, Strategy
     from jostle.selectors import k_center, k_dpp, k_means_pp, top_k
     from jostle.strategies import NoiseStability, deviations, select
+    from jostle.strategies.base import Query, Strategy
 
 __version__ = "0.1.0"
-HOMES = ("strategies", "selectors", "core")  # where the public names are defined
+HOMES = ("strategies", "selectors")  # where the public names are defined
 
 __all__ = [
     "NoiseStability",

@@ -5,7 +5,8 @@ import torch
 from selector_oracles import assert_frequencies, determinants, tiny_blocks
 from torch import Tensor
 
-from jostle.selectors import Outer, k_dpp
+from jostle.rows import Outer
+from jostle.selectors import k_dpp
 from jostle.selectors.k_dpp import _eigenvectors
 
 

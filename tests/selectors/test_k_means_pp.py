@@ -3,7 +3,8 @@ import torch
 from selector_oracles import assert_frequencies, distances, sequence_probabilities, tiny_blocks
 from torch import Tensor
 
-from jostle.selectors import Outer, k_means_pp
+from jostle.rows import Outer
+from jostle.selectors import k_means_pp
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.selectors import SELECTORS, KCenter, Outer, Selector, selector
+from jostle.rows import Outer
+from jostle.selectors import SELECTORS, KCenter, Selector, selector
 
 DRAWING = ["k-means++", "k-dpp", "uniform"]
 GEOMETRIC = ["k-center", "k-means++", "k-dpp", "longest"]

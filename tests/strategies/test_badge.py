@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.nn import functional as F
 
-from jostle.selectors import Outer
+from jostle.rows import Outer
 from jostle.strategies import Badge, select
 
 

@@ -7,7 +7,7 @@ from skactiveml.pool import CoreSet as PeerCoreSet
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from jostle.core import Request
+from jostle.scoring.request import Request
 from jostle.strategies import CoreSet, select
 
 

@@ -12,9 +12,9 @@ from zoo import ConvNet, N, bert, bert_pool
 
 import jostle
 from jostle import models
-from jostle.core import Request
 from jostle.embeddings.dropout import DropoutPasses, Sampler
-from jostle.pool import Pool
+from jostle.inputs.pool import Pool
+from jostle.scoring.request import Request
 from jostle.strategies import Bald
 
 

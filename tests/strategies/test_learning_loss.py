@@ -18,13 +18,13 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from jostle import datasets, models
-from jostle.experiments import protocol
-from jostle.network import Network
+from jostle.runs import protocol
+from jostle.scoring.network import Network
 from jostle.strategies import CoreSet, LearningLoss
 from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
 from jostle.strategies.taps import spread, vector_reader
 from jostle.tasks import TASKS
-from jostle.training import train
+from jostle.training.train import train
 
 TOKENS = {"input_ids": torch.ones(2, 7, dtype=torch.long)}
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from jostle.cli import listing, picking, reading, running  # what is slow to import, they import when they run
-from jostle.own_files import place_of
+from jostle.plumbing.user_files import place_of
 
 app = typer.Typer(
     name="jostle",

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jostle.names import unknown
+from jostle.plumbing.names import unknown
 
 
 class Kind(StrEnum):
@@ -49,7 +49,7 @@ HEADINGS = {
 def rows_of(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Names with what is said of them."""
     from jostle import datasets, models, strategies
-    from jostle.experiments import protocol as protocols
+    from jostle.runs import protocol as protocols
 
     if kind is Kind.strategies:
         for name in strategies.names():
@@ -69,7 +69,7 @@ def show(
 ) -> None:
     """Explain a protocol (its whole file), a strategy, a data set or a network."""
     from jostle import datasets, models, strategies
-    from jostle.experiments import protocol as protocols
+    from jostle.runs import protocol as protocols
 
     found = list(explanations(name))
     if not found:
@@ -81,7 +81,7 @@ def show(
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
     from jostle import datasets, models, strategies
-    from jostle.experiments import protocol as protocols
+    from jostle.runs import protocol as protocols
 
     if name in protocols.names() or name.endswith(".toml"):
         title = protocols.load(name).title
@@ -97,7 +97,7 @@ def explanations(name: str) -> Iterator[str]:
 def strategy_card(name: str) -> str:
     """All that the catalogue says of a strategy, its own settings explained."""
     from jostle import strategies
-    from jostle.strategies.page import SHARED, own_settings
+    from jostle.strategies.cards import SHARED, own_settings
 
     card = strategies.describe(name)
     parts = {

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.own_files import from_file, is_own
+from jostle.plumbing.user_files import from_file, is_own
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from jostle.core import Query
     from jostle.datasets import Data
+    from jostle.strategies.base import Query
 
 Spec = (
     "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
@@ -65,8 +65,9 @@ def pick(
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
     from jostle import strategies
-    from jostle.experiments.prepare import device_named, pool_of
-    from jostle.experiments.specs import called
+    from jostle.datasets.views import pool_of
+    from jostle.plumbing.specs import called
+    from jostle.scoring.copies import device_named
 
     name, settings = called(strategy)
     chosen = strategies.build(name, **settings)
@@ -89,7 +90,7 @@ def pick(
 
 def report(query: Query, examples: Data, strategy: str, out: Path, gallery: Path | None) -> None:
     """Write the picks, and their gallery if asked for, and say where they are."""
-    from jostle.experiments.store import write_whole
+    from jostle.results.store import write_whole
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if str(out) == "-":
@@ -130,11 +131,10 @@ def loaded(spec: str) -> nn.Module:
 def pool_data(spec: str, root: Path | None, encoder: str | None) -> Data:
     """The data that a spec names, nothing held out, texts tokenised."""
     from jostle import datasets
-    from jostle.experiments.prepare import data_named
-    from jostle.experiments.specs import called
+    from jostle.plumbing.specs import called
 
     name, settings = called(spec)
-    data = data_named(name, root, settings, load=datasets.pool)
+    data = datasets.named(name, root, settings, read=datasets.pool)
     if isinstance(data.train.inputs, datasets.Texts):
         if encoder is None:
             raise ValueError(f"{spec} holds texts: name the model whose tokeniser reads them with --encoder")
@@ -148,7 +148,7 @@ def labelled(spec: str | None, root: Path | None, encoder: str | None) -> Any:
         return None
     import torch
 
-    from jostle.experiments.prepare import labelled_part
+    from jostle.datasets.views import labelled_part
 
     split = pool_data(spec, root, encoder).train
     if not len(split.targets):
@@ -170,7 +170,7 @@ def as_csv(query: Query, examples: Data) -> str:
 
 def page(query: Query, examples: Data, strategy: str) -> str:
     """The picks as a page of pictures or texts."""
-    from jostle.experiments.page import Page, Section, render, strip
+    from jostle.report.page import Page, Section, render, strip
 
     shown = strip("in the order of picks", query.indices.tolist(), examples.preview, examples.names)
     return render(

@@ -12,7 +12,7 @@ from rich.console import Console
 from jostle.cli import options
 
 if TYPE_CHECKING:
-    from jostle.experiments.page import Show
+    from jostle.report.page import Show
 
 Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
 Folders = Annotated[list[Path], typer.Argument(help="Two or more folders that `jostle run` wrote.")]
@@ -41,9 +41,9 @@ def report(
 ) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
     from jostle.cli.screen import print_table
-    from jostle.experiments.curves import load
-    from jostle.experiments.report import write_report
-    from jostle.experiments.summary import aubc_table
+    from jostle.report.report import write_report
+    from jostle.results.curves import load
+    from jostle.results.summary import aubc_table
 
     check_runs(folder)
     wanted = levels_of(levels)
@@ -61,9 +61,9 @@ def compare(
 ) -> None:
     """Set runs side by side in compare.html: curves, AUBC, and in what their protocols differ."""
     from jostle.cli.screen import print_table
-    from jostle.experiments.curves import load
-    from jostle.experiments.report import compare as write_comparison
-    from jostle.experiments.summary import compare_table
+    from jostle.report.report import compare as write_comparison
+    from jostle.results.curves import load
+    from jostle.results.summary import compare_table
 
     for folder in folders:
         check_runs(folder)

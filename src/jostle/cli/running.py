@@ -16,9 +16,9 @@ from jostle.cli import options
 from jostle.cli.reading import gallery_of
 
 if TYPE_CHECKING:
-    from jostle.experiments.experiment import Plan
-    from jostle.experiments.protocol import Protocol
-    from jostle.experiments.workers import Tell
+    from jostle.runs.experiment import Plan
+    from jostle.runs.protocol import Protocol
+    from jostle.runs.workers import Tell
 
 Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
 Strategies = Annotated[
@@ -78,8 +78,8 @@ def run(
     Runs go to runs/NAME, one file for each strategy and seed. Stop it whenever you like: the same command goes
     on. More seeds or strategies extend what is there.
     """
-    from jostle.experiments import protocol as protocols
-    from jostle.experiments.specs import specs
+    from jostle.plumbing.specs import specs
+    from jostle.runs import protocol as protocols
 
     overrides = [f"dataset={dataset}"] if dataset else []
     overrides += [f'text.encoder="{encoder}"'] if encoder else []
@@ -96,8 +96,8 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
-    from jostle.experiments import protocol as protocols
-    from jostle.experiments.specs import specs
+    from jostle.plumbing.specs import specs
+    from jostle.runs import protocol as protocols
 
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
@@ -133,7 +133,7 @@ def carry_out(
 ) -> None:
     """Conduct the experiment on the screen, show the table, and say what failed."""
     from jostle.cli.screen import told
-    from jostle.experiments.experiment import conduct
+    from jostle.runs.experiment import conduct
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     screen = told(console, jobs)
@@ -158,15 +158,15 @@ def carry_out(
 def tell_results(folder: Path, data: Path | None, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
     from jostle.cli.screen import print_table
-    from jostle.experiments.curves import load
-    from jostle.experiments.summary import aubc_table
+    from jostle.results.curves import load
+    from jostle.results.summary import aubc_table
 
     results = load(folder)
     print_table(aubc_table(results, results.metrics[0]))
     if not report:
         console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
         return
-    from jostle.experiments.report import write_report
+    from jostle.report.report import write_report
 
     page = write_report(folder, gallery=gallery_of(results.manifest, data))
     console.print(f"Report: {page}", markup=False)

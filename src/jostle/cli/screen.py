@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table as Grid
 
-from jostle.experiments.curves import METRICS, describe
-from jostle.experiments.experiment import Plan
-from jostle.experiments.looks import duration
-from jostle.experiments.store import Cycle
-from jostle.experiments.tables import Table
-from jostle.experiments.workers import Event, Job, Tell
+from jostle.results.curves import METRICS, describe
+from jostle.results.store import Cycle
+from jostle.results.tables import Table, duration
+from jostle.runs.experiment import Plan
+from jostle.runs.workers import Event, Job, Tell
 
 
 def told(console: Console, processes: int) -> Board | Lines:

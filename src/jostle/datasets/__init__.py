@@ -5,7 +5,7 @@ first, then the cache, then a download where the licence allows one.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,13 @@ from jostle.datasets.fetch import data_root
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.own import as_data
 from jostle.datasets.text import Texts, tokenize
-from jostle.names import unknown
-from jostle.own_files import from_file, is_own
-from jostle.settings import check_settings
+from jostle.plumbing.names import unknown
+from jostle.plumbing.settings import bracketed, check_settings
+from jostle.plumbing.user_files import from_file, is_own
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "Kind", "MissingDataError", "Split",
-    "Targets", "Texts", "describe", "load", "names", "pool", "register", "settings", "tokenize",
+    "Targets", "Texts", "describe", "load", "named", "names", "pool", "register", "settings", "tokenize",
 ]  # fmt: skip
 
 Loader = Callable[..., Any]
@@ -95,6 +95,23 @@ def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
     """The same with all of a folder or csv in `train`, in the order of files or rows: nothing is held out."""
     whole = {"test": 0.0} if name.partition(":")[0] in _own else {}
     return load(name, root, **{**whole, **values})
+
+
+def named(
+    name: str, root: str | Path | None, values: Mapping[str, Any], read: Callable[..., Data] = load
+) -> Data:
+    """A data set with its settings; an error that is not about the data names them and what arrived."""
+    try:
+        return read(name, root, **values)
+    except DataError:
+        raise
+    except (TypeError, ValueError) as wrong:
+        if isinstance(wrong, ValueError) and not values:
+            raise
+        usual = {key: value for key, value in settings(name).items() if key in values}
+        hint = f"; the default is {bracketed(usual)[1:-1]}" if usual and not is_own(name) else ""
+        first = str(wrong).partition("\n")[0]
+        raise ValueError(f"{name}{bracketed(values)}: {first}{hint}") from wrong
 
 
 def _documented(name: str) -> Loader:

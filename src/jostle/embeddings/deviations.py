@@ -12,13 +12,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.core import Request
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.names import look_up, unknown
-from jostle.pool import Inputs, Pool, arrays
-from jostle.rows import as_vectors, check_shapes, non_finite
+from jostle.inputs.pool import Inputs, Pool, arrays
+from jostle.plumbing.names import look_up, unknown
+from jostle.rows.vectors import as_vectors, check_shapes, non_finite
+from jostle.scoring.request import Request
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)

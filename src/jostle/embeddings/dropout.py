@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Request
 from jostle.embeddings.masks import Axis, Masks
-from jostle.names import unknown
-from jostle.network import Network
-from jostle.pool import Inputs, count, mapped
+from jostle.inputs.pool import Inputs, count, mapped
+from jostle.plumbing.names import unknown
+from jostle.scoring.network import Network
+from jostle.scoring.request import Request
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)

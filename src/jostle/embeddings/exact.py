@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from jostle.network import Network
-from jostle.pool import Inputs
+from jostle.inputs.pool import Inputs
+from jostle.scoring.network import Network
 
 
 @contextmanager

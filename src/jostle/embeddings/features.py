@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from jostle.core import Request
-from jostle.pool import Pool
+from jostle.inputs.pool import Pool
+from jostle.scoring.request import Request
 
 
 def features(request: Request) -> tuple[Tensor, Tensor | None]:

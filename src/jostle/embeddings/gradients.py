@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jostle.core import Request
 from jostle.embeddings.deviations import Deviations
-from jostle.selectors import Outer
+from jostle.rows import Outer
+from jostle.scoring.request import Request
 
 
 def last_layer_gradients(features: Tensor, probabilities: Tensor) -> Outer:

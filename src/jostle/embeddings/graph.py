@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Request
 from jostle.embeddings.features import check_memory, pools
-from jostle.rows import as_vectors
+from jostle.rows.vectors import as_vectors
+from jostle.scoring.request import Request
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
 LEAST_LOG = -100.0  # a saturated node must not make the loss infinite

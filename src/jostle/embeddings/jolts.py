@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor
 
-from jostle.core import Request
-from jostle.names import look_up
-from jostle.network import Parameter
+from jostle.plumbing.names import look_up
+from jostle.scoring.network import Parameter
+from jostle.scoring.request import Request
 
 Which = str | list[str] | Callable[[str, Tensor], bool] | None  # parameters by pattern or predicate
 

@@ -16,9 +16,9 @@ from jostle.models.drn import DRN22
 from jostle.models.resnet import resnet18, resnet18_cifar
 from jostle.models.small import digits_cnn, mlp, mnist_cnn
 from jostle.models.vgg import vgg16, vgg16_bn, vgg19, vgg19_bn
-from jostle.names import look_up
+from jostle.plumbing.names import look_up
+from jostle.plumbing.settings import check_settings
 from jostle.rng import seeded_globals
-from jostle.settings import check_settings
 
 __all__ = ["build", "describe", "names", "register", "settings"]
 

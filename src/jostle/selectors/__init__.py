@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.names import look_up
+from jostle.plumbing.names import look_up
+from jostle.rows.geometry import Rows
 from jostle.selectors.base import Picks, Selector, check_count
-from jostle.selectors.geometry import Rows
 from jostle.selectors.k_center import KCenter, k_center
 from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.lcmd import LCMD, lcmd
-from jostle.selectors.outer import Outer
 from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.top_k import Longest, TopK, longest, top_k
 from jostle.selectors.typical import Typical
@@ -27,10 +26,8 @@ __all__ = [
     "KCenter",
     "KMeansPP",
     "Longest",
-    "Outer",
     "Picks",
     "ProbCover",
-    "Rows",
     "Selector",
     "TopK",
     "Typical",

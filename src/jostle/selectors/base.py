@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.selectors.geometry import Rows, blocks
-from jostle.selectors.outer import Outer
+from jostle.rows.geometry import Rows, blocks
+from jostle.rows.outer import Outer
 
 
 class Picks(NamedTuple):

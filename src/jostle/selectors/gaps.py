@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.selectors.geometry import (
+from jostle.rows.geometry import (
     Rows,
     blocks,
     crowd,

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
+from jostle.rows.geometry import Rows, crowd, origin
 from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.gaps import PICKED, Contest, Gaps
-from jostle.selectors.geometry import Rows, crowd, origin
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
 

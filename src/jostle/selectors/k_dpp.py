@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
+from jostle.rows.geometry import Rows, blocks, squared_lengths
+from jostle.rows.outer import Outer
 from jostle.selectors.base import Picks, Selector, checked
-from jostle.selectors.geometry import Rows, blocks, squared_lengths
-from jostle.selectors.outer import Outer
 
 PROPOSALS = 128  # rows drawn at once
 

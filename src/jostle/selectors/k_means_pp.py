@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 
 from jostle.rng import fresh_seed, generator
+from jostle.rows.geometry import Rows, crowd
 from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.gaps import PICKED, Contest, Gaps
-from jostle.selectors.geometry import Rows, crowd
 from jostle.selectors.k_center import KCenter
 
 PROPOSALS = 256  # drawn at once; those accepted in a row need each other's distances only

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.selectors.base import Picks, Selector, checked
-from jostle.selectors.geometry import (
+from jostle.rows.geometry import (
     BLOCK_NUMBERS,
     Rows,
     blocks,
@@ -14,7 +13,8 @@ from jostle.selectors.geometry import (
     squared_differences,
     squared_distances,
 )
-from jostle.selectors.outer import Outer
+from jostle.rows.outer import Outer
+from jostle.selectors.base import Picks, Selector, checked
 
 PICKED = -1.0  # below every gap
 

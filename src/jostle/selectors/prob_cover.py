@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.rows.outer import Outer
 from jostle.selectors.base import Picks, Selector, checked
-from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
-from jostle.selectors.outer import Outer
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jostle.rows.geometry import Rows, blocks, squared_lengths, width
 from jostle.selectors.base import Picks, Selector, check_count, checked
-from jostle.selectors.geometry import Rows, blocks, squared_lengths, width
 
 
 @dataclass(frozen=True)

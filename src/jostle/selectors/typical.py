@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.rows.outer import Outer
 from jostle.selectors.base import Picks, Selector, checked
-from jostle.selectors.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
 from jostle.selectors.k_means import k_means
-from jostle.selectors.outer import Outer
 
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
 

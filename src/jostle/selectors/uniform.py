@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from jostle.rng import fresh_seed, generator
+from jostle.rows.geometry import Rows
 from jostle.selectors.base import Picks, Selector, check_count
-from jostle.selectors.geometry import Rows
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from typing import Any
 
 from torch import nn
 
-from jostle.core import SELECT_OPTIONS, Query, Strategy, split_options
 from jostle.strategies.alfa_mix import AlfaMix
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
+from jostle.strategies.base import SELECT_OPTIONS, Query, Strategy, split_options
 from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.catalogue import Entry, build, built, describe, names, register
 from jostle.strategies.classical import Entropy, ExpectedGradientLength, LeastConfidence, Margin, Random
@@ -55,8 +55,10 @@ __all__ = [
     "Margin",
     "NoiseStability",
     "ProbCover",
+    "Query",
     "QueryByCommittee",
     "Random",
+    "Strategy",
     "TypiClust",
     "UncertainGCN",
     "build",

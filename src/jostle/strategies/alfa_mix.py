@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import parted, pools
-from jostle.names import look_up
-from jostle.pool import Inputs, Labeled
+from jostle.inputs.pool import Inputs, Labeled
+from jostle.plumbing.names import look_up
+from jostle.rows.geometry import unit_length
+from jostle.scoring.request import Request
 from jostle.selectors import Picks, k_center
-from jostle.selectors.geometry import unit_length
 from jostle.selectors.k_means import k_means
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'

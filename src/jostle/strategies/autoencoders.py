@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Request
-from jostle.names import look_up
-from jostle.pool import Pool
+from jostle.inputs.pool import Pool
+from jostle.plumbing.names import look_up
 from jostle.rng import derive, seeded_globals
-from jostle.rows import non_finite
+from jostle.rows.vectors import non_finite
+from jostle.scoring.request import Request
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.gradients import last_layer_gradients
+from jostle.scoring.request import Request
 from jostle.selectors import k_means_pp
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 WHY_NOT = (

@@ -8,11 +8,13 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
-from jostle.rows import as_vectors
+from jostle.rows.vectors import as_vectors
+from jostle.scoring.request import Request
 from jostle.selectors import Picks, k_center
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "regression")

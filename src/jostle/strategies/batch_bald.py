@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import DropoutPasses
 from jostle.embeddings.uncertainty import entropy
 from jostle.rng import fresh_seed, generator
-from jostle.selectors import Picks, Rows, Selector
+from jostle.rows import Rows
+from jostle.scoring.request import Request
+from jostle.selectors import Picks, Selector
 from jostle.selectors.base import check_count
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 from jostle.strategies.disagreement import WHY_NOT
 

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.uncertainty import (
     entropy,
     expected_gradient_length,
     lack_of_confidence,
     small_margin,
 )
-from jostle.pool import Inputs
-from jostle.rows import as_vectors
+from jostle.inputs.pool import Inputs
+from jostle.rows.vectors import as_vectors
+from jostle.scoring.request import Request
 from jostle.selectors import top_k, uniform
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
 
 ONE_PASS = "one forward pass"

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
-from jostle.pool import Inputs
-from jostle.rows import as_vectors
+from jostle.inputs.pool import Inputs
+from jostle.rows.vectors import as_vectors
+from jostle.scoring.request import Request
 from jostle.selectors import Picks, k_center
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 

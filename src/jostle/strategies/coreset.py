@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import features
+from jostle.scoring.request import Request
+from jostle.strategies.base import Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 

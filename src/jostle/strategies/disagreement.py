@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
 from jostle.embeddings.dropout import DropoutPasses
-from jostle.network import Network
-from jostle.pool import Inputs
+from jostle.inputs.pool import Inputs
 from jostle.rng import derive
+from jostle.scoring.network import Network
+from jostle.scoring.request import Request
 from jostle.selectors import top_k
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.tasks import Regression
 

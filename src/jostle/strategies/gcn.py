@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import parted
 from jostle.embeddings.graph import GraphNetwork
+from jostle.scoring.request import Request
 from jostle.selectors import top_k
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Caramalau et al., Sequential Graph Convolutional Network for Active Learning, CVPR 2021"

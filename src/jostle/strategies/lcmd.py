@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.gradients import sketched_gradients
+from jostle.scoring.request import Request
 from jostle.selectors.lcmd import lcmd
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 TASKS = ("regression", "classification")

@@ -9,14 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.copies import device_of, unwrapped
-from jostle.core import Choice, Embedded, Joined, Request, Strategy
-from jostle.network import Network, known_arguments
-from jostle.pool import Inputs
+from jostle.embeddings.base import Embedded
+from jostle.inputs.pool import Inputs
 from jostle.rng import derive, seeded_globals
+from jostle.scoring.copies import device_of, unwrapped
+from jostle.scoring.network import Network, known_arguments
+from jostle.scoring.request import Request
 from jostle.selectors import top_k
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.taps import named, spread, vector_reader, watching
+from jostle.training.joined import Joined
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
 

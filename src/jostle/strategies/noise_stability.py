@@ -6,10 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from jostle.core import Embedded, Request, Strategy, split_options
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.deviations import Deviations
-from jostle.names import look_up
+from jostle.plumbing.names import look_up
+from jostle.scoring.request import Request
 from jostle.selectors import KCenter, longest, selector
+from jostle.strategies.base import Strategy, split_options
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import parted, pools
-from jostle.selectors.geometry import unit_length
+from jostle.rows.geometry import unit_length
+from jostle.scoring.request import Request
 from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from jostle.names import look_up, unknown
-from jostle.network import Network
-from jostle.pool import arrays
+from jostle.inputs.pool import arrays
+from jostle.plumbing.names import look_up, unknown
+from jostle.scoring.network import Network
 
 T = TypeVar("T")
 MOST = 4  # layers that are chosen automatically

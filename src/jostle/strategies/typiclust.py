@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import features
+from jostle.scoring.request import Request
 from jostle.selectors.typical import typical
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedded, Request, Strategy
+from jostle.embeddings.base import Embedded
+from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.strategies.autoencoders import (
     AutoencoderSettings,
@@ -27,6 +28,7 @@ from jostle.strategies.autoencoders import (
     standardize,
     state_losses,
 )
+from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "segmentation")

@@ -1,0 +1,78 @@
+"""Some examples of a data set, as pools, as labelled datasets and as columns: nothing is copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset
+
+from jostle.datasets.data import Split
+from jostle.inputs.pool import Batched, Pool
+from jostle.training.train import Indexed
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of what is read batch by batch."""
+
+    whole: Indexed
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Tensor) -> Any:
+        return self.whole[self.ids[index]]
+
+
+def part_of(whole: Any, ids: Tensor) -> Any:
+    """Some rows: a tensor of a tensor, of anything else a view."""
+    return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
+
+
+def pool_of(inputs: Indexed, ids: Tensor | None = None) -> Pool:
+    """Inputs as a pool whose positions are their ids, so that nothing is copied."""
+    return Pool(Batched(inputs), torch.arange(len(inputs)) if ids is None else ids)
+
+
+class Examples(Dataset[tuple[Any, Tensor]]):
+    """Labelled examples of a split that are not tensors: one for a position, a batch for a tensor of positions.
+
+    Texts of unequal length are padded for a batch only, so they cannot be put together one by one.
+    """
+
+    by_batch = True
+
+    def __init__(self, inputs: Indexed, targets: Indexed) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int | Tensor) -> tuple[Any, Tensor]:
+        if isinstance(index, Tensor):
+            return self.inputs[index], self.targets[index]
+        row, target = self[torch.tensor([index])]
+        first = {key: column[0] for key, column in row.items()} if isinstance(row, dict) else row[0]
+        return first, target[0]
+
+
+def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
+    """The labelled examples as a dataset of (x, y)."""
+    inputs, targets = part_of(split.inputs, ids), part_of(split.targets, ids)
+    if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
+        return TensorDataset(inputs, targets)
+    return Examples(inputs, targets)
+
+
+def columns_of(dataset: Any) -> tuple[Any, Any]:
+    """Inputs and targets of a labelled dataset, as `train` takes them."""
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[0], dataset.tensors[1]
+    if isinstance(dataset, Examples):
+        return dataset.inputs, dataset.targets
+    items = [dataset[position] for position in range(len(dataset))]
+    return torch.stack([x for x, _ in items]), torch.stack([torch.as_tensor(y) for _, y in items])

@@ -1,0 +1,188 @@
+"""One HTML page that needs nothing else: figures, tables and pictures are inside it."""
+
+import base64
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from PIL import Image
+
+from jostle.report.styles import INK, png, svg
+from jostle.results.tables import Table
+
+Show = Callable[[int], "Image.Image | str"]  # an example by its id: a picture or a text
+THUMB = 112  # pixels; larger pictures are made smaller
+WORDS = 280  # characters; longer texts are cut
+SMALL = 64  # pixels; pictures up to this size are kept as they are, pixel by pixel
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with what it shows; `name` is its file's."""
+
+    name: str
+    figure: Figure
+    caption: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG; drawn once for the file and the page."""
+        return svg(self.figure)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """What one strategy picked first, in pick order."""
+
+    label: str
+    pictures: tuple[tuple[str, str], ...]  # (name, data URI)
+    texts: tuple[tuple[str, str], ...]  # (name, text)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the page: words, figures, tables, pictures, and text to copy."""
+
+    key: str
+    title: str
+    text: str = ""
+    drawings: tuple[Drawing, ...] = ()
+    tables: Mapping[str, Table] | None = None  # file name -> table
+    filed: Mapping[str, Table] | None = None  # written to files only, where a figure already shows them
+    strips: tuple[Strip, ...] = ()
+    listings: tuple[tuple[str, str], ...] = ()  # (heading, text to copy)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the template needs."""
+
+    title: str
+    subtitle: str
+    kind: str
+    headline: str
+    details: str
+    facts: Sequence[tuple[str, str]]  # (figure, what it is)
+    warnings: Sequence[str]
+    sections: Sequence[Section]
+    colours: Mapping[str, str]  # strategy -> colour
+
+    @property
+    def has_files(self) -> bool:
+        """Whether tables and figures are written beside the page."""
+        return any(section.drawings or section.tables or section.filed for section in self.sections)
+
+
+def write(page: Page, out: Path, name: str) -> Path:
+    """Write the page and, beside it, its tables (md, tex, csv) and figures (png, svg)."""
+    for section in page.sections:
+        for drawing in section.drawings:
+            _write_drawing(drawing, out / "figures")
+        for stem, table in {**(section.tables or {}), **(section.filed or {})}.items():
+            _write_table(table, out / "tables" / stem)
+    path = out / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(page), encoding="utf-8")
+    return path
+
+
+def _write_drawing(drawing: Drawing, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{drawing.name}.png").write_bytes(png(drawing.figure))
+    (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+
+
+def _write_table(table: Table, stem: Path) -> None:
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, text in ((".md", table.markdown()), (".tex", table.latex()), (".csv", table.csv())):
+        stem.with_name(stem.name + suffix).write_text(text, encoding="utf-8")
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    loader = PackageLoader("jostle.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["inline"] = inline
+    environment.filters["table"] = lambda table: Markup(table.html(page.colours))
+    return environment.get_template("report.html.j2").render(page=page)
+
+
+def inline(drawing: Drawing) -> Markup:
+    """A figure as SVG inside the page: scaled with it, its ink that of the text, so that dark mode works."""
+    text = drawing.svg[drawing.svg.index("<svg") :]
+    for ground in (r"<metadata>.*?</metadata>", r'<g id="patch_1">.*?</g>'):  # the latter is the white ground
+        text = re.sub(ground, "", text, count=1, flags=re.DOTALL)
+    ids = r'\b(id="|url\(#|href="#)'  # those of one figure must not meet another's in the page
+    text = re.sub(ids, rf"\g<1>{drawing.name}-", text)
+    width = float(re.search(r'width="([\d.]+)pt"', text).group(1)) * 4 / 3  # type: ignore[union-attr]
+    text = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', rf'\1 style="width:{width:.0f}px"', text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", text, count=1)
+    return Markup(text.replace(INK, "currentColor"))
+
+
+def strip(
+    label: str, ids: Sequence[int], show: Show, named: Callable[[int], str] = "example {}".format
+) -> Strip:
+    """Pictures and texts of some examples, each with its name."""
+    shown = [(named(i), show(i)) for i in ids]
+    return Strip(
+        label,
+        pictures=tuple((name, thumbnail(each)) for name, each in shown if isinstance(each, Image.Image)),
+        texts=tuple((name, shorten(each)) for name, each in shown if isinstance(each, str)),
+    )
+
+
+def shorten(text: str) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= WORDS else text[: WORDS - 1].rstrip() + "…"
+
+
+def thumbnail(image: Image.Image) -> str:
+    """A small picture as a data URI; tiny ones keep every pixel, larger ones become JPEG."""
+    out = io.BytesIO()
+    if max(image.size) <= SMALL:
+        (image if image.mode in {"1", "L", "RGB", "RGBA", "P"} else image.convert("RGB")).save(out, "PNG")
+        kind = "png"
+    else:
+        small = image.convert("RGB")
+        small.thumbnail((THUMB * 2, THUMB))
+        small.save(out, "JPEG", quality=82)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode('ascii')}"
+
+
+def toml(settings: Mapping[str, Any], prefix: str = "") -> str:
+    """Settings as a TOML file; what is None is left out, as TOML has no word for it."""
+    plain = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in plain.items() if value is not None]
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            name = prefix + _key(key)
+            header = (
+                [] if value and all(isinstance(each, Mapping) for each in value.values()) else [f"[{name}]"]
+            )
+            lines += ["", *header, toml(value, name + ".")]
+    return "\n".join(lines).strip("\n")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, flags=re.ASCII) else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
+        return f"{{{inside}}}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(each) for each in value if each is not None) + "]"
+    return json.dumps(value, ensure_ascii=False)

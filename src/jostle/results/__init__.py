@@ -1,0 +1,1 @@
+"""Runs read back from disk: curves, statistics, tables."""

@@ -1,0 +1,135 @@
+"""Lengths, products and distances of rows, dense or outer: the one place that asks which."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from jostle.rows.outer import Outer
+
+Rows = Tensor | Outer
+
+DOUBT = 1e-6  # a squared distance known less well than this, relatively, is measured again from differences
+BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
+CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
+
+
+def blocks(count: int, numbers: int) -> Iterator[slice]:
+    """Slices that cover range(count), each of a size that holds BLOCK_NUMBERS at `numbers` apiece."""
+    size = max(1, BLOCK_NUMBERS // numbers)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def width(rows: Rows) -> int:
+    """Numbers that hold a row; the rounding of its products grows with it."""
+    return rows.left.shape[1] + rows.right.shape[1] if isinstance(rows, Outer) else rows.shape[1]
+
+
+def crowd(size: int, rows: Rows) -> int:
+    """How many rows to work on together: `size`, fewer where they are very wide."""
+    return min(size, max(16, CROWD_NUMBERS // width(rows)))
+
+
+def rows_at(rows: Rows, positions: Tensor) -> Rows:
+    """The same as rows[positions], faster."""
+    if isinstance(rows, Outer):
+        return Outer(rows.left.index_select(0, positions), rows.right.index_select(0, positions))
+    return rows.index_select(0, positions)
+
+
+def origin(rows: Rows) -> Rows:
+    """One zero row of the same kind."""
+    if isinstance(rows, Outer):
+        return Outer(torch.zeros_like(rows.left[:1]), torch.zeros_like(rows.right[:1]))
+    return torch.zeros_like(rows[:1])
+
+
+def unit_length(rows: Rows) -> Rows:
+    """Rows divided by their length; zero rows stay zero."""
+    return Outer(_unit(rows.left), _unit(rows.right)) if isinstance(rows, Outer) else _unit(rows)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    largest = rows.abs().amax(1, keepdim=True)
+    scaled = rows / torch.where(largest > 0, largest, 1)  # so that squares neither overflow nor vanish
+    lengths: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return scaled / torch.where(lengths > 0, lengths, 1)
+
+
+def squared_lengths(rows: Rows) -> Tensor:
+    """Squared Euclidean length of each row, (n,)."""
+    if isinstance(rows, Outer):
+        return squared_lengths(rows.left) * squared_lengths(rows.right)
+    return rows.square().sum(1)  # not vector_norm squared: whole numbers stay whole, and ties ties
+
+
+def products(rows: Rows, others: Rows) -> Tensor:
+    """Inner products of all rows with all others, (n, m)."""
+    match rows, others:
+        case Outer(), Outer():
+            return (rows.left @ others.left.T).mul_(rows.right @ others.right.T)  # (a.b)(h.k)
+        case Tensor(), Tensor():
+            return rows @ others.T
+    raise TypeError("rows and others must be of one kind")
+
+
+def squared_differences(rows: Rows, others: Rows) -> Tensor:
+    """Squared distance of each row to its partner, from differences: exact for near and equal rows, (n,)."""
+    match rows, others:
+        case Outer(), Outer():  # a x h - b x k = (a - b) x h + b x (h - k)
+            left, right = rows.left - others.left, rows.right - others.right
+            crossed = 2 * (left * others.left).sum(1) * (rows.right * right).sum(1)
+            straight = squared_lengths(Outer(left, rows.right)) + squared_lengths(Outer(others.left, right))
+            return (straight + crossed).clamp_(min=0)
+        case Tensor(), Tensor():
+            return squared_lengths(rows - others)
+    raise TypeError("rows and others must be of one kind")
+
+
+def rounding(rows: Rows) -> float:
+    """Bound of the error of a squared distance made from products, relative to the sum of both squared lengths.
+
+    Holds for any order of summing, and for rows scaled to unit length just before.
+    """
+    return (4 * width(rows) + 32) * torch.finfo(rows.dtype).eps / 2
+
+
+def distance_bounds(rows: Rows, centers: Rows) -> Tensor:
+    """Squared distance of each row to its nearest center, rounded so that it is never too small, (n,) float64."""
+    grow = 1 + rounding(rows)
+    tiny = width(rows) * torch.finfo(rows.dtype).tiny  # what squares lose that vanish
+    nearest = products(rows, centers).mul_(-2).add_(squared_lengths(centers) * grow).amin(1)
+    bounds = nearest.add_(squared_lengths(rows) * grow).add_(tiny).to(torch.float64)
+    if rows.dtype != torch.float64 and not bounds.isfinite().all():  # squares overflow
+        return distance_bounds(rows.to(torch.float64), centers.to(torch.float64))
+    return bounds
+
+
+def squared_distances(rows: Rows, centers: Rows) -> tuple[Tensor, Tensor]:
+    """All squared distances (n, m), and below which value those of each row are in doubt (n,)."""
+    row_lengths, center_lengths = squared_lengths(rows), squared_lengths(centers)
+    distances = products(rows, centers).mul_(-2).add_(center_lengths).add_(row_lengths[:, None])
+    return distances, (row_lengths + center_lengths.max()) * (rounding(rows) / DOUBT)
+
+
+def nearest_distances(rows: Rows, centers: Rows) -> Tensor:
+    """Squared distance of each row to its nearest center, relative error below DOUBT, (n,).
+
+    Where products cancel, the centers that may be the nearest are measured again from differences.
+    """
+    distances, doubtful = squared_distances(rows, centers)
+    nearest = distances.amin(1)
+    again = (nearest < doubtful).nonzero()[:, 0]
+    if len(again):
+        reach = nearest[again] + 2 * DOUBT * doubtful[again]
+        nearest[again] = _measured_again(rows[again], centers, distances[again] <= reach[:, None])
+    return nearest
+
+
+def _measured_again(rows: Rows, centers: Rows, close: Tensor) -> Tensor:
+    row, center = close.nonzero().T  # (pairs,), (pairs,)
+    nearest = torch.full((len(rows),), torch.inf, dtype=rows.dtype, device=rows.device)
+    for part in blocks(len(row), width(rows)):
+        apart = squared_differences(rows[row[part]], centers[center[part]])
+        nearest.scatter_reduce_(0, row[part], apart, "amin")
+    return nearest

@@ -1,0 +1,177 @@
+"""From a protocol to what a run needs: data, networks, strategies, and what the manifest says of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, TensorDataset
+
+from jostle import datasets, models, strategies
+from jostle.strategies.base import Strategy
+from jostle.datasets.views import part_of
+from jostle.scoring.copies import device_named
+from jostle.datasets import Data, DataError, Split, Texts
+from jostle.runs.protocol import Amount, Named, Protocol
+from jostle.plumbing.user_files import checksum, is_own
+from jostle.inputs.pool import Batched, Pool
+from jostle.rng import generator
+from jostle.plumbing.settings import bracketed
+from jostle.tasks import TASKS, Task
+from jostle.training.train import Indexed
+
+PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All that the runs of one protocol share."""
+
+    protocol: Protocol
+    data: Data
+    device: torch.device
+
+    @classmethod
+    def of(cls, protocol: Protocol, root: str | Path | None = None, device: str = "cpu") -> Bench:
+        """Load the data, and refuse a budget that it cannot pay."""
+        data = datasets.named(protocol.dataset.use, root, protocol.dataset.settings)
+        if isinstance(data.train.inputs, Texts):
+            data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
+        if data.kind == "unlabelled" or not len(data.test):
+            raise ValueError(f"an experiment needs labels and a test set; {data.name} is {data.kind} data")
+        bench = cls(protocol, replace(data, test=tested(data.test, protocol)), device_named(device))
+        bench.check_budget()
+        return bench
+
+    def check_budget(self) -> None:
+        """There are examples for every round, or an error with the sums."""
+        pool, rounds = len(self.data.train), self.protocol.rounds
+        budget = self.initial + rounds * self.pick
+        if budget > pool:
+            raise ValueError(
+                f"{self.data.name} has {pool} training examples, but the budget is {budget}: "
+                f"initial {self.initial} + {rounds} rounds of pick {self.pick}"
+            )
+        if self.candidates is not None and self.candidates < self.pick:
+            raise ValueError(f"cannot pick {self.pick} of {self.candidates} candidates: raise candidates")
+
+    @property
+    def initial(self) -> int:
+        """Labelled examples to begin with."""
+        return counted(self.protocol.initial, len(self.data.train))
+
+    @property
+    def pick(self) -> int:
+        """Examples labelled in each round."""
+        return counted(self.protocol.pick, len(self.data.train))
+
+    @property
+    def candidates(self) -> int | None:
+        """Examples among which a strategy chooses; None for all."""
+        given = self.protocol.candidates
+        return None if given == "all" else counted(given, len(self.data.train))
+
+    @cached_property
+    def task(self) -> Task:
+        """What the outputs mean."""
+        return TASKS.get(self.data.kind, TASKS["classification"])
+
+    def model(self, seed: int) -> nn.Module:
+        """A network with fresh weights."""
+        return models.build(self.protocol.model.use, seed=seed, **self.model_settings)
+
+    @cached_property
+    def model_settings(self) -> dict[str, Any]:
+        """What the data says of a network, and the protocol's own settings over it."""
+        known = {
+            "classes": self.data.outputs,
+            "outputs": self.data.outputs,
+            "encoder": self.protocol.text.encoder,
+        }
+        if shape := self.data.shape:
+            known |= {"channels": shape[0], "inputs": shape[0]}
+        takes = models.settings(self.protocol.model.use)
+        fitting = {key: value for key, value in known.items() if key in takes}
+        return fitting | self.protocol.model.settings
+
+
+def strategy_of(named: Named) -> Strategy:
+    """The strategy that an entry of a protocol names."""
+    return strategies.build(named.use, **named.settings)
+
+
+def counted(amount: Amount, whole: int) -> int:
+    """A number of examples; a share is rounded up."""
+    return ceil(amount * whole) if isinstance(amount, float) else amount
+
+
+def tested(test: Split, protocol: Protocol) -> Split:
+    """The test set, or as much of it as the protocol wants."""
+    if protocol.test == "all" or counted(protocol.test, len(test)) >= len(test):
+        return test
+    order = torch.randperm(len(test), generator=generator(0, "test"))
+    kept = order[: counted(protocol.test, len(test))].sort().values
+    return Split(part_of(test.inputs, kept), part_of(test.targets, kept))
+
+
+def manifest(bench: Bench, command: list[str]) -> dict[str, Any]:
+    """All that is needed to repeat the runs."""
+    files = own_files(bench.protocol)
+    return {
+        "protocol": bench.protocol.written(),
+        "data": dict(bench.data.checksums),
+        **({"files": files} if files else {}),
+        "versions": {"python": platform.python_version(), **installed()},
+        "hardware": hardware(bench.device),
+        "command": command,
+    }
+
+
+def own_files(protocol: Protocol) -> dict[str, str]:
+    """The sha256 of each file of the user's own that decides numbers: the data set's and the strategies'."""
+    named = {"dataset": protocol.dataset}
+    named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
+    return {field: checksum(entry.use) for field, entry in named.items() if is_own(entry.use)}
+
+
+def installed() -> dict[str, str]:
+    """Versions of the packages that numbers may depend on."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """The machine, as far as it matters for time and for the last digits."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "device": str(device),
+        "gpu": gpu,
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, as Linux or Python tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,183 @@
+"""The loop: train from scratch, test, choose, label, again. It never asks which strategy it holds."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jostle.scoring.request import Fit
+from jostle.strategies.base import Strategy
+from jostle.training.joined import Joined
+from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
+from jostle.runs.bench import Bench
+from jostle.results.store import Cycle
+from jostle.training.evaluate import evaluate
+from jostle.rng import derive, generator
+from jostle.training.train import Indexed, on, train
+
+TRIES = 20_000  # shuffles until the initial set holds every class
+
+
+def cycles(bench: Bench, strategy: Strategy, seed: int, done: Sequence[Cycle] = ()) -> Iterator[Cycle]:
+    """The cycles of one run after those that are done; each depends on the protocol, the strategy and the seed."""
+    labelled = torch.tensor([example for cycle in done for example in cycle.picked], dtype=torch.int64)
+    model: nn.Module | None = None
+    for cycle in range(len(done), bench.protocol.rounds + 1):
+        if cycle and model is None:  # after an interruption
+            model, _ = fitted(bench, strategy, seed, cycle - 1, labelled)
+        forget_peak(bench.device)
+        if model is None:
+            picked, select_seconds = initial_set(bench, seed), 0.0
+        else:
+            picked, select_seconds = selected(bench, strategy, seed, cycle, model, labelled)
+        labelled = torch.cat([labelled, picked])
+        model, train_seconds = fitted(bench, strategy, seed, cycle, labelled)
+        test = bench.data.test
+        yield Cycle(
+            cycle=cycle,
+            labelled=len(labelled),
+            picked=picked.tolist(),
+            metrics=evaluate(
+                model, test.inputs, test.targets, bench.data.kind, bench.data.outputs, device=bench.device
+            ),
+            train_seconds=round(train_seconds, 4),
+            select_seconds=round(select_seconds, 4),
+            peak_memory_bytes=peak(bench.device),
+        )
+
+
+def initial_set(bench: Bench, seed: int) -> Tensor:
+    """The ids labelled at the beginning, the same for every strategy."""
+    rng, pool, targets = generator(seed, "initial"), len(bench.data.train), bench.data.train.targets
+    classes = len(bench.data.classes)
+    for _ in range(TRIES if bench.protocol.every_class else 1):
+        ids = torch.randperm(pool, generator=rng)[: bench.initial]
+        if not bench.protocol.every_class or len(targets[ids].unique()) == classes:
+            return ids
+    raise ValueError(
+        f"no initial set of {bench.initial} with all {classes} classes came up in {TRIES} draws: "
+        "raise initial, or set every_class=false"
+    )
+
+
+def candidate_ids(bench: Bench, seed: int, cycle: int, labelled: Tensor) -> Tensor:
+    """The unlabelled examples to choose from, in random order.
+
+    Every example has a random priority in each cycle, so that two strategies meet the same candidates but for
+    those that they have labelled.
+    """
+    pool = len(bench.data.train)
+    priority = torch.rand(pool, generator=generator(seed, "candidates", cycle), dtype=torch.float64)
+    priority[labelled] = torch.inf
+    return priority.argsort(stable=True)[: pool - len(labelled)][: bench.candidates]
+
+
+def selected(
+    bench: Bench, strategy: Strategy, seed: int, cycle: int, model: nn.Module, labelled: Tensor
+) -> tuple[Tensor, float]:
+    """The ids that a strategy chooses, and the seconds it took."""
+    candidates = candidate_ids(bench, seed, cycle, labelled)
+    pool = pool_of(bench.data.train.inputs, candidates)
+    known = labelled_part(bench.data.train, labelled)
+    start = time.perf_counter()
+    query = strategy.select(
+        model,
+        pool,
+        bench.pick,
+        labeled=known,
+        fit=committee(bench, seed, cycle),
+        task=bench.task,
+        seed=derive(seed, "query", cycle),
+        device=bench.device,
+        progress=False,
+    )
+    seconds = time.perf_counter() - start
+    return checked(torch.as_tensor(query.indices), candidates, bench.pick), seconds
+
+
+def checked(picked: Tensor, candidates: Tensor, n: int) -> Tensor:
+    """Picks that are n distinct candidates: a strategy of one's own may be wrong."""
+    if len(picked) != n or len(picked.unique()) != n or not torch.isin(picked, candidates).all():
+        raise ValueError(
+            f"the strategy returned {len(picked)} picks, {len(picked.unique())} distinct, "
+            f"{int(torch.isin(picked, candidates).sum())} of them candidates; {n} distinct candidates were asked for"
+        )
+    return picked
+
+
+def fitted(
+    bench: Bench, strategy: Strategy, seed: int, cycle: int, labelled: Tensor
+) -> tuple[nn.Module, float]:
+    """A model trained from scratch on the labelled examples, and the seconds it took.
+
+    Initial weights, batches and augmentation follow the seed and the cycle alone.
+    """
+    split = bench.data.train
+    inputs, targets = part_of(split.inputs, labelled), part_of(split.targets, labelled)
+    start = time.perf_counter()
+    model = fresh(bench, strategy, inputs, targets, derive(seed, "weights", cycle), cycle == 0)
+    return model, time.perf_counter() - start
+
+
+def committee(bench: Bench, seed: int, cycle: int) -> Fit:
+    """What a strategy may call to train further models on a dataset of (x, y), each with a seed of its own."""
+
+    def fit(dataset: Any, member: int) -> nn.Module:
+        inputs, targets = columns_of(dataset)
+        return fresh(bench, None, inputs, targets, derive(seed, "fit", cycle, member), cycle == 1)
+
+    return fit
+
+
+def fresh(
+    bench: Bench,
+    strategy: Strategy | None,
+    inputs: Indexed,
+    targets: Indexed,
+    seed: int,
+    first_cycle: bool,
+) -> nn.Module:
+    """Build a network and train it, together with what the strategy joins to it."""
+    model = on(bench.device, bench.model(seed))
+    example = inputs[torch.arange(min(2, len(inputs)))]
+    joined = strategy.join(model, example, derive(seed, "join")) if strategy else Joined(model)
+    return train(
+        joined,
+        inputs,
+        targets,
+        bench.protocol.training,
+        bench.task,
+        seed=derive(seed, "training"),
+        first_cycle=first_cycle,
+        black=bench.data.black,
+        device=bench.device,
+    )
+
+
+def forget_peak(device: torch.device) -> None:
+    """Begin to measure the peak of memory anew, where the system allows it."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak(device: torch.device) -> int:
+    """Bytes at the peak since `forget_peak`: of the device, or of the process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

@@ -1,0 +1,353 @@
+"""Outputs and features of any nn.Module, from a private copy in eval mode: the user's own is only read."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from jostle.inputs.pool import Inputs, count, mapped
+from jostle.plumbing.names import unknown
+from jostle.scoring.copies import device_of, memory, private_copy, retie, unwrapped
+
+Head = str | Callable[[nn.Module, Inputs], Tensor] | None  # a module's name, or features as a function
+Read = Callable[[Any], Tensor]  # the output tensor of what a model returned
+
+CPU_CACHE = 8 * 2**20  # bytes: a micro-batch whose largest activation fits here runs fastest on a CPU
+GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
+
+
+class Network:
+    """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
+
+    The copy is in eval mode and float32 at least, since a jolt of 1e-3 vanishes in half precision.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Inputs,
+        *,
+        head: Head = None,
+        outputs: Read | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.original = unwrapped(model)
+        self.module = private_copy(self.original).eval()
+        self.module._apply(lambda t: t.float() if t.is_floating_point() and t.element_size() < 4 else t)
+        self.device = torch.device(device) if device is not None else device_of(self.module)
+        self.module.to(self.device)
+        self.read = outputs or output_of
+        self.given_head = head
+        self.weights: dict[str, Tensor] | None = None
+        convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules())
+        try:
+            self.trace = self.traced(
+                example, torch.channels_last if convolutions else torch.contiguous_format
+            )
+        except RuntimeError as error:
+            if not convolutions or "view" not in str(error):
+                raise
+            self.trace = self.traced(example, torch.contiguous_format)  # `x.view` wants it so
+        if isinstance(head, str):
+            self.head  # noqa: B018 - a name that does not exist is an error now, not when features are asked for
+
+    def traced(self, example: Inputs, layout: torch.memory_format) -> Trace:
+        """What one forward pass of a few examples shows, with weights and images in this memory layout."""
+        self.layout = layout
+        self.module.to(memory_format=layout)  # type: ignore[call-overload]
+        retie(self.module, self.original)
+        self.example = self.prepared(example)
+        try:
+            with torch.no_grad():
+                trace = Trace.of(self)
+        except (RuntimeError, TypeError) as error:
+            error.add_note(f"(jostle gave the model a first batch of {shown(self.example)})")
+            raise
+        if not trace.output.is_floating_point():
+            raise TypeError(
+                f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
+            )
+        return trace
+
+    def prepared(self, inputs: Inputs) -> Inputs:
+        """Inputs on the device, in the weights' precision and the memory layout that convolutions like."""
+
+        def prepare(array: Any) -> Tensor:
+            tensor = torch.as_tensor(array).to(self.device, non_blocking=True)
+            if tensor.is_floating_point() and self.dtype is not None:
+                tensor = tensor.to(self.dtype)
+            return tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
+
+        return mapped(prepare, inputs)
+
+    @cached_property
+    def dtype(self) -> torch.dtype | None:
+        """The one floating type of the weights; None where they mix, and inputs stay as they are."""
+        kinds = {p.dtype for p in self.module.parameters() if p.is_floating_point()}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def call(self, inputs: Inputs) -> Any:
+        """What the model returns for these inputs."""
+        args, kwargs = arguments(self.module, inputs)
+        if self.weights is None:
+            return self.module(*args, **kwargs)
+        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        return functional_call(self.module, buffers | self.weights, args, kwargs)
+
+    @contextmanager
+    def at(self, weights: dict[str, Tensor]) -> Iterator[None]:
+        """Compute with other weights for a while."""
+        self.weights = weights
+        try:
+            yield
+        finally:
+            self.weights = None
+
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """The model's output tensor (n, ...)."""
+        return batched(self.read(self.call(inputs)), count(inputs))
+
+    def features(self, inputs: Inputs) -> Tensor:
+        """The input of the head, (n, d) or a map; the head itself does not run."""
+        if callable(self.given_head):
+            return batched(self.given_head(self.module, inputs), count(inputs))
+        with self.watching_head() as seen, suppress(HeadReached):
+            self.call(inputs)
+        return self.by_example(seen[-1], inputs)
+
+    def features_and_outputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Both from one pass where the head is a module."""
+        if callable(self.given_head):
+            return self.features(inputs), self.outputs(inputs)
+        with self.watching_head(stop=False) as seen:
+            outputs = self.outputs(inputs)
+        return self.by_example(seen[-1], inputs), outputs
+
+    def by_example(self, features: Tensor, inputs: Inputs) -> Tensor:
+        """The head's input as (n, d), (n, tokens, d) or (n, d, height, width), or an error where it is neither."""
+        if len(features) != count(inputs):
+            raise ValueError(
+                f"the head {self.head!r} is given shape {tuple(features.shape)} for {count(inputs)} examples, whose "
+                "rows are not the examples: give features (n, d) as a function, head=lambda model, x: ..."
+            )
+        along = isinstance(self.module.get_submodule(self.head), nn.Conv1d)
+        return features.transpose(1, 2) if along and features.ndim == 3 else features
+
+    @contextmanager
+    def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:
+        """The head's inputs, filled in as the model runs; `stop` ends the pass there, as nothing after is needed."""
+        name = self.head
+        seen: list[Tensor] = []
+
+        def watch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            seen.append((args or tuple(kwargs.values()))[0])
+            if stop and self.trace.calls[name] == 1:
+                raise HeadReached
+
+        hook = self.module.get_submodule(name).register_forward_pre_hook(watch, with_kwargs=True)
+        try:
+            yield seen
+        finally:
+            hook.remove()
+
+    @cached_property
+    def head(self) -> str:
+        """The name of the module whose input is the feature."""
+        if isinstance(self.given_head, str):
+            names = dict(self.module.named_modules())
+            if self.given_head not in names:
+                raise unknown("module", self.given_head, (name for name in names if name))
+            if not self.trace.calls.get(self.given_head):
+                raise ValueError(f"head={self.given_head!r} is never called in the model's forward pass")
+            return self.given_head
+        if self.trace.head is None:
+            raise ValueError(
+                f"no linear or 1x1 convolution layer is called as a module in {type(self.original).__name__}: "
+                "name the last layer with head=, or give features as a function head=lambda model, x: ..."
+            )
+        return self.trace.head
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples per forward pass: a rule on activation sizes, never a timing, so results repeat."""
+        budget = CPU_CACHE if self.device.type == "cpu" else GPU_WORK
+        fitting = max(1, budget // max(1, self.trace.largest_activation))
+        return min(1024, 1 << (fitting.bit_length() - 1))
+
+    def before_head(self, parameter: str) -> bool:
+        """Whether a parameter can move the features: the head's and those of layers after it cannot."""
+        if callable(self.given_head):
+            return True
+        order, owner = self.trace.order, parameter.rpartition(".")[0]
+        in_head = owner == self.head or owner.startswith(self.head + ".")
+        return not in_head and order.get(owner, -1) < order[self.head]
+
+    def parameters(self) -> list[Parameter]:
+        """Floating parameters, each tensor once however often it is tied."""
+        own = dict(self.original.named_parameters(remove_duplicate=False))
+        objects = dict(self.module.named_parameters())
+        found: dict[Any, Parameter] = {}
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
+            if parameter.is_floating_point() or parameter.is_complex():
+                tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
+                tied.aliases.append(name)
+                if name in objects:
+                    tied.names.append(name)
+        return list(found.values())
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
+
+    names: list[str]  # several where distinct parameters share memory
+    aliases: list[str]  # these, and all other names of the same parameters
+    copy: Tensor
+    own: Tensor
+
+    @property
+    def clean(self) -> Tensor:
+        """The user's own values."""
+        return self.own.detach()
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
+
+class Trace:
+    """The order of calls, the head and the largest activation, seen in one forward pass."""
+
+    def __init__(self) -> None:
+        self.order: dict[str, int] = {}  # module -> when it was first called
+        self.calls: dict[str, int] = {}
+        self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers as called, with widths
+        self.largest_activation = 0  # bytes per example
+        self.output: Tensor
+
+    @classmethod
+    def of(cls, network: Network) -> Trace:
+        """Run the network's example once and look."""
+        trace, size = cls(), count(network.example)
+        hooks = []
+        for name, module in network.module.named_modules():
+            if not isinstance(module, torch.jit.ScriptModule):
+                hooks.append(module.register_forward_pre_hook(trace.entering(name)))
+                hooks.append(module.register_forward_hook(trace.leaving(name, size)))
+        try:
+            trace.output = network.outputs(network.example)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return trace
+
+    def entering(self, name: str) -> Callable[..., None]:
+        """A hook that notes when a module is called."""
+
+        def enter(module: nn.Module, args: Any) -> None:
+            self.order.setdefault(name, len(self.order))
+            self.calls[name] = self.calls.get(name, 0) + 1
+
+        return enter
+
+    def leaving(self, name: str, size: int) -> Callable[..., None]:
+        """A hook that notes how large a module's output is, and whether it could be the head."""
+
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            if isinstance(output, Tensor):
+                self.largest_activation = max(self.largest_activation, output.nbytes // size)
+            width = width_of_linear(module)
+            if width:
+                self.candidates.append((name, width))
+
+        return leave
+
+    @property
+    def head(self) -> str | None:
+        """The last linear layer as wide as the output, so that an auxiliary head called later is not it."""
+        widths = set(self.output.shape[1:]) or {1}
+        fitting = [name for name, width in self.candidates if width in widths]
+        every = fitting or [name for name, _ in self.candidates]
+        return every[-1] if every else None
+
+
+def shown(inputs: Inputs) -> str:
+    """A batch in words, for errors."""
+    if isinstance(inputs, Mapping):
+        return "{" + ", ".join(f"{key}: {shown(value)}" for key, value in inputs.items()) + "}"
+    if isinstance(inputs, (tuple, list)):
+        return "[" + ", ".join(map(shown, inputs)) + "]"
+    return f"{inputs.dtype} {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
+
+
+def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as forward takes them: by position, or a dict's entries by name; names it lacks are left out."""
+    if not isinstance(inputs, Mapping):
+        return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
+    named = known_arguments(module, inputs)
+    return ((), named) if named else ((inputs,), {})  # a forward that names none of them takes the whole dict
+
+
+def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the named arguments that forward takes."""
+    takes = inspect.signature(module.forward).parameters
+    every = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+    return {key: value for key, value in named.items() if every or key in takes}
+
+
+class HeadReached(Exception):  # noqa: N818
+    """Ends a forward pass once the features are known."""
+
+
+def width_of_linear(module: nn.Module) -> int:
+    """Output width of a linear or 1x1 convolution layer, 0 for anything else."""
+    if isinstance(module, nn.Linear):
+        return module.out_features
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and set(module.kernel_size) == {1}:
+        return module.out_channels
+    return 0
+
+
+def output_of(returned: Any) -> Tensor:
+    """The output among what a model returned: a tensor, the first of several, or `logits`."""
+    if isinstance(returned, Tensor):
+        return returned
+    if isinstance(returned, Mapping):
+        for key in ("logits", "out"):
+            if key in returned:
+                return output_of(returned[key])
+    elif getattr(returned, "logits", None) is not None:
+        return output_of(returned.logits)
+    elif isinstance(returned, (tuple, list)) and returned:
+        return output_of(returned[0])
+    fields = f" with {', '.join(map(str, returned))}" if isinstance(returned, Mapping) else ""
+    raise TypeError(
+        f"the model returned {type(returned).__name__}{fields}, and no output tensor in it: "
+        "pass outputs= a function from what it returns to a tensor (n, ...)"
+    )
+
+
+def batched(output: Any, size: int) -> Tensor:
+    """The output with its batch dimension, which `squeeze` drops when a batch holds one example."""
+    if not isinstance(output, Tensor):
+        raise TypeError(
+            f"expected a tensor of outputs; got {type(output).__name__}: pass outputs= a function"
+        )
+    if size == 1 and (output.ndim == 0 or len(output) != 1):
+        output = output.unsqueeze(0)
+    if output.ndim == 0 or len(output) != size:
+        raise ValueError(
+            f"the model returned shape {tuple(output.shape)} for {size} examples; "
+            "the first dimension must be the examples (pass outputs= to rearrange)"
+        )
+    tensor: Tensor = output
+    return tensor

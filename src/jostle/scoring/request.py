@@ -1,0 +1,170 @@
+"""A Request: all that one call was given, checked; embeddings ask it for outputs, features and draws."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jostle.inputs.pool import Inputs, Labeled, Pool, count
+from jostle.plumbing.progress import Advance, progress_bar
+from jostle.rng import generator
+from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one
+from jostle.scoring.network import Network
+from jostle.tasks import TASKS, Classification, Task, task_for
+
+Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
+
+
+@dataclass
+class Request:
+    """All that one call was given, checked: strategies ask it for outputs, features and draws."""
+
+    copied: Callable[[], Network]  # copies the model when it is first needed
+    model: nn.Module  # the user's own, to be read only
+    pool: Pool
+    seed: int
+    labeled: Labeled | None = None
+    fit: Fit | None = None
+    given_task: str | Task | None = None
+    batch_size: int | None = None
+    show_progress: bool | None = None
+    seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
+
+    @cached_property
+    def network(self) -> Network:
+        """A private copy of the model: never the user's own weights."""
+        return self.copied()
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as given, or as the outputs' shape tells."""
+        return task_for(self.given_task, self.network.trace.output)
+
+    @cached_property
+    def softening(self) -> Task:
+        """The task, asked for probabilities: a softmax over what looks like such already is warned of, once."""
+        softmax = type(self.task).probabilities is Classification.probabilities
+        if softmax and sums_to_one(self.network.trace.output):
+            warnings.warn(ALREADY_PROBABILITIES, stacklevel=3)
+        return self.task
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes, and rows and selectors with it."""
+        return self.network.device
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples per forward pass."""
+        return min(self.batch_size or self.network.micro_batch, self.pool.largest_batch or 2**31)
+
+    def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
+        """A generator for one purpose of this call."""
+        return generator(self.seed, *purpose, device=device or self.device)
+
+    def needs_labeled(self, method: str) -> Labeled:
+        """The labelled set, or an error that asks for it."""
+        if self.labeled is None or not len(self.labeled):
+            raise ValueError(f"{method} needs the labelled examples: pass labeled=, a dataset of (x, y)")
+        return self.labeled
+
+    def check_task(self, method: str, serves: Sequence[str], why: str) -> None:
+        """Refuse a task that a method does not serve, before any long work; a user's own task is let through."""
+        task = self.task.name
+        if task in TASKS and task not in serves:
+            shape = tuple(self.network.trace.output.shape)
+            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}")
+
+    def batches(self, *pools: Pool) -> Iterator[Inputs]:
+        """Prepared micro-batches of the pool, or of several pools in turn."""
+        for pool in pools or (self.pool,):
+            yield from (self.network.prepared(inputs) for inputs in pool.batches(self.micro_batch))
+
+    def compute(
+        self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str
+    ) -> tuple[Tensor, ...]:
+        """Rows that `read` gives for every micro-batch, joined; non-finite ones are an error that says which."""
+        pools = pools or (self.pool,)
+        parts: list[tuple[Tensor, ...]] = []
+        with torch.no_grad(), self.progress(what, sum(map(len, pools))) as advance:
+            for inputs in self.batches(*pools):
+                parts.append(tuple(part.detach() for part in read(inputs)))
+                advance(count(inputs))
+        joined = tuple(join(column) for column in zip(*parts, strict=True))
+        for rows in joined:
+            self.check_finite(non_finite(rows), what, *pools)
+        return joined
+
+    def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
+        """An error that names the bad examples, a mask (n,) over the pools in turn, and says whose they are."""
+        for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
+            whose = "" if pool is self.pool else " of the labelled set"
+            refuse_non_finite(pool.positions[part], len(pool), what + whose)
+
+    def outputs(self) -> Tensor:
+        """The model's outputs of the whole pool, (n, ...)."""
+        return self.compute(lambda x: (self.network.outputs(x),), what="outputs")[0]
+
+    def probabilities(self) -> Tensor:
+        """Class probabilities of the whole pool, (n, c)."""
+        return self.probabilities_of(self.outputs())
+
+    def probabilities_of(self, outputs: Tensor) -> Tensor:
+        """Probabilities in the outputs' own layout, (n, ...)."""
+        return self.softening.probabilities(outputs)
+
+    def distribution_of(self, outputs: Tensor) -> Tensor:
+        """Probabilities as (n, sites, c)."""
+        return self.softening.distribution(outputs)
+
+    def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
+        """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            outputs = self.network.outputs(inputs).double()  # or examples that are very sure would tie
+            return (of(self.distribution_of(outputs)).mean(1),)
+
+        return self.compute(read, what=what)[0]
+
+    def features(self, *pools: Pool) -> Tensor:
+        """Features of the pool, or of several pools in turn, as vectors (n, d)."""
+        return self.compute(lambda x: (as_vectors(self.network.features(x)),), *pools, what="features")[0]
+
+    def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
+        """Both from one pass."""
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.network.features_and_outputs(inputs)
+            return as_vectors(features), outputs
+
+        both = self.compute(read, *pools, what="features and outputs")
+        return both[0], both[1]
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Advance]:
+        """A progress bar for a part of this call."""
+        with progress_bar(what, total, self.show_progress) as advance:
+            yield advance
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the seconds spent inside to the query's account."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += time.perf_counter() - start
+
+
+ALREADY_PROBABILITIES = (
+    "the model's outputs look like probabilities, but are taken as logits and go through a softmax again: "
+    "end the model before its softmax, or pass outputs=torch.log"
+)

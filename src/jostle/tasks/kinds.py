@@ -1,0 +1,172 @@
+"""What a model's output means: classification, regression, segmentation, multi-label, sequence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from jostle.plumbing.names import look_up
+
+VOID = 255  # the segmentation label that no loss and no metric counts
+
+
+class Task(ABC):
+    """The meaning of outputs; branch here once, not wherever a task's name turns up."""
+
+    name: ClassVar[str]
+    moves: ClassVar[str] = "probabilities"  # what noise stability watches unless told otherwise
+
+    @abstractmethod
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Probabilities in the output's own layout."""
+
+    @abstractmethod
+    def distribution(self, outputs: Tensor) -> Tensor:
+        """Probabilities as (n, sites, c): one site for a class, a site for each pixel, token or label."""
+
+    @abstractmethod
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each example, (n,)."""
+
+
+def softmax(outputs: Tensor, dim: int) -> Tensor:
+    """Probabilities of two classes or more; of one the softmax is always 1, which is surely not meant."""
+    if outputs.shape[dim] < 2:
+        raise ValueError(
+            f"a softmax over one output is always 1; outputs are {tuple(outputs.shape)}. {ONE_OUTPUT}"
+        )
+    return outputs.softmax(dim)
+
+
+class Classification(Task):
+    """Outputs (n, c): logits of exclusive classes."""
+
+    name = "classification"
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Softmax over the classes."""
+        outputs = outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
+        return softmax(outputs, 1)
+
+    def distribution(self, outputs: Tensor) -> Tensor:
+        """One site: (n, 1, c)."""
+        return self.probabilities(outputs).unsqueeze(1)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy."""
+        return F.cross_entropy(outputs.flatten(1), targets.long(), reduction="none")
+
+
+ONE_OUTPUT = (
+    "Use task='regression' for a number, task='multi-label' for a sigmoid, "
+    "or space='logits', 'features' or a function"
+)
+
+
+class Regression(Task):
+    """Outputs (n,) or (n, 1): numbers, of which there is no distribution."""
+
+    name = "regression"
+    moves = "features"
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """There are none: an error that says what to use."""
+        raise ValueError(
+            f"a regression model gives no probabilities (its outputs are {tuple(outputs.shape)}): use a "
+            "method that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='classification'"
+        )
+
+    distribution = probabilities
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Squared error."""
+        outputs = outputs.reshape(len(outputs), -1)
+        return (outputs - targets.to(outputs.dtype).reshape(outputs.shape)).square().mean(1)
+
+
+class Segmentation(Task):
+    """Outputs (n, c, height, width, ...): logits of exclusive classes for each pixel."""
+
+    name = "segmentation"
+    moves = "features"
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Softmax over the channels."""
+        return softmax(outputs, 1)
+
+    def distribution(self, outputs: Tensor) -> Tensor:
+        """A site for each pixel: (n, pixels, c)."""
+        return self.probabilities(outputs).flatten(2).transpose(1, 2)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy over the pixels that are not void."""
+        losses = F.cross_entropy(outputs, targets.long(), ignore_index=VOID, reduction="none").flatten(1)
+        counted = (targets != VOID).flatten(1).sum(1).clamp(min=1)
+        return losses.sum(1) / counted
+
+
+class MultiLabel(Task):
+    """Outputs (n, labels): a sigmoid each; also a binary classifier with a single output."""
+
+    name = "multi-label"
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Sigmoid of each output, a map of them too."""
+        return outputs.sigmoid() if outputs.ndim > 1 else outputs.sigmoid().unsqueeze(1)
+
+    def distribution(self, outputs: Tensor) -> Tensor:
+        """A site for each label, its classes being no and yes: (n, labels, 2)."""
+        yes = self.probabilities(outputs).flatten(1)
+        return torch.stack([1 - yes, yes], dim=-1)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean binary cross-entropy over the labels."""
+        outputs = outputs.reshape(len(outputs), -1)
+        targets = targets.to(outputs.dtype).reshape(outputs.shape)
+        return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
+
+
+class Sequence(Task):
+    """Outputs (n, tokens, c): logits of exclusive classes for each token."""
+
+    name = "sequence"
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Softmax over the last dimension."""
+        return softmax(outputs, -1)
+
+    def distribution(self, outputs: Tensor) -> Tensor:
+        """A site for each token."""
+        return self.probabilities(outputs).flatten(1, -2)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy over the tokens; targets of -100 do not count."""
+        losses = F.cross_entropy(outputs.transpose(1, 2), targets.long(), ignore_index=-100, reduction="none")
+        return losses.sum(1) / (targets != -100).sum(1).clamp(min=1)
+
+
+TASKS: dict[str, Task] = {
+    task.name: task for task in (Classification(), Regression(), Segmentation(), MultiLabel(), Sequence())
+}
+
+
+def task_for(given: str | Task | None, outputs: Tensor) -> Task:
+    """The task as given, or as the shape of the outputs tells."""
+    if isinstance(given, Task):
+        return given
+    if given is not None:
+        return look_up("task", given, TASKS)
+    if outputs[0].numel() == 1:
+        return TASKS["regression"]
+    if all(size == 1 for size in outputs.shape[2:]):
+        return TASKS["classification"]
+    if outputs.ndim >= 4:
+        return TASKS["segmentation"]
+    raise ValueError(
+        f"outputs of shape {tuple(outputs.shape)} could be tokens or a signal: say task='sequence' for "
+        "(n, tokens, c) or task='segmentation' for (n, c, length)"
+    )

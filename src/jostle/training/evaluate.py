@@ -1,0 +1,60 @@
+"""How good a trained model is, measured in one pass over the test set."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jostle.inputs.pool import arrays, mapped
+from jostle.scoring.network import output_of
+from jostle.tasks.metrics import confusion, of_confusion, of_errors
+from jostle.training.train import Indexed, Place, called, on
+
+MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
+VECTORS = 1024  # rows of a table are small, and the cost is in the calls
+MICRO_VALUES = 2**21  # of inputs in a micro-batch: an image of 1024 x 2048 comes alone
+
+
+def evaluate(
+    model: nn.Module,
+    inputs: Indexed,
+    targets: Indexed,
+    kind: str,
+    classes: int,
+    *,
+    device: torch.device | str = "cpu",
+) -> dict[str, float]:
+    """The metrics of a kind of task: accuracy and F1, errors of a regression, IoU of a segmentation."""
+    passes = outputs_of(on(device, model).eval(), inputs, targets)
+    if kind == "regression":
+        errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
+        return of_errors(torch.cat(errors).double().cpu())
+    counts = torch.zeros(classes, classes, dtype=torch.int64, device=device)
+    for outputs, goals in passes:
+        counts += confusion(outputs.argmax(1).flatten(), goals.flatten(), classes)
+    return of_confusion(counts.cpu(), kind)
+
+
+@torch.no_grad()
+def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs and targets of every micro-batch, in order."""
+    place = Place.of(model)
+    size = micro_batch(inputs)
+    for start in range(0, len(inputs), size):
+        outputs = output_of(called(model, mapped(place, rows(inputs, start, size))))
+        yield outputs.detach(), place(rows(targets, start, size))
+
+
+def rows(whole: Indexed, start: int, size: int) -> Any:
+    """Some rows from `start` on; those of a tensor are not copied."""
+    if isinstance(whole, Tensor):
+        return whole[start : start + size]
+    return whole[torch.arange(start, min(start + size, len(whole)))]
+
+
+def micro_batch(inputs: Indexed) -> int:
+    """How many examples to test at once, by the size of the first."""
+    first = [array[0] for array in arrays(inputs[torch.tensor([0])])]
+    most = VECTORS if all(x.ndim == 1 and x.is_floating_point() for x in first) else MICRO_BATCH
+    return max(1, min(most, MICRO_VALUES // max(x.numel() for x in first)))

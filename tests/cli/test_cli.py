@@ -1,0 +1,301 @@
+"""The command line: every command and option documented, plain output where it is piped, and the practitioner's job."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from PIL import Image
+from tiny import numbers, tiny_file
+
+import jostle
+from jostle import cli, datasets, models, strategies
+from jostle.cli.running import seeds_of
+from jostle.cli.screen import Clock, Lines, score
+from jostle.results.store import Cycle
+from jostle.runs import protocol
+from jostle.runs.experiment import Plan
+from jostle.runs.workers import Event, Job
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run_cli(*words: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(word) for word in words])
+    return int(end.value.code or 0)
+
+
+def commands() -> dict[str, list[str]]:
+    group = typer.main.get_command(cli.app)
+    return {name: [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+                   if option.startswith("-")]
+            for name, command in group.commands.items()}  # type: ignore[attr-defined] # fmt: skip
+
+
+def test_every_command_and_option_is_documented():
+    page = (DOCS / "cli.md").read_text()
+    sections = dict(re.findall(r"^## `jostle (\w+)`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    assert set(sections) == set(commands())
+    for command, options in commands().items():
+        for option in options:
+            assert re.search(rf"`{option}[ `]", sections[command]), f"jostle {command} {option}"
+
+
+@pytest.mark.parametrize("command", commands())
+def test_help_is_complete(command: str, capsys: pytest.CaptureFixture[str]):
+    assert run_cli(command, "--help") == 0
+    said = capsys.readouterr().out
+    group = typer.main.get_command(cli.app)
+    for parameter in group.commands[command].params:  # type: ignore[attr-defined]
+        assert parameter.name == "help" or parameter.help, f"{command} {parameter.name}"
+    for option in commands()[command]:
+        assert option in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("strategies", strategies.names),
+        ("datasets", datasets.names),
+        ("protocols", protocol.names),
+        ("models", models.names),
+    ],
+)
+def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.CaptureFixture[str]):
+    assert run_cli("list", kind) == 0
+    assert capsys.readouterr().out.splitlines() == names()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["mnist", "noise-stability", "digits", "mlp", "badge"])
+def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
+    assert run_cli("show", name) == 0
+    assert name in capsys.readouterr().out
+
+
+def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
+    run_cli("show", "noise-stability")
+    said = capsys.readouterr().out
+    assert "scale = 0.001: zeta: the length of a jolt relative to that of the parameters" in said
+    assert "head = none" in said
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    assert run_cli("--version") == 0
+    assert capsys.readouterr().out == f"jostle {jostle.__version__}\n"
+
+
+def test_starting_imports_nothing_that_is_slow_and_not_needed():
+    slow = ("torch", "matplotlib", "sklearn", "scipy", "transformers", "pydantic", "pandas")
+    code = f"import sys, jostle.cli; print([name for name in {slow} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_show_prints_a_protocol_with_its_comments(capsys: pytest.CaptureFixture[str]):
+    run_cli("show", "mnist")
+    said = capsys.readouterr().out
+    assert "candidates = 1000" in said
+    assert "published code" in said
+    assert run_cli("show", "mnits") == 2
+    assert "did you mean 'mnist'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["rum"], ["list", "cats"], ["run"], ["run", "digits", "--job", "2"]])
+def test_words_that_are_not_understood(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run_cli(*words) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tiny_file(tmp_path)
+    for name, pick in (("a", 4), ("b", 5)):
+        words = ("run", file, "--set", f"pick={pick}", "--set", "rounds=2", "--out", tmp_path / name)
+        assert run_cli(*words, "--strategies", "random,ns=noise-stability(jolts=2)", "--seeds", "2") == 0
+    said = capsys.readouterr()
+    assert re.search(r"^random +\d", said.out, re.MULTILINE)
+    assert "[4/4]" in said.err
+    page = tmp_path / "a" / "report" / "report.html"
+    assert "data:image/png;base64" in page.read_text()  # the gallery
+    for suffix in ("md", "tex", "csv"):
+        assert (tmp_path / "a" / "report" / "tables" / f"aubc.{suffix}").is_file()
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert set(manifest) == {"protocol", "data", "versions", "hardware", "command"}
+    assert manifest["protocol"]["strategies"]["ns"] == {"use": "noise-stability", "jolts": 2}
+    assert {len(value) for value in manifest["data"].values()} == {64}
+    assert run_cli("report", tmp_path / "a", "--out", tmp_path / "again", "--metric", "macro_f1") == 0
+    assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both") == 0
+    assert (tmp_path / "both" / "compare.html").is_file()
+    assert run_cli("report", tmp_path / "none") == 2
+    assert run_cli("report", tmp_path) == 2
+    assert "not a folder of jostle run: it has no manifest.json" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--levels", "abc") == 2
+    assert "--levels takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
+
+
+def test_seeds():
+    chosen = protocol.load("digits")
+    assert list(seeds_of(None, chosen)) == [0, 1, 2, 3, 4]
+    assert list(seeds_of("3", chosen)) == [0, 1, 2]
+    assert list(seeds_of("3,5", chosen)) == [3, 5]
+    assert list(seeds_of("3,", chosen)) == [3]
+
+
+def test_the_order_of_strategies_is_that_of_the_command(tmp_path: Path):
+    file = tiny_file(tmp_path)
+    out = tmp_path / "runs"
+    base = ("run", file, "--set", "rounds=1", "--seeds", "1", "--no-report", "--out", out)
+    assert run_cli(*base, "--strategies", "margin") == 0
+    assert run_cli(*base, "--strategies", "random") == 0
+    assert set(numbers(out)) == {"margin/0", "random/0"}
+    assert run_cli(*base, "--strategies", "random=entropy") == 2  # a label keeps its meaning
+
+
+MODEL = """
+import torch
+from torch import nn
+from jostle import models
+
+def load():
+    return models.build("digits-cnn", channels=3, classes=3, seed=0)
+
+def fit(dataset, seed):
+    return models.build("digits-cnn", channels=3, classes=3, seed=seed)
+
+def rows():
+    return torch.randn(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+def nothing():
+    return 3
+
+def wrong():
+    raise ValueError("no weights")
+
+number = 3
+"""
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number in range(12):
+        colour = (number * 20, 255 - number * 20, 40)
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        Image.new("RGB", (16, 12), colour).save(tmp_path / "photos" / f"photo{number:02}.png")
+    (tmp_path / "mine.py").write_text(MODEL)
+    return tmp_path
+
+
+def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
+    words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 4,
+             "--strategy", "noise-stability(jolts=3)", "--out", photos / "picks.csv",
+             "--gallery", photos / "p.html")  # fmt: skip
+    assert run_cli(*words) == 0, capsys.readouterr().err
+    rows = list(csv.DictReader((photos / "picks.csv").open()))
+    assert [row["order"] for row in rows] == ["0", "1", "2", "3"]
+    assert len({row["name"] for row in rows}) == 4
+    assert all(row["name"] == f"photo{int(row['position']):02}.png" for row in rows)
+    assert all(float(row["score"]) > 0 for row in rows)
+    assert (photos / "p.html").read_text().count("data:image/png;base64") == 4
+    page = (photos / "p.html").read_text()
+    assert re.findall(r' title="([^"]*)"', page) == [row["name"] for row in rows]
+    assert "lie beside it" not in page
+    before = (photos / "picks.csv").read_bytes()
+    assert run_cli(*words) == 0
+    assert (photos / "picks.csv").read_bytes() == before
+    capsys.readouterr()
+    assert run_cli(*words, "--out", "-") == 0
+    assert capsys.readouterr().out.encode() == before
+
+
+def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFixture[str]):
+    for place, name in enumerate(("x", "y", "z")):
+        (photos / "known" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8), (90 * place, 0, 0)).save(photos / "known" / name / "a.png")
+    base = ("pick", "--model", photos / "mine.py:load", "--pool", photos / "mine.py:rows", "-n", 2)
+    known = ("--labeled", f"folder:{photos / 'known'}(size=8)", "--out", photos / "picks.csv")
+    assert run_cli(*base, *known, "--strategy", "coreset") == 0, capsys.readouterr().err
+    assert run_cli(*base, *known, "--strategy", "qbc(committee=2)", "--fit", photos / "mine.py:fit") == 0
+    assert run_cli(*base, "--strategy", "coreset", "--out", photos / "none.csv") == 2
+    said = capsys.readouterr().err
+    assert "labelled examples" in said
+    assert "--labeled" in said
+    assert run_cli(*base, *known, "--strategy", "qbc") == 2
+    assert "--fit" in capsys.readouterr().err
+    assert not (photos / "none.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"--model": "mine.py:nothing"}, "expected a torch.nn.Module"),
+        ({"--model": "mine.py:absent"}, "absent"),
+        ({"--model": "load"}, "--model: expected file.py:function"),
+        ({"--model": "mine.py:fit"}, "--model mine.py:fit is called without arguments: missing"),
+        ({"--model": "mine.py:number"}, "number in mine.py is int; expected a function"),
+        ({"--model": "mine.py:wrong"}, "mine.py, line 19; --debug shows the traceback)"),
+        (
+            {"--pool": "folder:photos(size=abc)"},
+            "folder:photos: size takes a whole number or a list [...] or none; got 'abc'",
+        ),
+        ({"--pool": "folder:photos(size=[1,2,3])"}, "folder:photos(size=[1, 2, 3])"),
+        ({"--pool": "mine.py:fit"}, "mine.py:fit needs a value for dataset"),
+        ({"--device": "abacus"}, "cannot compute on the device 'abacus'"),
+        ({"--strategy": "noise-stability(jolts=x)"}, "jolts takes a whole number; got 'x'"),
+        ({"--pool": "folder:nowhere"}, "nowhere"),
+        ({"-n": "13"}, "asked for 13 examples from a pool of 12"),
+        ({"--strategy": "nose-stability"}, "did you mean 'noise-stability'"),
+    ],
+)
+def test_picking_badly(
+    photos: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    said: str,
+):
+    monkeypatch.chdir(photos)
+    words = {"--model": "mine.py:load", "--pool": "folder:photos(size=8)", "-n": "2"} | changes
+    assert run_cli("pick", *(part for pair in words.items() for part in pair)) == 2
+    assert said in capsys.readouterr().err
+    assert not (photos / "picks.csv").exists()
+
+
+def cycle(number: int) -> Cycle:
+    return Cycle(number, 10, [], {"macro_f1": 0.5, "accuracy": 0.813}, 1, 1, 1)
+
+
+def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    slow, quick = Job("slow", 0), Job("quick", 0)
+    plan = Plan({slow: 0, quick: 0, Job("slow", 1): 0}, points=4)
+    clock = Clock(plan, processes=2)
+    assert clock.left() is None
+    for job, seconds in ((slow, 10.0), (quick, 2.0)):
+        for event in (Event("began", job), Event("cycle", job, cycle(0))):
+            plan.note(event)
+            clock.note(event)
+            now[0] += seconds
+    # slow: 3 + 4 cycles of 10 s, quick: 3 of 2 s, two at a time
+    assert clock.left() == pytest.approx((7 * 10 + 3 * 2) / 2)
+
+
+def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
+    plan = Plan({Job("random", 0): 0, Job("badge", 0): 0}, points=1)
+    with Lines(1).shown(plan) as tell:
+        for event in (
+            Event("done", Job("random", 0), cycle(0)),
+            Event("failed", Job("badge", 0), reason="no"),
+        ):
+            plan.note(event)
+            tell(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/2] random seed 0: done, accuracy 81.3 % with 10 labels",
+        "[1/2] badge seed 0: failed: no",
+    ]
+    assert score(Cycle(0, 20, [], {"mae": 23456.7}, 0, 0, 0)) == "MAE 23457 with 20 labels"

@@ -1,0 +1,131 @@
+import io
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+from synthetic_runs import FOUR, write_runs
+
+from jostle.report import figures
+from jostle.report.styles import COLOURS, GREY, looks, png, spread, svg
+from jostle.results.curves import load
+from jostle.results.statistics import gains, times, win_matrix
+from jostle.results.tables import duration
+
+
+@pytest.fixture
+def four(tmp_path):
+    return load(write_runs(tmp_path / "digits", FOUR))
+
+
+DRAWINGS = {
+    "learning-curves": lambda r: figures.learning_curves(r, "accuracy"),
+    "gain-curves": lambda r: figures.gain_curves(r, "accuracy", "random"),
+    "side-by-side": lambda r: figures.side_by_side({"a": r, "b": r, "c": r}, "accuracy"),
+    "aubc": lambda r: figures.aubc_dots(r, "accuracy"),
+    "gains": lambda r: figures.gain_dots(gains(r, "accuracy", "random"), "random", "accuracy", r.labels),
+    "wins": lambda r: figures.win_map(r.labels, win_matrix(r, "accuracy")),
+    "times": lambda r: figures.time_bars(times(r)),
+    "setting": lambda r: figures.setting_dots(r, "accuracy", "scale", {"badge": "1", "entropy": "10"}),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_figures_are_the_same_bytes_every_time(four, name):
+    first, second = DRAWINGS[name](four), DRAWINGS[name](four)
+    text, image = svg(first), png(first)
+    assert (svg(second), png(second)) == (text, image)
+    assert "<dc:date>" not in text
+    with Image.open(io.BytesIO(image)) as image:
+        assert min(image.size) > 200
+        assert len(image.convert("RGB").getcolors(10**6)) > 3  # something was drawn
+
+
+def test_the_users_settings_neither_matter_nor_change(four):
+    expected = svg(DRAWINGS["aubc"](four))
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
+        assert svg(DRAWINGS["aubc"](four)) == expected
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_every_name_is_written_in_the_figure(four):
+    for name in ("learning-curves", "aubc", "wins", "times"):
+        text = svg(DRAWINGS[name](four))
+        assert all(f">{label}<" in text for label in four.labels)
+
+
+def test_curves_go_through_the_means(four):
+    axes = figures.learning_curves(four, "accuracy").axes[0]
+    drawn = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 5]
+    np.testing.assert_allclose(drawn[0], four.mean_curve("random", "accuracy"))
+    assert len(drawn) == 4
+
+
+def test_long_runs_show_some_of_their_cycles(tmp_path):
+    results = load(
+        write_runs(tmp_path / "single", {"a": [np.linspace(0.1, 0.9, 51).tolist()], "b": [[0.5] * 51]})
+    )
+    text = svg(figures.setting_dots(results, "accuracy", "scale", {"a": "1", "b": "10"}))
+    assert text.count(" labels<") == figures.CYCLES
+    assert ">1020 labels<" in text
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_and_one_strategy_can_be_drawn(tmp_path, seeds):
+    results = load(write_runs(tmp_path / "runs", {"random": [[0.5, 0.5]] * seeds}))
+    svg(figures.learning_curves(results, "accuracy"))
+    svg(figures.aubc_dots(results, "accuracy"))
+    svg(figures.gain_curves(results, "accuracy", "random"))
+    svg(figures.time_bars(times(results)))
+
+
+def test_curves_that_diverged_can_be_drawn(tmp_path):
+    results = load(write_runs(tmp_path / "runs", {"a": [[0.5, float("nan")]], "b": [[0.5, 0.6]]}))
+    assert ">b<" in svg(figures.learning_curves(results, "accuracy"))
+
+
+def test_the_band_is_the_t_interval_of_the_mean():
+    curves = np.random.default_rng(0).normal(size=(7, 3))
+    low, high = figures.band(curves)
+    for point in range(3):
+        sample = curves[:, point]
+        expected = stats.t.interval(0.95, 6, loc=sample.mean(), scale=stats.sem(sample))
+        np.testing.assert_allclose((low[point], high[point]), expected)
+    np.testing.assert_allclose(figures.band(curves[:2]), (curves[:2].min(axis=0), curves[:2].max(axis=0)))
+
+
+def test_fourteen_strategies_look_different():
+    labels = ["random", "noise-stability", *(f"s{i}" for i in range(12))]
+    shown = looks(labels)
+    assert len({(look.colour, str(look.dash), look.marker) for look in shown.values()}) == 14
+    assert shown["random"].colour == GREY
+    assert looks(["noise-stability", "x"])["noise-stability"] == shown["noise-stability"]
+    assert [look.colour for look in looks("abcdef").values()] == list(COLOURS)
+
+
+def test_names_are_moved_apart_as_little_as_possible():
+    assert spread([0.0, 5.0], gap=1, low=-10, high=10) == [0.0, 5.0]
+    assert spread([1.0, 1.0, 1.0], gap=2, low=-10, high=10) == [-1.0, 1.0, 3.0]
+    assert spread([9.0, 9.5], gap=2, low=-10, high=10) == [8.0, 10.0]
+    assert spread([], gap=1, low=0, high=1) == []
+    places = spread(sorted(np.random.default_rng(0).random(14)), gap=0.05, low=0, high=1)
+    assert np.diff(places).min() >= 0.05 - 1e-9
+    assert places[0] >= -1e-9
+    assert places[-1] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0004, "0.4 ms"),
+        (0.025, "25 ms"),
+        (0.25, "0.25 s"),
+        (12.3, "12 s"),
+        (245, "4.1 min"),
+        (9000, "2.5 h"),
+        (float("nan"), "–"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text

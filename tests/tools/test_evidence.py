@@ -1,0 +1,127 @@
+"""The page of results: blocks made from raw runs, the paper beside them, and small runs scaled to full size."""
+
+from pathlib import Path
+
+import pytest
+from synthetic_runs import lines, write_run, write_runs
+from tools.evidence import gathered
+from tools.extrapolation import full_cycle
+
+from jostle.results.curves import load
+from jostle.runs import protocol
+
+PAPER = """
+[mnist.aubc]
+random = 60.0
+entropy = 70.5
+[mnist.rank]
+random = 2.0
+entropy = 1.0
+[timing-group1.minutes]
+coreset = 4.0
+bald = 10.0
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "paper.toml").write_text(PAPER)
+    curves = {"random": [[0.5, 0.6, 0.7]], "own": [[0.5, 0.9, 0.95]], "entropy": [[0.5, 0.7, 0.8]]}
+    write_runs(tmp_path / "results" / "mnist", curves)
+    return tmp_path
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    return {name: rest for name, *rest in cells}
+
+
+def test_the_papers_numbers_stand_beside_ours_and_ranks_are_among_its_own_strategies(root: Path) -> None:
+    page = gathered("Before\n<!-- aubc results/mnist accuracy -->\nold\n<!-- end -->\nAfter\n", root).page
+    assert page.startswith("Before\n")
+    assert page.endswith("<!-- end -->\nAfter\n")
+    assert "\nold\n" not in page
+    assert rows(page)["entropy"][-3:] == ["70.50", "1.00", "1.00"]
+    assert rows(page)["random"][-3:] == ["60.00", "2.00", "2.00"]
+    assert rows(page)["own"][-3:] == ["–", "–", "–"]
+    assert rows(page)["random"][2] == "3.00"  # third of all three
+
+
+def test_a_page_made_twice_is_the_same_and_figures_are_drawn(root: Path) -> None:
+    once = gathered("<!-- curves results/mnist accuracy -->\n<!-- end -->\n", root)
+    again = gathered(once.page, root)
+    assert once == again
+    assert "![mnist: curves](figures/mnist-curves-accuracy.svg)" in once.page
+    assert "entropy" in once.figures["mnist-curves-accuracy.svg"]
+
+
+def test_gains_are_over_random_unless_the_block_says_otherwise(root: Path) -> None:
+    page = gathered("<!-- gains results/mnist accuracy -->\n<!-- end -->\n", root).page
+    assert rows(page)["entropy"][0] == "+7.50"  # areas 67.5 and 60
+    page = gathered("<!-- gains results/mnist accuracy own -->\n<!-- end -->\n", root).page
+    assert rows(page)["entropy"][0] == "−13.75"
+
+
+def test_two_metrics_have_two_figures(root: Path) -> None:
+    blocks = [
+        f"<!-- curves results/mnist {metric} -->\n<!-- end -->\n" for metric in ("accuracy", "macro_f1")
+    ]
+    for path in (root / "results" / "mnist").glob("*/0.jsonl"):
+        path.write_text(path.read_text().replace('"accuracy":', '"macro_f1": 0.5, "accuracy":'))
+    assert set(gathered("".join(blocks), root).figures) == {
+        "mnist-curves-accuracy.svg",
+        "mnist-curves-macro_f1.svg",
+    }
+
+
+def test_a_block_without_its_end_takes_nothing_with_it(root: Path) -> None:
+    page = (
+        "<!-- gains results/mnist accuracy -->\nprose\n<!-- aubc results/mnist accuracy -->\n<!-- end -->\n"
+    )
+    with pytest.raises(ValueError, match="block <!-- gains results/mnist accuracy --> has no <!-- end -->"):
+        gathered(page, root)
+
+
+def test_ratios_need_their_reference(root: Path) -> None:
+    with pytest.raises(ValueError, match="unknown strategy among these runs 'coreset'"):
+        gathered("<!-- ratios results/mnist -->\n<!-- end -->\n", root)
+
+
+def test_an_unknown_block_is_named(root: Path) -> None:
+    with pytest.raises(ValueError, match="unknown block 'gain'"):
+        gathered("<!-- gain results/mnist accuracy -->\n<!-- end -->\n", root)
+
+
+@pytest.fixture
+def small(root: Path) -> Path:
+    """A hundredth of the timing protocol; training takes 2 s, selections 2 s, but bald's 9 s and 5 s, qbc's 11 s."""
+    folder = root / "results" / "timing-group1"
+    sizes = ["training.epochs=2", "initial=40", "candidates=100", "pick=10"]
+    hundredth = protocol.load("timing-group1", sizes).written()
+    hundredth["strategies"]["vaal"] = {"use": "vaal", "steps": 10, "batch": 64}
+    folder.mkdir()
+    write_runs(folder, {}, **hundredth)
+    for label, seconds in {"coreset": 2.0, "qbc": 11.0, "vaal": 2.0}.items():
+        write_run(folder, label, 0, lines([0.1, 0.2], select_seconds=seconds))
+    for seed, seconds in enumerate((9.0, 5.0)):
+        write_run(folder, "bald", seed, lines([0.1, 0.2], select_seconds=seconds))
+    return folder
+
+
+def test_a_cycle_at_full_size_by_hand(small: Path) -> None:
+    training = 2.0 * (4000 * 200) / (40 * 2)
+    cycles = full_cycle(load(small))
+    assert cycles["coreset"] == pytest.approx(training + 2 * 100)
+    assert cycles["bald"] == pytest.approx(training + 5 * 100)
+    others = 4 * 2.0  # of the 11 s: the committee's, whose first member is the model itself
+    assert cycles["qbc"] == pytest.approx(5 * training + (11 - others) * 100)
+    steps = 100 * 14_000 // 128  # 100 passes over labelled set and candidates
+    assert cycles["vaal"] == pytest.approx(training + 2 * (steps * 128) / (10 * 64))
+
+
+def test_ratios_are_of_the_quickest_seeds(root: Path, small: Path) -> None:
+    page = gathered("<!-- ratios results/timing-group1 -->\n<!-- end -->\n", root).page
+    assert rows(page)["bald"] == ["2.50", "1.01", "2.50"]
+    assert rows(page)["coreset"] == ["1.00", "1.00", "1.00"]
+    assert rows(page)["qbc"][1:] == ["4.97", "–"]

@@ -1,0 +1,1 @@
+"""A maintainer's tools: they make the project's own pages, and are not installed."""

@@ -1,0 +1,114 @@
+"""docs/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
+
+A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
+link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from jostle.plumbing.names import look_up
+from jostle.report import figures
+from jostle.report.report import YARDSTICK, varied
+from jostle.report.styles import svg
+from jostle.results.curves import Results, load
+from jostle.results.statistics import average_ranks
+from jostle.results.summary import aubc_table, gain_table, over, ratio_table
+from jostle.results.tables import Table
+from tools.extrapolation import full_cycle
+
+BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A page with every block made anew, and the figures that it shows."""
+
+    page: str
+    figures: Mapping[str, str]  # file name -> SVG
+
+
+def gathered(page: str, root: Path) -> Evidence:
+    """Make every block of the page from the raw results below `root`."""
+    printed = tomllib.loads((root / "results" / "paper.toml").read_text())
+    drawn: dict[str, str] = {}
+
+    def made(found: re.Match[str]) -> str:
+        opening, kind, folder, rest, body, closing = found.groups()
+        if "<!--" in body:
+            raise ValueError(f"the block {opening.strip()} has no <!-- end --> before the next one begins")
+        results = load(root / folder)
+        if kind in FIGURES:
+            name = "-".join([results.name, kind, *rest.split()]) + ".svg"
+            drawn[name] = svg(FIGURES[kind](results, *rest.split()))
+            return f"{opening}![{results.name}: {kind}](figures/{name})\n{closing}"
+        table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
+        return f"{opening}{table.markdown()}{closing}"
+
+    return Evidence(BLOCK.sub(made, page), drawn)
+
+
+def areas(results: Results, paper: Paper, metric: str) -> Table:
+    """AUBC and ranks, beside what the paper prints; its ranks are among its own strategies, and so are ours there."""
+    table = aubc_table(results, metric)
+    if "aubc" not in paper:
+        return table
+    shared = only(results, [label for label in results.labels if label in paper["aubc"]])
+    table = table.beside("AUBC in the paper", paper["aubc"])
+    if "rank" in paper:
+        table = table.beside("rank among the paper's", average_ranks(shared, metric))
+        table = table.beside("rank in the paper", paper["rank"])
+    return table
+
+
+def only(results: Results, labels: Sequence[str]) -> Results:
+    """The runs of some labels."""
+    return replace(
+        results, labels=tuple(labels), runs=tuple(run for run in results.runs if run.label in labels)
+    )
+
+
+def gains(results: Results, paper: Paper, metric: str, reference: str = "random") -> Table:
+    """Paired gains over a reference."""
+    return gain_table(results, metric, reference)
+
+
+def ratios(results: Results, paper: Paper, reference: str = YARDSTICK) -> Table:
+    """Selection times over the reference's as they were run, and of a full-size cycle beside the paper's."""
+    table = ratio_table(results, reference)
+    minutes = paper.get("minutes")
+    if not minutes:
+        return table
+    cycles = over(full_cycle(results), reference)
+    return table.beside("full cycle", cycles).beside("in the paper", over(minutes, reference))
+
+
+def setting(results: Results, metric: str) -> Figure:
+    """The figure of the one setting in which the runs differ."""
+    return figures.setting_dots(
+        results, metric, *varied(results.manifest["protocol"]["strategies"], results.labels)
+    )
+
+
+TABLES: dict[str, Callable[..., Table]] = {"aubc": areas, "gains": gains, "ratios": ratios}
+FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, "setting": setting}
+
+
+def main(page: Path) -> None:
+    """Write the page and its figures."""
+    evidence = gathered(page.read_text(), page.parent.parent)
+    page.write_text(evidence.page)
+    for name, drawing in evidence.figures.items():
+        (page.parent / "figures" / name).write_text(drawing)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,48 @@
+"""docs/strategies.md, written from the catalogue: `python -m tools.strategies_page docs/strategies.md`."""
+
+import sys
+from pathlib import Path
+
+from jostle.strategies.cards import own_settings, shown
+from jostle.strategies.catalogue import Entry, entries
+
+TOP = """# Strategies
+
+Written from the catalogue by `make docs`; `jostle list strategies` prints the same in short.
+Every strategy takes the same call, `jostle.select(name, model, pool, n=..., labeled=..., seed=...)`, with its settings
+as further keywords. All of them share `selector` (how rows become picks), `head` (the layer whose input is the feature;
+found by itself) and `outputs` (a function from what the model returns to its output tensor).
+"""
+
+
+def page() -> str:
+    """The whole page: a table to choose from, then a section for each strategy."""
+    every = [entries()[name] for name in sorted(entries())]
+    table = ["| name | needs | tasks | cost |", "|---|---|---|---|"]
+    table += [f"| [{e.name}](#{e.name}) | {words(e.needs)} | {words(e.tasks)} | {e.cost} |" for e in every]
+    return "\n".join([TOP, *table, "", *map(section, every)])
+
+
+def section(entry: Entry) -> str:
+    """One strategy."""
+    lines = [f"## {entry.name}", "", entry.idea, ""]
+    facts = {
+        "Formula": f"`{entry.formula}`" if entry.formula else "",
+        "Needs": words(entry.needs),
+        "Tasks": words(entry.tasks),
+        "Cost": entry.cost,
+        "Reference": entry.paper,
+        "When": entry.when,
+    }
+    lines += [f"- **{title}:** {fact}" for title, fact in facts.items() if fact]
+    lines += [f"- **{name}** = `{shown(value)}`{why}" for name, value, why in own_settings(entry)]
+    return "\n".join([*lines, ""])
+
+
+def words(items: tuple[str, ...]) -> str:
+    """A list in words."""
+    return ", ".join(items) or "nothing"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())
