@@ -6,7 +6,7 @@ from torch import nn
 
 from jostle import NoiseStability
 from jostle.embeddings.jolts import Jolts
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 
 
 def request_of(model: nn.Module, pool: Any, **settings: Any) -> Any:

@@ -14,7 +14,7 @@ from zoo import ConvNet, N, mlp
 
 import jostle
 from jostle import NoiseStability
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.tasks import Classification
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))

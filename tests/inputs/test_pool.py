@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
-from jostle.inputs.pool import Labeled, Pool
+from jostle.inputs import Labeled, Pool
 
 X = torch.arange(14, dtype=torch.float32).view(7, 2)
 Y = torch.arange(7)

@@ -21,7 +21,7 @@ from jostle.runs.bench import Bench, strategy_of
 from jostle.results.store import Cycle
 from jostle.runs.tryout import shortened, try_out
 from jostle.runs.workers import one_thread
-from jostle.inputs.pool import Labeled, Pool
+from jostle.inputs import Labeled, Pool
 from jostle.strategies import CoreSet, build
 
 

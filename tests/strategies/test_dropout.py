@@ -13,7 +13,7 @@ from zoo import ConvNet, N, bert, bert_pool
 import jostle
 from jostle import models
 from jostle.embeddings.dropout import DropoutPasses, Sampler
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.strategies import Bald
 

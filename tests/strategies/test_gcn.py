@@ -5,7 +5,7 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from jostle.embeddings.graph import Graph
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.strategies import CoreGCN, UncertainGCN, select
 
 

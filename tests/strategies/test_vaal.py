@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import models
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.strategies import VAAL, select, vaal
 from jostle.strategies.autoencoders import (
     Encoder,

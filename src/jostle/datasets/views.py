@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
 from jostle.datasets.data import Split
-from jostle.inputs.pool import Batched, Pool
+from jostle.inputs import Batched, Pool
 from jostle.training.train import Indexed
 
 

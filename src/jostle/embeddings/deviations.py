@@ -15,7 +15,7 @@ from torch import Tensor
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.inputs.pool import Inputs, Pool, arrays
+from jostle.inputs import Inputs, Pool, arrays
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from jostle.embeddings.masks import Axis, Masks
-from jostle.inputs.pool import Inputs, count, mapped
+from jostle.inputs import Inputs, count, mapped
 from jostle.plumbing.names import unknown
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.scoring.network import Network
 
 

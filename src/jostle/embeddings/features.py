@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.scoring.request import Request
 
 

@@ -23,7 +23,7 @@ from jostle.scoring.copies import device_named
 from jostle.datasets import Data, DataError, Split, Texts
 from jostle.runs.protocol import Amount, Named, Protocol
 from jostle.plumbing.user_files import checksum, is_own
-from jostle.inputs.pool import Batched, Pool
+from jostle.inputs import Batched, Pool
 from jostle.rng import generator
 from jostle.plumbing.settings import bracketed
 from jostle.tasks import TASKS, Task

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.inputs.pool import Inputs, Labeled, Pool, count
+from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import generator
 from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one

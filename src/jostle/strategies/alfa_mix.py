@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import parted, pools
-from jostle.inputs.pool import Inputs, Labeled
+from jostle.inputs import Inputs, Labeled
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.inputs.pool import Pool
+from jostle.inputs import Pool
 from jostle.plumbing.names import look_up
 from jostle.rng import derive, seeded_globals
 from jostle.rows.vectors import non_finite

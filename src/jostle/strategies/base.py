@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jostle.embeddings.base import Embedded
-from jostle.inputs.pool import Collate, Inputs, Labeled, Pool, check_count
+from jostle.inputs import Collate, Inputs, Labeled, Pool, check_count
 from jostle.rng import as_seed, seeded_globals
 from jostle.rows import Rows
 from jostle.scoring.copies import device_of

@@ -12,7 +12,7 @@ from jostle.embeddings.uncertainty import (
     lack_of_confidence,
     small_margin,
 )
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import top_k, uniform

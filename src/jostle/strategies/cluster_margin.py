@@ -9,7 +9,7 @@ from torch import Tensor
 from jostle.embeddings.base import Embedded
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, k_center

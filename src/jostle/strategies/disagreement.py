@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from jostle.embeddings.base import Embedded
 from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
 from jostle.embeddings.dropout import DropoutPasses
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.rng import derive
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.embeddings.base import Embedded
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.scoring.copies import device_of, unwrapped
 from jostle.scoring.network import Network, known_arguments

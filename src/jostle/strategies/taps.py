@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from jostle.inputs.pool import arrays
+from jostle.inputs import arrays
 from jostle.plumbing.names import look_up, unknown
 from jostle.scoring.network import Network
 

@@ -4,7 +4,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from jostle.inputs.pool import Inputs
+from jostle.inputs import Inputs
 from jostle.tasks import VOID
 
 

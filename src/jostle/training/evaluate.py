@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.inputs.pool import arrays, mapped
+from jostle.inputs import arrays, mapped
 from jostle.scoring.network import output_of
 from jostle.tasks.metrics import confusion, of_confusion, of_errors
 from jostle.training.train import Indexed, Place, called, on

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from jostle.inputs.pool import Inputs, mapped
+from jostle.inputs import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
 from jostle.scoring.copies import device_of
 from jostle.scoring.network import arguments, output_of

@@ -1,0 +1,45 @@
+"""A labelled set: its inputs as a pool, its targets for the methods that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from jostle.inputs.items import target_of
+from jostle.inputs.pool import Pool
+from jostle.inputs.sources import Collate
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A dataset of (x, y): inputs as a pool, and targets for the methods that need them."""
+
+    dataset: Any
+    inputs: Pool
+
+    @classmethod
+    def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
+        """See a dataset of (x, y) as inputs and targets."""
+        inputs = Pool.of(dataset, collate_fn, num_workers)
+        return cls(dataset.dataset if isinstance(dataset, DataLoader) else dataset, inputs)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def targets(self) -> Tensor:
+        """All targets, (m, ...)."""
+        if isinstance(self.dataset, TensorDataset) and len(self.dataset.tensors) > 1:
+            return self.dataset.tensors[1]
+        if isinstance(self.dataset, Mapping):
+            return torch.as_tensor(target_of(self.dataset))
+        return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
+
+
+def each(dataset: Any) -> Iterator[Any]:
+    """A dataset's items in order: not every dataset knows how to be iterated."""
+    return (dataset[position] for position in range(len(dataset)))

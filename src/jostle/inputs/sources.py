@@ -1,0 +1,176 @@
+"""What holds examples: whole arrays, holders of batches, datasets read item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
+
+from jostle.inputs.batches import Inputs, mapped
+from jostle.inputs.items import LABEL_KEYS, check_kept, inputs_of, is_words
+
+Collate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Whole arrays held side by side, sliced without touching single examples."""
+
+    arrays: Any  # a tensor or array (n, ...), or a dict of these
+
+    def __len__(self) -> int:
+        arrays = list(self.arrays.values()) if isinstance(self.arrays, Mapping) else [self.arrays]
+        lengths = {len(array) for array in arrays}
+        if len(lengths) != 1:
+            raise ValueError(f"the pool's columns have different lengths: {sorted(lengths)}")
+        return lengths.pop()
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        contiguous = len(positions) > 0 and bool((positions.diff() == 1).all())
+        for start in range(0, len(positions), size):
+            part = positions[start : start + size]
+            index = slice(int(part[0]), int(part[-1]) + 1) if contiguous else part
+            yield mapped(partial(rows_of, index=index), self.arrays)
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A holder that says `by_batch`: it gives a whole batch for a tensor of positions."""
+
+    holder: Any
+
+    def __len__(self) -> int:
+        return len(self.holder)
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        return (inputs_of(self.holder[part]) for part in positions.split(size))
+
+
+@dataclass(frozen=True)
+class Items:
+    """A dataset read item by item, by worker processes if asked to."""
+
+    dataset: Any
+    collate: Collate | None = None
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time; targets are dropped before anything looks at them."""
+        loader = DataLoader(
+            self.dataset,
+            batch_sampler=[part.tolist() for part in positions.split(size)],
+            num_workers=workers,
+            collate_fn=self.collated,
+        )
+        yield from loader
+
+    def collated(self, items: list[Any]) -> Inputs:
+        """One batch of inputs; the user's own collate function sees whole items."""
+        if self.collate is not None:
+            return inputs_of(self.collate(items))
+        inputs = [inputs_of(item) for item in items]
+        try:
+            return default_collate(inputs)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
+
+
+Source = Columns | Batched | Items
+
+REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
+
+
+def as_source(holder: Any, collate: Collate | None) -> Source:
+    """Whole arrays where the holder is made of them, else its items."""
+    if isinstance(holder, TensorDataset) and collate is None:
+        return Columns(holder.tensors[0])
+    if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
+        return columns(holder)
+    if getattr(holder, "by_batch", False):
+        return Batched(holder)
+    if isinstance(holder, Mapping):
+        return named_columns(holder)
+    if isinstance(holder, tuple):
+        raise TypeError(
+            "a tuple could be examples or (inputs, targets): pass the inputs alone, "
+            "a TensorDataset of both, or a list of examples"
+        )
+    if isinstance(holder, IterableDataset) or not (
+        hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
+    ):
+        raise TypeError(
+            f"a pool needs examples by position (len and []); got {type(holder).__name__}: "
+            "use a map-style dataset, a tensor, an array or a list"
+        )
+    return Items(holder, collate)
+
+
+def named_columns(holder: Mapping[str, Any]) -> Columns:
+    """The columns that a model takes: labels and words are left out, but never all there is."""
+    inputs = {key: holder[key] for key in holder if key not in LABEL_KEYS}
+    kept = {key: as_column(key, inputs[key]) for key in inputs if not is_words(inputs[key])}
+    check_kept(kept, holder)
+    return Columns(kept)
+
+
+def as_column(key: str, values: Any) -> Tensor | np.ndarray:
+    """A column of a pool as an array of numbers, or an error that names it."""
+    if isinstance(values, (Tensor, np.ndarray)) and values.dtype != object:
+        return values
+    try:  # an array of objects may hold lists that are equally long
+        column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
+    except ValueError:
+        raise ValueError(
+            f"column {key!r} holds examples of unequal length: pad them, "
+            "or pass a list of examples and collate_fn="
+        ) from None
+    if column.dtype.kind in "OSU":
+        kinds = ", ".join(sorted({type(entry).__name__ for entry in column.flat}))
+        raise ValueError(f"column {key!r} holds {kinds}, which no model takes: leave it out")
+    return column
+
+
+def columns(array: Tensor | np.ndarray) -> Columns:
+    """An array of examples."""
+    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype == object):
+        raise TypeError(
+            f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {array.shape}"
+        )
+    return Columns(array)
+
+
+def unshuffled(
+    loader: DataLoader[Any], collate: Collate | None, workers: int
+) -> tuple[Any, Collate | None, int]:
+    """A loader's dataset, collate function and workers; a shuffling one is an error."""
+    if loader.batch_size is None and loader.batch_sampler is None:
+        raise ValueError("this DataLoader has batch_size=None, so its items may be batches: pass its dataset")
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if isinstance(loader.dataset, IterableDataset) or not isinstance(sampler, SequentialSampler):
+        raise ValueError(
+            f"this DataLoader takes its order from {type(sampler).__name__}: positions would mean nothing; "
+            "pass one with shuffle=False and no sampler, or its dataset"
+        )
+    own = loader.collate_fn if loader.collate_fn is not default_collate else None
+    return loader.dataset, collate or own, workers or loader.num_workers
+
+
+def shapes(inputs: list[Any]) -> str:
+    """The shapes in a batch, for an error."""
+    found = sorted({str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs})
+    return "they are " + ", ".join(found[:5])
+
+
+def rows_of(array: Tensor | np.ndarray, index: slice | Tensor) -> Tensor:
+    """Some rows of an array; of a memory-mapped file only these are read."""
+    return array[index] if isinstance(array, Tensor) else torch.from_numpy(np.array(array[index]))
