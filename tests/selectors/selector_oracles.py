@@ -77,16 +77,20 @@ def tiny_blocks():
     import sys
 
     def module(name: str):
-        return sys.modules[f"jostle.selectors.{name}"]
+        return sys.modules[f"jostle.{name}"]
 
     sizes = [
-        ("gaps", "CENTERS", 5),
-        ("gaps", "ROUND", 40),
-        ("gaps", "PASS", 1),
-        ("geometry", "BLOCK_NUMBERS", 64),
+        ("selectors.gaps", "CENTERS", 5),
+        ("selectors.gaps", "ROUND", 40),
+        ("selectors.gaps", "PASS", 1),
+        ("rows.geometry", "BLOCK_NUMBERS", 64),
     ]
-    sizes += [("k_center", "LEAST", 3), ("k_center", "MOST", 7), ("k_means_pp", "PROPOSALS", 4)]
-    sizes += [("k_dpp", "PROPOSALS", 3)]
+    sizes += [
+        ("selectors.k_center", "LEAST", 3),
+        ("selectors.k_center", "MOST", 7),
+        ("selectors.k_means_pp", "PROPOSALS", 4),
+    ]
+    sizes += [("selectors.k_dpp", "PROPOSALS", 3)]
     with ExitStack() as stack:
         for name, constant, value in sizes:
             stack.enter_context(mock.patch.object(module(name), constant, value))

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from selector_oracles import assert_farthest_first, distances, first_farthest, tiny_blocks
 from torch import Tensor
 
-from jostle.selectors import KCenter, Outer, k_center
+from jostle.rows import Outer
+from jostle.selectors import KCenter, k_center
 from jostle.selectors import gaps as gaps_module
 
 

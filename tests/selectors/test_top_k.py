@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.selectors import Outer, longest, top_k, uniform
+from jostle.rows import Outer
+from jostle.selectors import longest, top_k, uniform
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -3,7 +3,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from jostle.selectors import Outer, k_center
+from jostle.rows import Outer
+from jostle.selectors import k_center
 from jostle.selectors.lcmd import lcmd
 from jostle.strategies import LCMD, select
 
