@@ -37,6 +37,24 @@ def test_a_query_is_positions_scores_seconds_and_a_seed(tmp_path: Any) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["picks.csv"]
 
 
+def test_saved_queries_replace_only_each_other(tmp_path: Any) -> None:
+    query = NoiseStability(jolts=2).select(mlp(), X, n=4, seed=7)
+    path = tmp_path / "picks.csv"
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "picks.csv.part").symlink_to(precious)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(query.save, [path] * 40))
+    assert len(path.read_text().splitlines()) == 5
+    path.write_text("position,order,score,label\n3,0,0.5,cat\n")  # somebody went on with it by hand
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        query.save(path)
+    assert "cat" in path.read_text()
+    query.save(path, overwrite=True)
+    assert "cat" not in path.read_text()
+    assert precious.read_text() == "precious"
+
+
 def test_by_name_with_settings_and_options() -> None:
     model = mlp()
     a = jostle.select("noise-stability", model, X, n=4, seed=0, jolts=5, scale=1e-2)

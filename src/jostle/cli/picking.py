@@ -90,7 +90,7 @@ def pick(
 
 def report(query: Query, examples: Data, strategy: str, out: Path, gallery: Path | None) -> None:
     """Write the picks, and their gallery if asked for, and say where they are."""
-    from jostle.results.store import write_whole
+    from jostle.plumbing.files import write_whole
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if str(out) == "-":

@@ -1,1 +1,1 @@
-"""What every room stands on: names, settings, users' own files, progress."""
+"""What every room stands on: files, names, settings, users' own files, progress."""

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from PIL import Image
 
+from jostle.plumbing.files import write_whole
 from jostle.report.styles import INK, png, svg
 from jostle.results.tables import Table
 
@@ -89,21 +90,18 @@ def write(page: Page, out: Path, name: str) -> Path:
         for stem, table in {**(section.tables or {}), **(section.filed or {})}.items():
             _write_table(table, out / "tables" / stem)
     path = out / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(page), encoding="utf-8")
+    write_whole(path, render(page))
     return path
 
 
 def _write_drawing(drawing: Drawing, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{drawing.name}.png").write_bytes(png(drawing.figure))
-    (folder / f"{drawing.name}.svg").write_text(drawing.svg, encoding="utf-8")
+    write_whole(folder / f"{drawing.name}.png", png(drawing.figure))
+    write_whole(folder / f"{drawing.name}.svg", drawing.svg)
 
 
 def _write_table(table: Table, stem: Path) -> None:
-    stem.parent.mkdir(parents=True, exist_ok=True)
     for suffix, text in ((".md", table.markdown()), (".tex", table.latex()), (".csv", table.csv())):
-        stem.with_name(stem.name + suffix).write_text(text, encoding="utf-8")
+        write_whole(stem.with_name(stem.name + suffix), text)
 
 
 def render(page: Page) -> str:

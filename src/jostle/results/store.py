@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jostle.plumbing.files import write_whole
+
 
 class RunBusyError(RuntimeError):
     """Another process is writing this run."""
@@ -69,20 +71,6 @@ class RunFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path.with_name(f".{self.path.stem}.lock"), wait=False):
             yield
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all, whatever happens in between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from jostle.embeddings.base import Embedded
 from jostle.inputs import Collate, Inputs, Labeled, Pool, check_count
+from jostle.plumbing.files import check_target, write_whole
 from jostle.rng import as_seed, seeded_globals
 from jostle.rows import Rows
 from jostle.scoring.copies import device_of
@@ -28,6 +30,7 @@ from jostle.selectors import Picks, Selector, k_center, selector
 from jostle.tasks import Task
 from jostle.training.joined import Joined
 
+COLUMNS = ("position", "order", "score")  # of a query's csv
 Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
 
@@ -43,16 +46,17 @@ class Query:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def save(self, path: str | Path) -> None:
-        """Write position, order and score as csv, whole or not at all."""
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        with part.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["position", "order", "score"])
-            for order, (position, score) in enumerate(zip(self.indices, self.scores, strict=True)):
-                writer.writerow([int(position), order, float(score)])
-        part.replace(target)
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write position, order and score as csv, whole or not at all; only picks are replaced by picks."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(COLUMNS)
+        for order, (position, score) in enumerate(zip(self.indices, self.scores, strict=True)):
+            writer.writerow([int(position), order, float(score)])
+        check_target(
+            Path(path), lambda head: head.splitlines()[:1] == [",".join(COLUMNS).encode()], overwrite
+        )
+        write_whole(Path(path), text.getvalue())
 
 
 @dataclass(frozen=True, kw_only=True)
