@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from jostle.plumbing.files import write_whole
 
@@ -32,7 +33,7 @@ class Cycle:
     metrics: dict[str, float]
     train_seconds: float
     select_seconds: float  # of the selection that gave `picked`
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None  # None where the system does not tell
 
 
 @dataclass(frozen=True)
@@ -73,25 +74,23 @@ class RunFile:
             yield
 
 
+REFUSED_AFTER = 0.2  # seconds: a holder that is just leaving is no reason to refuse
+
+
 @contextmanager
 def locked(path: Path, wait: bool) -> Iterator[None]:
     """Hold a lock file, and remove it; of two that come at once one waits, or is refused."""
-    while True:
-        file = path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            file.close()
-            raise RunBusyError(f"another process is writing {path.parent.name}/{path.stem[1:]}") from None
-        with suppress(FileNotFoundError):
-            if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                break
-        file.close()  # its last holder removed the file that we waited for
+    lock = FileLock(path, timeout=-1 if wait else REFUSED_AFTER)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunBusyError(f"another process is writing {path.parent.name}/{path.stem[1:]}") from None
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        file.close()
+        with suppress(OSError):  # Windows lets nobody remove an open file
+            path.unlink()  # still held: who waits for it sees that it is gone, and makes another
+        lock.release()
 
 
 IDENTITY = ("protocol", "data")  # of a manifest: what may not change while runs are added

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -168,16 +167,20 @@ def forget_peak(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
     else:
         with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def peak(device: torch.device) -> int:
-    """Bytes at the peak since `forget_peak`: of the device, or of the process."""
+def peak(device: torch.device) -> int | None:
+    """Bytes at the peak since `forget_peak`: of the device, or of the process; None where the system does not tell."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return None
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

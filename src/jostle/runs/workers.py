@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -136,8 +136,7 @@ class Crew:
                 self.hire(todo)
             while self.busy:
                 for ready in wait(list(self.busy)):
-                    assert isinstance(ready, Connection)
-                    self.hear(ready, todo)
+                    self.hear(cast(Connection, ready), todo)  # on Windows, one of another class
         finally:
             for worker in self.workers.values():
                 worker.terminate()
