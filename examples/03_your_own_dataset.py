@@ -21,6 +21,6 @@ def rings(rows=600, test_rows=200, seed=0):
 
 if __name__ == "__main__":
     data = datasets.load(f"{__file__}:rings", rows=300)
-    print(f"rings: {data.kind}, {len(data.train)} to learn from, {len(data.test)} to test on")
+    print(f"rings: {data.task}, {len(data.train)} to learn from, {len(data.test)} to test on")
     print(f"inputs {data.shape}, classes {', '.join(data.classes)}")
     print(f"the first point: {data.preview(0)}, class {data.train.targets[0]}")

@@ -97,7 +97,7 @@ def test_held_out_by_hand():
 def test_class_folders(tmp_path):
     write_classes(tmp_path, {"cat": 10, "dog": 5})
     data = datasets.load(f"folder:{tmp_path}", size=8)
-    assert (data.kind, data.classes, len(data.train), len(data.test)) == (
+    assert (data.task, data.classes, len(data.train), len(data.test)) == (
         "classification",
         ("cat", "dog"),
         12,
@@ -122,8 +122,8 @@ def test_images_alone_are_a_pool_without_labels(tmp_path):
     (tmp_path / "notes.txt").write_text("not an image")
     (tmp_path / "empty").mkdir()
     data = datasets.load(f"folder:{tmp_path}", size=(4, 6))
-    assert (data.kind, data.train.names, len(data.train.targets), len(data.test)) == (
-        "unlabelled", ("0.png", "1.png", "2.png"), 0, 0,
+    assert (data.task, data.train.names, len(data.train.targets), len(data.test)) == (
+        None, ("0.png", "1.png", "2.png"), 0, 0,
     )  # fmt: skip
     assert data.train.inputs[torch.arange(3)].shape == (3, 3, 4, 6)
 

@@ -34,7 +34,7 @@ def file(tmp_path):
 
 def test_a_function_in_a_file(file):
     data = datasets.load(f"{file}:blobs")
-    assert (data.kind, data.classes, len(data.train), len(data.test)) == (
+    assert (data.task, data.classes, len(data.train), len(data.test)) == (
         "classification",
         ("0", "1", "2"),
         6,
@@ -83,7 +83,7 @@ def test_register(monkeypatch):
         return np.zeros((4, 2)), np.array([0.5, 1.5, 2.5, 3.5]), np.zeros((1, 2)), np.array([1.0])
 
     data = datasets.load("halves")
-    assert (data.kind, data.train.targets.tolist()) == ("regression", [0.5, 1.5, 2.5, 3.5])
+    assert (data.task, data.train.targets.tolist()) == ("regression", [0.5, 1.5, 2.5, 3.5])
     assert "halves" in datasets.names()
     assert datasets.describe("halves") == "Two halves."
     datasets.register("halves")(halves)  # the same definition again, as notebooks do
@@ -100,12 +100,29 @@ def test_whole_numbers_words_and_maps():
     maps = np.full((4, 2, 2), 255)
     maps[0] = 3
     painted = as_data((x, maps, x[:1], maps[:1]), "made")
-    assert (painted.kind, len(painted.classes)) == ("segmentation", 4)
+    assert (painted.task, len(painted.classes)) == ("segmentation", 4)
+
+
+def test_rows_of_targets():
+    x = torch.zeros(3, 2)
+    flags = np.array([[True, False], [False, False], [True, True]])
+    data = as_data((x, flags, x, flags), "made")
+    assert (data.task, data.classes, data.train.targets.tolist()) == (
+        "multi-label", ("0", "1"), [[1, 0], [0, 0], [1, 1]],
+    )  # fmt: skip
+    tokens = np.array([[0, 2, -100], [1, 0, 0], [3, -100, -100]])
+    data = as_data((x, tokens, x, tokens), "made")
+    assert (data.task, data.outputs, data.train.targets.tolist()) == ("sequence", 4, tokens.tolist())
+    with pytest.raises(DataError, match="of each example or of each token: return the task as a fifth thing"):
+        as_data((x, flags.astype(int), x, flags.astype(int)), "made")
+    for task in ("multi-label", "sequence", "regression"):
+        data = as_data((x, flags.astype(int), x, flags.astype(int), task), "made")
+        assert (data.task, data.train.targets.tolist()) == (task, flags.astype(int).tolist())
 
 
 def test_a_column_of_targets_is_flattened():
     data = as_data((torch.zeros(3, 2), torch.ones(3, 1), torch.zeros(1, 2), torch.ones(1, 1)), "made")
-    assert (data.kind, data.train.targets.shape) == ("regression", (3,))
+    assert (data.task, data.train.targets.shape) == ("regression", (3,))
 
 
 def test_bytes_become_zero_to_one():
@@ -115,7 +132,7 @@ def test_bytes_become_zero_to_one():
 
 def test_pools_of_many_kinds():
     tensor = as_data(torch.zeros(3, 2), "made")
-    assert (tensor.kind, len(tensor.train), len(tensor.test)) == ("unlabelled", 3, 0)
+    assert (tensor.task, len(tensor.train), len(tensor.test)) == (None, 3, 0)
     fields = as_data({"a": [1, 2, 3]}, "made").train.inputs
     assert isinstance(fields, Fields)
     assert isinstance(as_data(["a text", "another"], "made").train.inputs, Texts)
@@ -139,6 +156,10 @@ def test_data_passes_through():
             (torch.zeros(2, 1), torch.zeros(2, 5), torch.zeros(2, 1), torch.zeros(2, 5)),
             r"targets of float32 \(4, 5\)",
         ),
+        ((torch.zeros(2, 1), [0, 1], torch.zeros(2, 1), [0, 1], "ranking"), "task is one of classification"),
+        ((torch.zeros(2, 1), ["a", "b"], torch.zeros(2, 1), ["a", "b"], "regression"), "expected numbers"),
+        ((torch.zeros(2, 1), [[0.5], [1]], torch.zeros(2, 1), [[0, 1]] * 2), "test targets of shape"),
+        ((torch.zeros(2, 1), [0, 7], torch.zeros(2, 1), [0, 1], "multi-label"), "expected 0 or 1 for each"),
         ((torch.zeros(3, 1), [0, 1], torch.zeros(2, 1), [0, 1]), "3 inputs came with 2 targets"),
         ((torch.zeros(2, 1), [0, -1], torch.zeros(2, 1), [0, 1]), "labels run from -1"),
     ],

@@ -55,7 +55,7 @@ def test_shape_outputs_and_names():
 
 def test_preview_of_unscaled_images_uses_their_own_range():
     rows = torch.linspace(-7, 3, 16).view(1, 1, 4, 4)
-    data = Data("raw", "unlabelled", Split(rows, torch.empty(0)), Split(torch.empty(0), torch.empty(0)))
+    data = Data("raw", None, Split(rows, torch.empty(0)), Split(torch.empty(0), torch.empty(0)))
     shown = np.asarray(data.preview(0))
     assert (shown.min(), shown.max()) == (0, 255)
 
@@ -97,9 +97,9 @@ def test_labels_outside_the_classes_are_refused(label):
         Data("made", "classification", split, split, ("a", "b"))
 
 
-def test_unknown_kinds_and_unpaired_constants_are_refused():
+def test_unknown_tasks_and_unpaired_constants_are_refused():
     split = Split(torch.zeros(2, 1), torch.zeros(2))
-    with pytest.raises(DataError, match="kind is one of"):
+    with pytest.raises(DataError, match="task is one of"):
         Data("made", "ranking", split, split)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="must pair up"):
         Data("made", "regression", split, split, mean=(0.1,))

@@ -23,7 +23,7 @@ TRAIN_IDS = {
 def test_cityscapes_reads_what_was_written(tmp_path):
     write_cityscapes(tmp_path / "cityscapes", IDS, {"train": 3, "val": 2})
     data = datasets.load("cityscapes", tmp_path)
-    assert (data.kind, len(data.train), len(data.test), len(data.classes)) == ("segmentation", 3, 2, 19)
+    assert (data.task, len(data.train), len(data.test), len(data.classes)) == ("segmentation", 3, 2, 19)
     maps = data.train.targets[torch.tensor([2, 0])]
     expected = torch.tensor([TRAIN_IDS.get(i, 255) for i in range(35)]).view(5, 7)
     torch.testing.assert_close(maps, expected.expand(2, 5, 7))
@@ -79,7 +79,7 @@ def put_camvid(root, form: str) -> None:
 def test_camvid_reads_what_was_written(tmp_path, form):
     put_camvid(tmp_path, form)
     data = datasets.load("camvid", tmp_path, size=None)
-    assert (data.kind, len(data.train), len(data.test), len(data.classes)) == ("segmentation", 3, 2, 11)
+    assert (data.task, len(data.train), len(data.test), len(data.classes)) == ("segmentation", 3, 2, 11)
     expected = (torch.arange(48) + 1) % 12
     expected[expected == 11] = 255
     torch.testing.assert_close(data.train.targets[1], expected.view(6, 8))

@@ -29,7 +29,7 @@ def test_ames_by_hand(tmp_path):
     assert data.test.inputs.tolist() == [[300, 5, 0, 0, 1], [400, 6, 1, 0, 0]]
     assert (data.train.targets.tolist(), data.test.targets.tolist()) == ([1000, 2000], [3000, 4500])
     assert data.train.inputs.dtype == data.train.targets.dtype == torch.float32
-    assert (data.kind, data.outputs, data.names(1)) == ("regression", 1, "2")
+    assert (data.task, data.outputs, data.names(1)) == ("regression", 1, "2")
     assert data.preview(0) == "Area 100, Rooms 3, Street=Pave 1"
 
 
@@ -71,7 +71,7 @@ def table(rows: int = 10) -> str:
 def test_a_table_with_words_as_labels(tmp_path):
     path = write(tmp_path / "t.csv", table())
     data = datasets.pool(f"csv:{path}")
-    assert (data.kind, data.classes, data.columns) == (
+    assert (data.task, data.classes, data.columns) == (
         "classification", ("no", "yes"), ("size", "age", "colour=blue", "colour=red"),
     )  # fmt: skip
     assert data.train.targets.tolist() == [0, 1, 1, 0, 1, 1, 0, 1, 1, 0]
@@ -91,15 +91,15 @@ def test_the_test_rows_are_held_out(tmp_path):
 def test_numbers_mean_regression_unless_said_otherwise(tmp_path):
     path = write(tmp_path / "t.csv", table())
     told = datasets.load(f"csv:{path}", target="age", drop=["label"])
-    assert (told.kind, told.classes, "label=yes" in told.columns) == ("regression", (), False)
-    classes = datasets.load(f"csv:{path}", target="age", kind="classification")
+    assert (told.task, told.classes, "label=yes" in told.columns) == ("regression", (), False)
+    classes = datasets.load(f"csv:{path}", target="age", task="classification")
     assert classes.classes == tuple(map(str, range(10)))  # as numbers, not as words
 
 
 def test_a_table_without_target_is_a_pool(tmp_path):
     path = write(tmp_path / "t.csv", "size,colour\n1,red\n2,blue\n")
     data = datasets.load(f"csv:{path}")
-    assert (data.kind, len(data.train), len(data.train.targets), len(data.test)) == ("unlabelled", 2, 0, 0)
+    assert (data.task, len(data.train), len(data.train.targets), len(data.test)) == (None, 2, 0, 0)
     assert data.names(1) == "1"
 
 
@@ -111,11 +111,25 @@ def test_columns_with_gaps_are_left_out(tmp_path):
 def test_text_columns(tmp_path):
     path = write(tmp_path / "t.csv", 'id,text,label\n7,"good, really",1\n8,bad,0\n')
     data = datasets.pool(f"csv:{path}")
-    assert (data.kind, data.classes, data.preview(0)) == ("classification", ("0", "1"), "good, really")
+    assert (data.task, data.classes, data.preview(0)) == ("classification", ("0", "1"), "good, really")
     assert isinstance(data.train.inputs, Texts)
     path = write(tmp_path / "p.csv", "first,second,label\na,b,1\nc,d,0\n")
     pairs = datasets.pool(f"csv:{path}", text=["first", "second"])
-    assert (pairs.kind, pairs.preview(1)) == ("text-pairs", "c\nd")
+    assert (pairs.task, pairs.positive, pairs.preview(1)) == ("classification", "1", "c\nd")
+    assert (data.positive, pairs.positive_class) == (None, 1)
+
+
+def test_several_targets_are_labels(tmp_path):
+    path = write(tmp_path / "t.csv", "size,indoors,sharp\n1,1,0\n2,0,0\n3,1,1\n")
+    data = datasets.pool(f"csv:{path}", target=["indoors", "sharp"])
+    assert (data.task, data.classes, data.columns, data.outputs) == (
+        "multi-label", ("indoors", "sharp"), ("size",), 2,
+    )  # fmt: skip
+    assert data.train.targets.tolist() == [[1, 0], [0, 0], [1, 1]]
+    assert data.train.targets.dtype == torch.float32
+    write(path, "size,sharp\n1,Yes\n2,no\n")
+    one = datasets.pool(f"csv:{path}", target="sharp", task="multi-label")
+    assert (one.classes, one.train.targets.tolist()) == (("sharp",), [[1], [0]])
 
 
 @pytest.mark.parametrize(
@@ -127,8 +141,11 @@ def test_text_columns(tmp_path):
         ("a,b\n1,2\n", {"text": ["a", "b", "a"]}, "one column or a pair, not 3"),
         ("a,target\n1,NA\n2,3\n", {}, r"row 0 has no target \(and 0 more\)"),
         ("a,target\nNA,1\n2,3\n", {}, "no column without a missing value"),
-        ("a,target\n1,x\n2,y\n", {"kind": "regression"}, "column target has 'x' where numbers"),
-        ("a,target\n1,x\n2,y\n", {"kind": "segmentation"}, "not segmentation"),
+        ("a,target\n1,x\n2,y\n", {"task": "regression"}, "column target has 'x' where numbers"),
+        ("a,target\n1,x\n2,y\n", {"task": "segmentation"}, "not segmentation"),
+        ("a,b,c\n1,2,3\n", {"target": ["b", "c"]}, "the label b has '2', expected 0, 1"),
+        ("a,b,c\n1,1,NA\n", {"target": ["b", "c"]}, "row 0 has no c"),
+        ("a,b,c\n1,1,1\n", {"target": ["b", "d"]}, "no column 'd'"),
         ("a,target\n1,2\n", {"test": 1.5}, "from 0 to below 1"),
         ("name,target\n" + "".join(f"n{i},1\n" for i in range(1200)), {}, "name has 1200 different words"),
         ('a,target\n"1,2\n', {}, "cannot be read"),

@@ -21,7 +21,7 @@ TEST = ["0\t40\t41\ta b\tc d e"]
 def test_reads_what_was_written(tmp_path, end):
     write_mrpc(tmp_path / "mrpc", TRAIN, TEST, end)
     data = datasets.load("mrpc", tmp_path)
-    assert (data.kind, len(data.train), len(data.test), data.outputs) == ("text-pairs", 3, 1, 2)
+    assert (data.task, len(data.train), len(data.test), data.outputs) == ("classification", 3, 1, 2)
     assert data.train.targets.tolist() == [1, 0, 1]
     assert data.train.inputs.rows[1] == ('"Stray quote at the start', "Another\u2028sentence, with a comma.")
     assert data.preview(0) == 'He said "yes.\nHe agreed.'
@@ -76,7 +76,7 @@ def test_tokenize_by_hand(tmp_path, encoder):
         5,
     )  # padding shared by all is dropped
     assert data.preview(0) == "a b\nc"
-    assert (data.train.targets.tolist(), data.names(1), data.kind) == ([1, 0], "3-4", "text-pairs")
+    assert (data.train.targets.tolist(), data.names(1), data.task) == ([1, 0], "3-4", "classification")
 
 
 def test_tokenize_cuts_long_texts(tmp_path, encoder):

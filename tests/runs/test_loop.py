@@ -9,20 +9,20 @@ import torch
 from tiny import numbers, tiny
 from torch import Tensor, nn
 
-from jostle.embeddings.base import Embedded
-from jostle.scoring.request import Request
-from jostle.strategies.base import Strategy
-from jostle.training.joined import Joined
 from jostle.datasets.data import Fields
+from jostle.datasets.views import labelled_part, part_of, pool_of
+from jostle.embeddings.base import Embedded
+from jostle.inputs import Labeled, Pool
+from jostle.results.store import Cycle
+from jostle.runs.bench import Bench, strategy_of
 from jostle.runs.experiment import conduct, plan
 from jostle.runs.loop import candidate_ids, checked, cycles, initial_set, selected
-from jostle.datasets.views import labelled_part, part_of, pool_of
-from jostle.runs.bench import Bench, strategy_of
-from jostle.results.store import Cycle
 from jostle.runs.tryout import shortened, try_out
 from jostle.runs.workers import one_thread
-from jostle.inputs import Labeled, Pool
+from jostle.scoring.request import Request
 from jostle.strategies import CoreSet, build
+from jostle.strategies.base import Strategy
+from jostle.training.joined import Joined
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 from tiny import tiny, tiny_file
 
 from jostle import datasets, models, strategies
+from jostle.plumbing.specs import Spec, called, spec, specs, values
 from jostle.runs import protocol
 from jostle.runs.bench import strategy_of
-from jostle.plumbing.specs import Spec, called, spec, specs, values
 
 PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimizer, lr, epochs)
     "mnist": (20, 20, 10, 1000, 10, 96, "adam", 1e-3, 50),

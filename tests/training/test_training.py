@@ -182,7 +182,7 @@ def test_classification_metrics_are_scikit_learns():
     found = of_confusion(counts[:4, :4], "classification")
     assert found["accuracy"] == accuracy_score(targets, predicted)
     assert found["macro_f1"] == pytest.approx(f1_score(targets, predicted, average="macro"))
-    two = of_confusion(confusion(predicted % 2, targets % 2, 2), "text-pairs")
+    two = of_confusion(confusion(predicted % 2, targets % 2, 2), "classification", positive=1)
     assert two["f1"] == pytest.approx(f1_score(targets % 2, predicted % 2))
 
 
@@ -251,7 +251,7 @@ def test_named_columns_are_arguments_by_name():
     targets = torch.arange(12) % 2
     recipe = PLAIN.model_copy(update={"epochs": 1})
     model = train(Joined(Pair()), Columns(), targets, recipe, TASKS["classification"], seed=0)
-    assert set(evaluate(model, Columns(), targets, "text-pairs", 2)) == {"accuracy", "f1"}
+    assert set(evaluate(model, Columns(), targets, "classification", 2, positive=1)) == {"accuracy", "f1"}
 
 
 def test_a_layout_that_would_crash_is_avoided():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jostle.datasets import cifar, digits, folders, idx, segmentation, svhn, tables, text
-from jostle.datasets.data import Batch, Data, Fields, Inputs, Kind, Split, Targets
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import data_root
 from jostle.datasets.images import ImageFiles
@@ -22,8 +22,8 @@ from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
 
 __all__ = [
-    "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "Kind", "MissingDataError", "Split",
-    "Targets", "Texts", "describe", "load", "named", "names", "pool", "register", "settings", "tokenize",
+    "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "MissingDataError", "Split", "Targets",
+    "Texts", "describe", "load", "named", "names", "pool", "register", "settings", "tokenize",
 ]  # fmt: skip
 
 Loader = Callable[..., Any]

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, get_args
+from typing import ClassVar, Protocol
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from jostle.datasets.errors import DataError
+from jostle.tasks import TASKS
 
-Kind = Literal["classification", "regression", "segmentation", "text-pairs", "unlabelled"]
+IGNORED = -100  # the label of a token that no loss counts
 Batch = Tensor | dict[str, Tensor]
 
 
@@ -95,23 +96,27 @@ class Data:
     """
 
     name: str
-    kind: Kind
+    task: str | None  # a name of `jostle.tasks.TASKS`; None for a pool without labels
     train: Split
     test: Split
-    classes: tuple[str, ...] = ()  # empty for regression and for pools without labels
+    classes: tuple[
+        str, ...
+    ] = ()  # or the labels of multi-label; empty for regression and pools without labels
     mean: tuple[float, ...] = ()  # per channel, of pixels in 0..1; empty where inputs are not normalised
     std: tuple[float, ...] = ()
     columns: tuple[str, ...] = ()  # what the columns of a table are
+    positive: str | None = None  # of two classes, the one that is looked for: its F1 is a metric
     sources: tuple[Path, ...] = field(default=(), repr=False)  # files and folders that were read
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise DataError(f"{self.name}: kind is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if self.task is not None and self.task not in TASKS:
+            raise DataError(f"{self.name}: task is one of {', '.join(TASKS)} or None, not {self.task!r}")
+        if self.positive is not None and self.positive not in self.classes:
+            raise DataError(f"{self.name}: positive is one of {self.classes}, not {self.positive!r}")
         if len(self.mean) != len(self.std) or not all(s > 0 for s in self.std):
             raise DataError(f"{self.name}: mean {self.mean} and std {self.std} must pair up, std above zero")
-        if self.kind in ("classification", "text-pairs"):
-            for part, split in (("train", self.train), ("test", self.test)):
-                check_labels(f"{self.name}, {part}", split.targets, len(self.classes))
+        for part, split in (("train", self.train), ("test", self.test)):
+            check_targets(f"{self.name}, {part}", self.task, split.targets, len(self.classes))
 
     @property
     def black(self) -> tuple[float, ...]:
@@ -122,6 +127,11 @@ class Data:
     def outputs(self) -> int:
         """How many numbers a model has to give for an example (or for a pixel)."""
         return len(self.classes) or 1
+
+    @property
+    def positive_class(self) -> int | None:
+        """The number of the class that is looked for, where there is one."""
+        return None if self.positive is None else self.classes.index(self.positive)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,6 +181,23 @@ class Data:
         parts = {"train": self.train, "test": self.test}
         return {f"{name} {what}": _tensor_sum(getattr(split, what)) for name, split in parts.items()
                 for what in ("inputs", "targets") if isinstance(getattr(split, what), Tensor)}  # fmt: skip
+
+
+def check_targets(where: str, task: str | None, targets: Targets, classes: int) -> None:
+    """Refuse targets that a task cannot have, saying where they were found."""
+    if not isinstance(targets, Tensor) or not len(targets):
+        return
+    if task == "classification":
+        check_labels(where, targets, classes)
+    if task == "sequence":
+        check_labels(where, targets[targets != IGNORED], classes)
+    if task == "multi-label" and not (
+        targets.shape[1:] == (classes,) and bool(((targets == 0) | (targets == 1)).all())
+    ):
+        raise DataError(
+            f"{where}: targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
+            f"expected 0 or 1 for each of {classes} labels"
+        )
 
 
 def check_labels(where: str, targets: Targets, classes: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from jostle.datasets.archives import is_archive, members
-from jostle.datasets.data import Data, Kind, Split
+from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch, find, homes
 from jostle.datasets.images import IMAGENET, Cropped, File, Frame, ImageFiles, Stretched, is_image, path_in
@@ -139,8 +139,8 @@ def _image_data(
         inputs = ImageFiles([file for file, _ in files], frame, mean, std)
         return Split(inputs, targets, tuple(_name(file, source) for file, _ in files))
 
-    kind: Kind = "classification" if classes else "unlabelled"
-    return Data(name, kind, split(train), split(test), classes, mean, std, sources=(source,))
+    task = "classification" if classes else None
+    return Data(name, task, split(train), split(test), classes, mean, std, sources=(source,))
 
 
 def _name(file: File, source: Path) -> str:

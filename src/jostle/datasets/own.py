@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from jostle.datasets.data import Batch, Data, Fields, Inputs, Kind, Split
+from jostle.datasets.data import IGNORED, Batch, Data, Fields, Inputs, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.tables import labels
 from jostle.datasets.text import Texts
 from jostle.tasks import VOID
 
-EXPECTED = "expected a Data, (inputs, targets, test inputs, test targets), or inputs alone as a pool"
+EXPECTED = (
+    "expected a Data, (inputs, targets, test inputs, test targets) and perhaps the task, "
+    "or inputs alone as a pool"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +42,38 @@ class Items:
 def as_data(made: object, name: str) -> Data:
     """What a user's function returned, as a `Data`.
 
-    Numbers become float32 (bytes from 0 to 255 become 0 to 1). Whole numbers as targets mean classes, or maps
-    of them; other numbers mean regression; words are classes.
+    Numbers become float32 (bytes from 0 to 255 become 0 to 1). Unless a task is named, whole numbers as targets
+    mean classes, rows of them sequences, maps of them segmentation; rows of true and false mean multi-label; other
+    numbers mean regression; words are classes.
     """
     if isinstance(made, Data):
         return made
     if isinstance(made, tuple):
-        if len(made) != 4:
+        if len(made) not in (4, 5):
             raise DataError(f"{name} returned {len(made)} things: {EXPECTED}")
         return _labelled(name, *made)
     inputs = _inputs(made, name)
     nothing = torch.empty(0)
-    return Data(name, "unlabelled", Split(inputs, nothing), Split(torch.empty(0), nothing))
+    return Data(name, None, Split(inputs, nothing), Split(torch.empty(0), nothing))
 
 
-def _labelled(name: str, inputs: object, targets: object, later: object, later_targets: object) -> Data:
+def _labelled(
+    name: str,
+    inputs: object,
+    targets: object,
+    later: object,
+    later_targets: object,
+    task: str | None = None,
+) -> Data:
     first, second = _array(targets, name), _array(later_targets, name)
-    kind, goals, classes = _goals(np.concatenate([first, second]), name)
+    if first.shape[1:] != second.shape[1:]:
+        raise DataError(f"{name}: targets of shape {first.shape}, test targets of shape {second.shape}")
+    both = np.concatenate([first, second])
+    task = task or _task_of(both, name)
+    goals, classes = _goals(both, task, name)
     train = Split(_inputs(inputs, name), goals[: len(first)])
     test = Split(_inputs(later, name), goals[len(first) :])
-    return Data(name, kind, train, test, classes)
+    return Data(name, task, train, test, classes)
 
 
 def _array(values: object, name: str) -> NDArray[Any]:
@@ -68,19 +83,51 @@ def _array(values: object, name: str) -> NDArray[Any]:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def _goals(targets: NDArray[Any], name: str) -> tuple[Kind, Tensor, tuple[str, ...]]:
-    if targets.dtype.kind in "USO":
-        return "classification", *labels([str(value) for value in targets])
-    if targets.dtype.kind == "f" and targets.ndim == 1:
-        return "regression", torch.from_numpy(targets.astype(np.float32)), ()
-    if targets.dtype.kind not in "iub" or targets.ndim not in (1, 3):
+def _task_of(targets: NDArray[Any], name: str) -> str:
+    """The task as the targets tell; an error where they could mean two."""
+    found = {
+        ("w", 1): "classification",
+        ("i", 1): "classification",
+        ("b", 1): "classification",
+        ("f", 1): "regression",
+        ("b", 2): "multi-label",
+        ("i", 2): "sequence",
+        ("i", 3): "segmentation",
+        ("b", 3): "segmentation",
+    }.get((_letter(targets), targets.ndim))
+    if found is None:
         raise DataError(
-            f"{name}: targets of {targets.dtype} {targets.shape}; expected (n,), or maps of whole numbers"
+            f"{name}: targets of {targets.dtype} {targets.shape}; expected (n,), or rows or maps of whole numbers"
         )
-    kind: Kind = "classification" if targets.ndim == 1 else "segmentation"
-    counted = targets[targets != VOID] if kind == "segmentation" else targets
-    classes = tuple(str(i) for i in range(int(counted.max(initial=-1)) + 1))
-    return kind, torch.from_numpy(targets.astype(np.int64)), classes
+    if found == "sequence" and np.isin(targets, (0, 1)).all():
+        raise DataError(
+            f"{name}: targets {targets.shape} of 0 and 1 could be labels of each example or of each token: "
+            "return the task as a fifth thing, 'multi-label' or 'sequence'"
+        )
+    return found
+
+
+def _letter(targets: NDArray[Any]) -> str:
+    """Words, whole numbers, bools or other numbers: w, i, b or f."""
+    return {"U": "w", "S": "w", "O": "w", "u": "i"}.get(targets.dtype.kind, targets.dtype.kind)
+
+
+def _goals(targets: NDArray[Any], task: str, name: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Targets as a task counts them, and its classes."""
+    if _letter(targets) == "w" and targets.ndim == 1 and task == "classification":
+        return labels([str(value) for value in targets])
+    if _letter(targets) not in "ibf":
+        raise DataError(f"{name}: targets of {targets.dtype} {targets.shape} for {task}; expected numbers")
+    if task == "regression":
+        return torch.from_numpy(targets.astype(np.float32)), ()
+    if task == "multi-label":
+        return torch.from_numpy(targets.astype(np.float32)), _numbered(targets[0].size)
+    counted = targets[~np.isin(targets, {"segmentation": [VOID], "sequence": [IGNORED]}.get(task, []))]
+    return torch.from_numpy(targets.astype(np.int64)), _numbered(int(counted.max(initial=-1)) + 1)
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(count))
 
 
 def _inputs(values: object, name: str) -> Inputs:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Kind, Split
+from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch
 from jostle.datasets.folders import held_out
@@ -23,7 +23,7 @@ AMES = Source(
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 MOST_WORDS = 1000  # one-hot columns for one column of words; more is a name or a text, not a category
 
-_TEXT_KINDS: dict[int, Kind] = {1: "classification", 2: "text-pairs"}
+TRUTHS = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}  # whatever their capitals
 
 Table = Mapping[str, Sequence[str]]  # column -> its cells, all of one length
 
@@ -52,34 +52,38 @@ def ames(root: Path | None) -> Data:
 
 def csv_table(
     path: Path,
-    target: str | None = None,
+    target: str | Sequence[str] | None = None,
     text: str | Sequence[str] | None = None,
-    kind: Kind | None = None,
+    task: str | None = None,
     drop: Sequence[str] = (),
     test: float = 0.2,
 ) -> Data:
     """A csv of your own: numbers as they are, words as one-hot, or a column of text (two: pairs).
 
     The target is the column `target` or `label`, if you name no other; without one the table is a pool.
-    Numbers as targets mean regression and words classes, unless `kind` says otherwise; texts have classes.
+    Numbers as targets mean regression and words classes, unless `task` says otherwise; texts have classes.
+    Several targets are the labels of multi-label data, each 0 or 1 (true or false, yes or no).
     Columns named `text` (or `text1` and `text2`) are texts. A column `id` names the rows. Columns with gaps
     are left out.
     """
     table = read_csv(path)
-    goal = _column(path, table, target, "target", "label")
+    goals = _goals(path, table, target)
     pieces = _text_columns(path, table, text)
     identity = next((name for name in table if name.lower() == "id"), None)
-    left_out = {goal, identity, *(_column(path, table, name) for name in drop)}
+    left_out = {*goals, identity, *(_column(path, table, name) for name in drop)}
     numbers = {name: cells for name, cells in table.items() if name not in left_out}
     inputs, columns = _texts(table, pieces) if pieces else encoded(numbers, path)
-    kind, targets, classes = _targets(path, goal, table, kind or _TEXT_KINDS.get(len(pieces)))
+    task, targets, classes = _targets(path, goals, table, task or ("classification" if pieces else None))
     rows = [str(row) for row in range(len(inputs))]
-    held = held_out(rows, test if goal else 0)
+    held = held_out(rows, test if goals else 0)
     train, later = (
         _at(inputs, targets, table[identity] if identity else rows, chosen)
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
     )
-    return Data(f"csv:{path}", kind, train, later, classes, columns=columns, sources=(path,))
+    positive = classes[1] if len(pieces) == len(classes) == 2 else None  # are the two texts of a pair alike?
+    return Data(
+        f"csv:{path}", task, train, later, classes, columns=columns, positive=positive, sources=(path,)
+    )
 
 
 def read_csv(path: Path) -> Table:
@@ -132,22 +136,42 @@ def labels(values: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
     return torch.tensor([number[value] for value in values]), tuple(classes)
 
 
+def _goals(path: Path, table: Table, target: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns to predict: those named, else `target` or `label`, else none."""
+    if target is None or isinstance(target, str):
+        found = _column(path, table, target, "target", "label")
+        return () if found is None else (found,)
+    for name in target:
+        _column(path, table, name)
+    return tuple(target)
+
+
 def _targets(
-    path: Path, name: str | None, table: Table, kind: Kind | None
-) -> tuple[Kind, Tensor, tuple[str, ...]]:
-    if name is None:
-        return "unlabelled", torch.empty(0), ()
-    cells = table[name]
-    if gaps := [row for row, cell in enumerate(cells) if cell in MISSING]:
-        raise DataError(
-            f"{path}: row {gaps[0]} has no {name} (and {len(gaps) - 1} more): every row needs one"
-        )
-    kind = kind or ("regression" if _numeric(cells) else "classification")
-    if kind == "regression":
-        return kind, _numbers(path, name, cells), ()
-    if kind in ("classification", "text-pairs"):
-        return kind, *labels(cells)
-    raise DataError(f"a table is for classification or regression, not {kind}")
+    path: Path, names: Sequence[str], table: Table, task: str | None
+) -> tuple[str | None, Tensor, tuple[str, ...]]:
+    if not names:
+        return None, torch.empty(0), ()
+    for name in names:
+        if gaps := [row for row, cell in enumerate(table[name]) if cell in MISSING]:
+            raise DataError(
+                f"{path}: row {gaps[0]} has no {name} (and {len(gaps) - 1} more): every row needs one"
+            )
+    cells = table[names[0]]
+    task = task or ("regression" if _numeric(cells) else "classification")
+    if len(names) > 1 or task == "multi-label":
+        truths = [_truths(path, name, table[name]) for name in names]
+        return "multi-label", torch.tensor(truths).T.contiguous(), tuple(names)  # (n, labels)
+    if task == "regression":
+        return task, _numbers(path, names[0], cells), ()
+    if task == "classification":
+        return task, *labels(cells)
+    raise DataError(f"a table is for classification, regression or multi-label, not {task}")
+
+
+def _truths(path: Path, name: str, cells: Sequence[str]) -> list[float]:
+    if odd := [cell for cell in cells if cell.lower() not in TRUTHS]:
+        raise DataError(f"{path}: the label {name} has {odd[0]!r}, expected {', '.join(TRUTHS)}")
+    return [TRUTHS[cell.lower()] for cell in cells]
 
 
 def _numeric(cells: Sequence[str]) -> bool:
@@ -177,7 +201,7 @@ def _text_columns(path: Path, table: Table, text: str | Sequence[str] | None) ->
     names = (text,) if isinstance(text, str) else tuple(text)
     for name in names:
         _column(path, table, name)
-    if len(names) not in _TEXT_KINDS:
+    if len(names) not in (1, 2):
         raise DataError(f"a text is one column or a pair, not {len(names)}")
     return names
 

@@ -42,7 +42,8 @@ def mrpc(root: Path | None) -> Data:
     """
     paths = fetch(root, TRAIN), fetch(root, TEST)
     train, test = (_split(path) for path in paths)
-    return Data("mrpc", "text-pairs", train, test, ("different", "paraphrase"), sources=paths)
+    classes = ("different", "paraphrase")
+    return Data("mrpc", "classification", train, test, classes, positive="paraphrase", sources=paths)
 
 
 def _split(path: Path) -> Split:

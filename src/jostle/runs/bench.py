@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -13,20 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.data import Dataset, TensorDataset
+from torch import nn
 
 from jostle import datasets, models, strategies
-from jostle.strategies.base import Strategy
+from jostle.datasets import Data, Split, Texts
 from jostle.datasets.views import part_of
-from jostle.scoring.copies import device_named
-from jostle.datasets import Data, DataError, Split, Texts
-from jostle.runs.protocol import Amount, Named, Protocol
 from jostle.plumbing.user_files import checksum, is_own
-from jostle.inputs import Batched, Pool
 from jostle.rng import generator
-from jostle.plumbing.settings import bracketed
+from jostle.runs.protocol import Amount, Named, Protocol
+from jostle.scoring.copies import device_named
+from jostle.strategies.base import Strategy
 from jostle.tasks import TASKS, Task
+from jostle.training.evaluate import evaluate
 from jostle.training.train import Indexed
 
 PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
@@ -46,8 +43,9 @@ class Bench:
         data = datasets.named(protocol.dataset.use, root, protocol.dataset.settings)
         if isinstance(data.train.inputs, Texts):
             data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
-        if data.kind == "unlabelled" or not len(data.test):
-            raise ValueError(f"an experiment needs labels and a test set; {data.name} is {data.kind} data")
+        if data.task is None or not len(data.test):
+            lacks = "labels" if data.task is None else "test set"
+            raise ValueError(f"an experiment needs labels and a test set; {data.name} has no {lacks}")
         bench = cls(protocol, replace(data, test=tested(data.test, protocol)), device_named(device))
         bench.check_budget()
         return bench
@@ -83,11 +81,24 @@ class Bench:
     @cached_property
     def task(self) -> Task:
         """What the outputs mean."""
-        return TASKS.get(self.data.kind, TASKS["classification"])
+        return TASKS[self.data.task or "classification"]
 
     def model(self, seed: int) -> nn.Module:
         """A network with fresh weights."""
         return models.build(self.protocol.model.use, seed=seed, **self.model_settings)
+
+    def metrics(self, model: nn.Module, inputs: Indexed, targets: Indexed) -> dict[str, float]:
+        """How good a model is on these examples, by the task's metrics."""
+        data = self.data
+        return evaluate(
+            model,
+            inputs,
+            targets,
+            self.task.name,
+            data.outputs,
+            positive=data.positive_class,
+            device=self.device,
+        )
 
     @cached_property
     def model_settings(self) -> dict[str, Any]:

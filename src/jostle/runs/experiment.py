@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jostle.results import store
+from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
 from jostle.runs.protocol import Protocol
-from jostle.results.store import RunFile
 from jostle.runs.tryout import try_out
 from jostle.runs.workers import Event, Job, Order, Tell, carry_out, one_thread
 

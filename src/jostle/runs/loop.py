@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
+from jostle.results.store import Cycle
+from jostle.rng import derive, generator
+from jostle.runs.bench import Bench
 from jostle.scoring.request import Fit
 from jostle.strategies.base import Strategy
 from jostle.training.joined import Joined
-from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
-from jostle.runs.bench import Bench
-from jostle.results.store import Cycle
-from jostle.training.evaluate import evaluate
-from jostle.rng import derive, generator
 from jostle.training.train import Indexed, on, train
 
 TRIES = 20_000  # shuffles until the initial set holds every class
@@ -44,9 +43,7 @@ def cycles(bench: Bench, strategy: Strategy, seed: int, done: Sequence[Cycle] = 
             cycle=cycle,
             labelled=len(labelled),
             picked=picked.tolist(),
-            metrics=evaluate(
-                model, test.inputs, test.targets, bench.data.kind, bench.data.outputs, device=bench.device
-            ),
+            metrics=bench.metrics(model, test.inputs, test.targets),
             train_seconds=round(train_seconds, 4),
             select_seconds=round(select_seconds, 4),
             peak_memory_bytes=peak(bench.device),

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from jostle.plumbing.specs import Spec, called, values
 from jostle.plumbing.names import look_up
+from jostle.plumbing.specs import Spec, called, values
 from jostle.training.train import Recipe
 
 

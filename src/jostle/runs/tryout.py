@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jostle.strategies.base import Strategy
-from jostle.runs.loop import fresh
 from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
-from jostle.runs.bench import Bench, strategy_of
-from jostle.runs.workers import explained
-from jostle.training.evaluate import evaluate
 from jostle.rng import derive
+from jostle.runs.bench import Bench, strategy_of
+from jostle.runs.loop import fresh
+from jostle.runs.workers import explained
+from jostle.strategies.base import Strategy
 
 HANDFUL = 12
 
@@ -57,7 +56,7 @@ def learn(bench: Bench) -> None:
     model = fresh(bench, None, inputs, targets, seed=0, first_cycle=True)
     few = torch.arange(min(HANDFUL, len(test)))
     inputs, targets = part_of(test.inputs, few), part_of(test.targets, few)
-    evaluate(model, inputs, targets, bench.data.kind, bench.data.outputs, device=bench.device)
+    bench.metrics(model, inputs, targets)
 
 
 def attempt(bench: Bench, strategy: Strategy) -> None:

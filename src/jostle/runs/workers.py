@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, cast
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from jostle.results import store
-from jostle.runs.loop import cycles
-from jostle.runs.bench import Bench, strategy_of
-from jostle.runs.protocol import Protocol
-from jostle.results.store import Cycle, RunFile
 from jostle.plumbing.user_files import place_of
+from jostle.results import store
+from jostle.results.store import Cycle, RunFile
+from jostle.runs.bench import Bench, strategy_of
+from jostle.runs.loop import cycles
+from jostle.runs.protocol import Protocol
 
 
 class Job(NamedTuple):

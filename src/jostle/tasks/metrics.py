@@ -14,12 +14,12 @@ def confusion(predicted: Tensor, targets: Tensor, classes: int) -> Tensor:
     return places.bincount(minlength=classes * classes).view(classes, classes)
 
 
-def of_confusion(counts: Tensor, kind: str) -> dict[str, float]:
-    """Metrics of a classification or segmentation, from its confusion matrix."""
-    if kind == "segmentation":
+def of_confusion(counts: Tensor, task: str, positive: int | None = None) -> dict[str, float]:
+    """Metrics of a classification or segmentation, from its confusion matrix; F1 is that of the positive class."""
+    if task == "segmentation":
         return {"miou": mean_iou(counts), "pixel_accuracy": accuracy(counts)}
-    if kind == "text-pairs" and len(counts) == 2:
-        return {"accuracy": accuracy(counts), "f1": float(f1(counts)[1])}
+    if positive is not None:
+        return {"accuracy": accuracy(counts), "f1": float(f1(counts)[positive])}
     return {"accuracy": accuracy(counts), "macro_f1": float(f1(counts).mean())}
 
 

@@ -20,20 +20,21 @@ def evaluate(
     model: nn.Module,
     inputs: Indexed,
     targets: Indexed,
-    kind: str,
+    task: str,
     classes: int,
     *,
+    positive: int | None = None,
     device: torch.device | str = "cpu",
 ) -> dict[str, float]:
-    """The metrics of a kind of task: accuracy and F1, errors of a regression, IoU of a segmentation."""
+    """The metrics of a task: accuracy and F1, errors of a regression, IoU of a segmentation."""
     passes = outputs_of(on(device, model).eval(), inputs, targets)
-    if kind == "regression":
+    if task == "regression":
         errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
         return of_errors(torch.cat(errors).double().cpu())
     counts = torch.zeros(classes, classes, dtype=torch.int64, device=device)
     for outputs, goals in passes:
         counts += confusion(outputs.argmax(1).flatten(), goals.flatten(), classes)
-    return of_confusion(counts.cpu(), kind)
+    return of_confusion(counts.cpu(), task, positive)
 
 
 @torch.no_grad()
