@@ -56,7 +56,7 @@ class Case:
             str(n): partial(self.bare_evaluation, self.build().eval(), x, y, n)
             for n in (32, 64, 128, 256, 1024)
         }
-        works["ours"] = partial(evaluate, self.build(), x, y, self.kind, 10)
+        works["ours"] = partial(evaluate, self.build(), x, y, TASKS[self.kind])
         tested = best_seconds(5, **works)
         ours = tested.pop("ours")
         ratio = trained["ours"] / trained["bare"]

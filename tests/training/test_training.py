@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from jostle.rng import generator
-from jostle.tasks import TASKS, VOID
-from jostle.tasks.metrics import confusion, mean_iou, of_confusion, of_errors
+from jostle.tasks import TASKS, VOID, Classification
+from jostle.tasks.metrics import confusion, mean_iou, of_classes, of_errors
 from jostle.training.augment import Augmentation
 from jostle.training.evaluate import evaluate
 from jostle.training.joined import Joined
@@ -179,10 +179,10 @@ def test_classification_metrics_are_scikit_learns():
     targets, predicted = (torch.randint(4, (200,), generator=rng) for _ in range(2))
     counts = confusion(predicted, targets, 5)  # a class that never comes up
     assert counts[:4, :4].tolist() == confusion_matrix(targets, predicted).tolist()
-    found = of_confusion(counts[:4, :4], "classification")
+    found = of_classes(counts[:4, :4])
     assert found["accuracy"] == accuracy_score(targets, predicted)
     assert found["macro_f1"] == pytest.approx(f1_score(targets, predicted, average="macro"))
-    two = of_confusion(confusion(predicted % 2, targets % 2, 2), "classification", positive=1)
+    two = of_classes(confusion(predicted % 2, targets % 2, 2), positive=1)
     assert two["f1"] == pytest.approx(f1_score(targets % 2, predicted % 2))
 
 
@@ -190,9 +190,9 @@ def test_mean_iou_comes_from_one_matrix_and_ignores_void():
     targets = torch.tensor([0, 0, 1, 1, 2, VOID])
     predicted = torch.tensor([0, 1, 1, 1, 0, 2])
     # class 0: 1 of 3, class 1: 2 of 3, class 2: 0 of 1; class 3 is nowhere
-    assert mean_iou(confusion(predicted, targets, 4)) == pytest.approx((1 / 3 + 2 / 3 + 0) / 3)
+    assert mean_iou(confusion(predicted, targets, 4, VOID)) == pytest.approx((1 / 3 + 2 / 3 + 0) / 3)
     kept = targets != VOID
-    assert mean_iou(confusion(predicted, targets, 3)) == pytest.approx(
+    assert mean_iou(confusion(predicted, targets, 3, VOID)) == pytest.approx(
         jaccard_score(targets[kept], predicted[kept], average="macro")
     )
 
@@ -216,7 +216,7 @@ def test_regression_metrics_by_hand():
 
 def test_evaluating_in_micro_batches_sees_every_row():
     x, y = torch.randn(150, 2), torch.arange(150.0)
-    assert evaluate(Constant(0.0), x, y, "regression", 1)["mae"] == pytest.approx(74.5)
+    assert evaluate(Constant(0.0), x, y, TASKS["regression"])["mae"] == pytest.approx(74.5)
 
 
 @pytest.mark.skipif(
@@ -228,7 +228,7 @@ def test_the_published_figure_of_predicting_the_mean():
 
     data = datasets.load("ames")
     mean = float(data.train.targets[torch.arange(len(data.train))].double().mean())
-    found = evaluate(Constant(mean), data.test.inputs, data.test.targets, "regression", 1)
+    found = evaluate(Constant(mean), data.test.inputs, data.test.targets, TASKS["regression"])
     assert found["published"] == pytest.approx(1248.78, abs=0.01)
 
 
@@ -251,7 +251,7 @@ def test_named_columns_are_arguments_by_name():
     targets = torch.arange(12) % 2
     recipe = PLAIN.model_copy(update={"epochs": 1})
     model = train(Joined(Pair()), Columns(), targets, recipe, TASKS["classification"], seed=0)
-    assert set(evaluate(model, Columns(), targets, "classification", 2, positive=1)) == {"accuracy", "f1"}
+    assert set(evaluate(model, Columns(), targets, Classification(positive=1))) == {"accuracy", "f1"}
 
 
 def test_a_layout_that_would_crash_is_avoided():

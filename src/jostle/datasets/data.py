@@ -16,7 +16,6 @@ from torch import Tensor
 from jostle.datasets.errors import DataError
 from jostle.tasks import TASKS
 
-IGNORED = -100  # the label of a token that no loss counts
 Batch = Tensor | dict[str, Tensor]
 
 
@@ -126,7 +125,7 @@ class Data:
     @property
     def outputs(self) -> int:
         """How many numbers a model has to give for an example (or for a pixel)."""
-        return len(self.classes) or 1
+        return 1 if self.task is None else TASKS[self.task].width(len(self.classes))
 
     @property
     def positive_class(self) -> int | None:
@@ -185,30 +184,11 @@ class Data:
 
 def check_targets(where: str, task: str | None, targets: Targets, classes: int) -> None:
     """Refuse targets that a task cannot have, saying where they were found."""
-    if not isinstance(targets, Tensor) or not len(targets):
-        return
-    if task == "classification":
-        check_labels(where, targets, classes)
-    if task == "sequence":
-        check_labels(where, targets[targets != IGNORED], classes)
-    if task == "multi-label" and not (
-        targets.shape[1:] == (classes,) and bool(((targets == 0) | (targets == 1)).all())
-    ):
-        raise DataError(
-            f"{where}: targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
-            f"expected 0 or 1 for each of {classes} labels"
-        )
-
-
-def check_labels(where: str, targets: Targets, classes: int) -> None:
-    """Refuse labels outside 0 .. classes - 1, saying where they were found."""
-    if (
-        isinstance(targets, Tensor)
-        and len(targets)
-        and not 0 <= int(targets.min()) <= int(targets.max()) < classes
-    ):
-        found = f"{int(targets.min())} to {int(targets.max())}"
-        raise DataError(f"{where}: labels run from {found}, but there are {classes} classes")
+    if task is not None and isinstance(targets, Tensor) and len(targets):
+        try:
+            TASKS[task].check_targets(targets, classes)
+        except ValueError as wrong:
+            raise DataError(f"{where}: {wrong}") from None
 
 
 def _label(path: Path) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jostle.datasets.data import Data, Split, check_labels
+from jostle.datasets.data import Data, Split, check_targets
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch
 from jostle.datasets.images import standardised
@@ -73,7 +73,7 @@ def _split(
     pixels, targets = read_idx(images, 3), read_idx(labels, 1)
     if len(pixels) != len(targets):
         raise DataError(f"{images} has {len(pixels)} images, but {labels} has {len(targets)} labels")
-    check_labels(str(labels), torch.from_numpy(targets), classes)
+    check_targets(str(labels), "classification", torch.from_numpy(targets), classes)
     inputs = standardised(torch.from_numpy(pixels)[:, None], mean, std)  # (n, 1, height, width)
     return Split(inputs, torch.from_numpy(targets).long())
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from jostle.datasets.data import IGNORED, Batch, Data, Fields, Inputs, Split
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.tables import labels
 from jostle.datasets.text import Texts
-from jostle.tasks import VOID
+from jostle.tasks import TASKS
 
 EXPECTED = (
     "expected a Data, (inputs, targets, test inputs, test targets) and perhaps the task, "
@@ -122,7 +122,8 @@ def _goals(targets: NDArray[Any], task: str, name: str) -> tuple[Tensor, tuple[s
         return torch.from_numpy(targets.astype(np.float32)), ()
     if task == "multi-label":
         return torch.from_numpy(targets.astype(np.float32)), _numbered(targets[0].size)
-    counted = targets[~np.isin(targets, {"segmentation": [VOID], "sequence": [IGNORED]}.get(task, []))]
+    ignored = getattr(TASKS.get(task), "ignored", None)
+    counted = targets if ignored is None else targets[targets != ignored]
     return torch.from_numpy(targets.astype(np.int64)), _numbered(int(counted.max(initial=-1)) + 1)
 
 

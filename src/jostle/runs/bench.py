@@ -22,7 +22,7 @@ from jostle.rng import generator
 from jostle.runs.protocol import Amount, Named, Protocol
 from jostle.scoring.copies import device_named
 from jostle.strategies.base import Strategy
-from jostle.tasks import TASKS, Task
+from jostle.tasks import TASKS, Classification, Task
 from jostle.training.evaluate import evaluate
 from jostle.training.train import Indexed
 
@@ -81,7 +81,8 @@ class Bench:
     @cached_property
     def task(self) -> Task:
         """What the outputs mean."""
-        return TASKS[self.data.task or "classification"]
+        positive = self.data.positive_class
+        return TASKS[self.data.task or "classification"] if positive is None else Classification(positive)
 
     def model(self, seed: int) -> nn.Module:
         """A network with fresh weights."""
@@ -89,16 +90,7 @@ class Bench:
 
     def metrics(self, model: nn.Module, inputs: Indexed, targets: Indexed) -> dict[str, float]:
         """How good a model is on these examples, by the task's metrics."""
-        data = self.data
-        return evaluate(
-            model,
-            inputs,
-            targets,
-            self.task.name,
-            data.outputs,
-            positive=data.positive_class,
-            device=self.device,
-        )
+        return evaluate(model, inputs, targets, self.task, device=self.device)
 
     @cached_property
     def model_settings(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -10,8 +11,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.plumbing.names import look_up
+from jostle.tasks.metrics import (
+    Passes,
+    accuracy,
+    confusion_of,
+    mean_iou,
+    of_classes,
+    of_errors,
+    of_labels,
+    some,
+)
 
 VOID = 255  # the segmentation label that no loss and no metric counts
+PADDING = -100  # the same of a sequence, as PyTorch has it
 
 
 class Task(ABC):
@@ -19,6 +31,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     moves: ClassVar[str] = "probabilities"  # what noise stability watches unless told otherwise
+    ignored: ClassVar[int | None] = None  # the label that no loss and no metric counts
 
     @abstractmethod
     def probabilities(self, outputs: Tensor) -> Tensor:
@@ -32,6 +45,23 @@ class Task(ABC):
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of each example, (n,)."""
 
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """What a model is worth on a test set, from its outputs and targets batch by batch; the main one first."""
+        raise NotImplementedError(
+            f"the task {self.name!r} does not say how good outputs are: define its metrics"
+        )
+
+    def width(self, classes: int) -> int:
+        """How many numbers a model gives for an example, a pixel or a token, where there are this many classes."""
+        return classes
+
+    def check_targets(self, targets: Tensor, classes: int) -> None:
+        """Refuse labels outside 0 .. classes - 1, those that are ignored aside."""
+        counted = targets if self.ignored is None else targets[targets != self.ignored]
+        if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
+            found = f"{int(counted.min())} to {int(counted.max())}"
+            raise ValueError(f"labels run from {found}, but there are {classes} classes")
+
 
 def softmax(outputs: Tensor, dim: int) -> Tensor:
     """Probabilities of two classes or more; of one the softmax is always 1, which is surely not meant."""
@@ -42,10 +72,12 @@ def softmax(outputs: Tensor, dim: int) -> Tensor:
     return outputs.softmax(dim)
 
 
+@dataclass(frozen=True)
 class Classification(Task):
     """Outputs (n, c): logits of exclusive classes."""
 
     name = "classification"
+    positive: int | None = None  # of two classes, the one that is looked for: its F1 is a metric
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the classes."""
@@ -59,6 +91,11 @@ class Classification(Task):
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy."""
         return F.cross_entropy(outputs.flatten(1), targets.long(), reduction="none")
+
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """Accuracy and F1."""
+        counts = confusion_of((outputs.flatten(1), targets) for outputs, targets in passes)
+        return of_classes(counts, self.positive)
 
 
 ONE_OUTPUT = (
@@ -87,12 +124,29 @@ class Regression(Task):
         outputs = outputs.reshape(len(outputs), -1)
         return (outputs - targets.to(outputs.dtype).reshape(outputs.shape)).square().mean(1)
 
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """Errors, on average and squared."""
+        errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in some(passes)]
+        return of_errors(torch.cat(errors).double().cpu())
+
+    def width(self, classes: int) -> int:
+        """One number."""
+        return 1
+
+    def check_targets(self, targets: Tensor, classes: int) -> None:
+        """Any number will do that is one."""
+        if not targets.isfinite().all():
+            raise ValueError(
+                f"{int((~targets.isfinite()).sum())} of {targets.numel()} targets are NaN or infinite"
+            )
+
 
 class Segmentation(Task):
     """Outputs (n, c, height, width, ...): logits of exclusive classes for each pixel."""
 
     name = "segmentation"
     moves = "features"
+    ignored = VOID
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the channels."""
@@ -107,6 +161,11 @@ class Segmentation(Task):
         losses = F.cross_entropy(outputs, targets.long(), ignore_index=VOID, reduction="none").flatten(1)
         counted = (targets != VOID).flatten(1).sum(1).clamp(min=1)
         return losses.sum(1) / counted
+
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """Mean intersection over union, and accuracy, of the pixels that are not void."""
+        counts = confusion_of(passes, VOID)
+        return {"miou": mean_iou(counts), "pixel_accuracy": accuracy(counts)}
 
 
 class MultiLabel(Task):
@@ -129,11 +188,24 @@ class MultiLabel(Task):
         targets = targets.to(outputs.dtype).reshape(outputs.shape)
         return F.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
 
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """F1 of the labels, and how often all of an example are right; a logit above 0 says yes."""
+        return of_labels((x.flatten(1) > 0, y.reshape(len(y), -1) > 0.5) for x, y in passes)
+
+    def check_targets(self, targets: Tensor, classes: int) -> None:
+        """One 0 or 1 for each label."""
+        if targets.shape[1:] != (classes,) or not ((targets == 0) | (targets == 1)).all():
+            raise ValueError(
+                f"targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
+                f"expected 0 or 1 for each of {classes} labels"
+            )
+
 
 class Sequence(Task):
     """Outputs (n, tokens, c): logits of exclusive classes for each token."""
 
     name = "sequence"
+    ignored = PADDING
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the last dimension."""
@@ -145,8 +217,15 @@ class Sequence(Task):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy over the tokens; targets of -100 do not count."""
-        losses = F.cross_entropy(outputs.transpose(1, 2), targets.long(), ignore_index=-100, reduction="none")
-        return losses.sum(1) / (targets != -100).sum(1).clamp(min=1)
+        losses = F.cross_entropy(
+            outputs.transpose(1, 2), targets.long(), ignore_index=PADDING, reduction="none"
+        )
+        return losses.sum(1) / (targets != PADDING).sum(1).clamp(min=1)
+
+    def metrics(self, passes: Passes) -> dict[str, float]:
+        """Accuracy and F1 over all tokens whose targets are not -100."""
+        counts = confusion_of(((x.movedim(-1, 1), y) for x, y in passes), PADDING)
+        return {"token_accuracy": accuracy(counts), "macro_f1": of_classes(counts)["macro_f1"]}
 
 
 TASKS: dict[str, Task] = {

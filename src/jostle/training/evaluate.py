@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from jostle.inputs import arrays, mapped
 from jostle.scoring.network import output_of
-from jostle.tasks.metrics import confusion, of_confusion, of_errors
+from jostle.tasks import Task
 from jostle.training.train import Indexed, Place, called, on
 
 MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
@@ -20,21 +20,12 @@ def evaluate(
     model: nn.Module,
     inputs: Indexed,
     targets: Indexed,
-    task: str,
-    classes: int,
+    task: Task,
     *,
-    positive: int | None = None,
     device: torch.device | str = "cpu",
 ) -> dict[str, float]:
     """The metrics of a task: accuracy and F1, errors of a regression, IoU of a segmentation."""
-    passes = outputs_of(on(device, model).eval(), inputs, targets)
-    if task == "regression":
-        errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in passes]
-        return of_errors(torch.cat(errors).double().cpu())
-    counts = torch.zeros(classes, classes, dtype=torch.int64, device=device)
-    for outputs, goals in passes:
-        counts += confusion(outputs.argmax(1).flatten(), goals.flatten(), classes)
-    return of_confusion(counts.cpu(), task, positive)
+    return task.metrics(outputs_of(on(device, model).eval(), inputs, targets))
 
 
 @torch.no_grad()
