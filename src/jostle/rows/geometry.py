@@ -14,9 +14,9 @@ BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
 CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
 
 
-def blocks(count: int, numbers: int) -> Iterator[slice]:
-    """Slices that cover range(count), each of a size that holds BLOCK_NUMBERS at `numbers` apiece."""
-    size = max(1, BLOCK_NUMBERS // numbers)
+def blocks(count: int, *, per_row: int) -> Iterator[slice]:
+    """Slices that cover range(count): as many rows each as give BLOCK_NUMBERS, at `per_row` numbers for each row."""
+    size = max(1, BLOCK_NUMBERS // per_row)
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
@@ -129,7 +129,7 @@ def nearest_distances(rows: Rows, centers: Rows) -> Tensor:
 def _measured_again(rows: Rows, centers: Rows, close: Tensor) -> Tensor:
     row, center = close.nonzero().T  # (pairs,), (pairs,)
     nearest = torch.full((len(rows),), torch.inf, dtype=rows.dtype, device=rows.device)
-    for part in blocks(len(row), width(rows)):
+    for part in blocks(len(row), per_row=width(rows)):
         apart = squared_differences(rows[row[part]], centers[center[part]])
         nearest.scatter_reduce_(0, row[part], apart, "amin")
     return nearest

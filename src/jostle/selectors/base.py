@@ -89,7 +89,7 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.right", rows.right)
         return
     # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
-    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), rows.shape[1])])
+    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), per_row=rows.shape[1])])
     suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
     if len(bad):

@@ -52,7 +52,7 @@ def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues above rounding of the smaller Gram matrix (rank,), and their vectors (min(n, d), rank)."""
     small = rows if len(rows) >= rows.shape[1] else rows.T  # (longer side, shorter side)
     gram = torch.zeros(small.shape[1], small.shape[1], dtype=torch.float64, device=rows.device)
-    for part in blocks(len(small), small.shape[1]):
+    for part in blocks(len(small), per_row=small.shape[1]):
         block = small[part].to(torch.float64)
         gram.addmm_(block.T, block)
     values, vectors = torch.linalg.eigh(gram)
@@ -90,7 +90,7 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
     By rejection: such a distance is at most the row's length, by which rows are proposed. So about n ln n
     proposals suffice, and no pick needs a pass over all rows.
     """
-    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, n)])
+    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, per_row=n)])
     ladder = masses.cumsum(0)
     span = masses.new_empty(n, n)  # orthonormal rows, one for each pick
     picks: dict[int, float] = {}

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from jostle.rows.geometry import (
-    BLOCK_NUMBERS,
     Rows,
     blocks,
     origin,
@@ -60,7 +59,7 @@ def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
 def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest center of each row and the squared distance to it, (n,) both."""
     nearest, gaps = [], []
-    for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(centers.shape))):
+    for part in blocks(len(rows), per_row=max(centers.shape)):
         nearest.append(squared_distances(rows[part], centers)[0].argmin(1))
         gaps.append(squared_differences(rows[part], centers[nearest[-1]]))  # exactly 0 for equal rows
     return torch.cat(nearest), torch.cat(gaps)
@@ -69,7 +68,7 @@ def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
 def _distances(rows: Tensor, position: int) -> Tensor:
     """Squared distances of all rows to one of them, (n,)."""
     center = rows[position : position + 1]
-    parts = blocks(len(rows), max(1, BLOCK_NUMBERS // rows.shape[1]))
+    parts = blocks(len(rows), per_row=rows.shape[1])
     return torch.cat([squared_differences(rows[part], center) for part in parts])
 
 

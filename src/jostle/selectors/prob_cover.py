@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
 from jostle.selectors.base import Picks, Selector, checked
 
@@ -50,7 +50,7 @@ class ProbCover(Selector):
         """How many of the others lie within delta of each row, (n,)."""
         counts = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
         for few in others.split(1024) if len(others) else ():
-            for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(few.shape))):
+            for part in blocks(len(rows), per_row=max(few.shape)):
                 distances, _ = squared_distances(rows[part], few)
                 counts[part] += (distances < self.delta**2).sum(1)
         return counts
@@ -75,7 +75,7 @@ def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:
     """
     reach = []
     points = rows.to(torch.float64)
-    for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(rows.shape))):
+    for part in blocks(len(rows), per_row=max(rows.shape)):
         distances, _ = squared_distances(points[part], points)
         distances[cells[part, None] == cells] = torch.inf
         reach.append(distances.clamp_(min=0).amin(1))

@@ -38,7 +38,7 @@ class Longest(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n longest."""
         rows, _ = checked(rows, n)
-        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), width(rows)))
+        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows)))
         squared = torch.cat([squared_lengths(part) for part in parts])
         return _largest(squared.sqrt(), n)
 

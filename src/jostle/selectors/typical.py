@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks, squared_distances
+from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
 from jostle.selectors.base import Picks, Selector, checked
 from jostle.selectors.k_means import k_means
@@ -81,7 +81,7 @@ class Typical(Selector):
             return rows.new_zeros(1)
         near = min(self.neighbours, len(rows) // 2)
         means = []
-        for part in blocks(len(rows), max(1, BLOCK_NUMBERS // max(rows.shape))):
+        for part in blocks(len(rows), per_row=max(rows.shape)):
             distances = squared_distances(rows[part], rows)[0].clamp_(min=0)
             distances.diagonal(part.start).fill_(torch.inf)  # a row is no neighbour of itself
             means.append(distances.topk(near, largest=False).values.mean(1))

@@ -1,0 +1,52 @@
+"""Selectors work in blocks: no tensor of theirs grows with the square of the pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from jostle.rows.geometry import BLOCK_NUMBERS
+from jostle.selectors import SELECTORS
+from jostle.selectors.prob_cover import ProbCover, pure_radius
+
+N, D = 6000, 8
+
+
+class Largest(TorchDispatchMode):
+    """Knows the most numbers that any tensor held which was made inside."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.numbers = max(
+            [self.numbers, *(leaf.numel() for leaf in tree_leaves(made) if isinstance(leaf, Tensor))]
+        )
+        return made
+
+
+@pytest.fixture
+def rows() -> Tensor:
+    return torch.randn(N, D)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_blocks_bound_the_memory_of_every_selector(name: str, rows: Tensor) -> None:
+    chosen = SELECTORS[name]
+    rows = rows[:, :1] if name == "top-k" else rows
+    centers = rows[: N // 2] if chosen.uses_centers else None
+    with Largest() as seen:
+        chosen.pick(rows, 8, centers=centers, seed=0)
+    assert seen.numbers <= BLOCK_NUMBERS + N
+
+
+def test_blocks_bound_the_memory_of_balls_and_of_their_radius(rows: Tensor) -> None:
+    with Largest() as seen:
+        ProbCover(delta=0.5).pick(rows, 8, seed=0)
+        pure_radius(rows, torch.arange(N) % 5, 0.95)
+    assert seen.numbers <= BLOCK_NUMBERS + N
