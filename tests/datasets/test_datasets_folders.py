@@ -136,6 +136,76 @@ def test_folders_train_and_test_are_the_splits(tmp_path):
     assert data.names(3) == "train/dog/image_0001.jpg"
 
 
+def test_a_pool_takes_whatever_images_are_there(tmp_path):
+    write_classes(tmp_path / "split" / "train", {"cat": 2, "dog": 1})
+    write_classes(tmp_path / "split" / "test", {"cow": 1, "dog": 2})
+    data = datasets.pool(f"folder:{tmp_path / 'split'}")
+    assert data.train.names == (
+        "train/cat/image_0001.jpg", "train/cat/image_0002.jpg", "test/cow/image_0001.jpg",
+        "train/dog/image_0001.jpg", "test/dog/image_0001.jpg", "test/dog/image_0002.jpg",
+    )  # fmt: skip
+    assert (data.classes, data.train.targets.tolist()) == (("cat", "cow", "dog"), [0, 0, 1, 2, 2, 2])
+    write_classes(tmp_path / "mixed", {"cat": 2})
+    picture().save(tmp_path / "mixed" / "stray.png")
+    data = datasets.pool(f"folder:{tmp_path / 'mixed'}")
+    assert (data.task, data.train.names) == (
+        None, ("cat/image_0001.jpg", "cat/image_0002.jpg", "stray.png"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_images_of_the_right_size_stay_untouched(tmp_path, mode):
+    image = picture(28, 28).convert(mode)
+    image.save(tmp_path / "a.png")
+    channels = np.asarray(image).reshape(28, 28, -1).transpose(2, 0, 1).astype(np.float32)
+    for settings, expected in (
+        ({}, channels / 255),
+        ({"size": 28}, channels / 255),
+        ({"size": [28, 28], "scale": 255}, channels),
+        ({"size": 28, "mean": 0.5, "std": 0.25}, (channels / 255 - 0.5) / 0.25),
+    ):
+        data = datasets.pool(f"folder:{tmp_path}", mode=mode, **settings)
+        np.testing.assert_allclose(data.train.inputs[0].numpy(), expected, atol=1e-6)
+
+
+def test_the_preprocessing_of_imagenet_can_be_stated(tmp_path):
+    write_classes(tmp_path / "caltech101" / "101_ObjectCategories", {"cat": 3})
+    known = datasets.load("caltech101", tmp_path)
+    stated = datasets.pool(
+        f"folder:{tmp_path / 'caltech101' / '101_ObjectCategories'}",
+        size=224, short=256, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225],
+    )  # fmt: skip
+    place = stated.train.names.index(known.train.names[0])
+    torch.testing.assert_close(stated.train.inputs[place], known.train.inputs[0], rtol=0, atol=0)
+    assert str(stated.train.inputs) == (
+        "short side to 256, then the middle 224 x 224, RGB, black to white as 0 to 1, "
+        "less the mean 0.485 0.456 0.406, over the std 0.229 0.224 0.225"
+    )
+
+
+def test_the_order_of_classes_can_be_told(tmp_path):
+    write_classes(tmp_path, {"cat": 1, "dog": 2})
+    data = datasets.pool(f"folder:{tmp_path}", classes=["dog", "cow", "cat"])
+    assert (data.classes, data.train.targets.tolist()) == (("dog", "cow", "cat"), [2, 0, 0])
+    with pytest.raises(DataError, match=r"a folder dog that is not among classes \['cat'\]"):
+        datasets.pool(f"folder:{tmp_path}", classes=["cat"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mean": [0.1, 0.2], "std": 1}, "mean has 2 numbers, but images have 3 channels"),
+        ({"mode": "L", "std": [0.1, 0.2, 0.3]}, "std has 3 numbers, but images have 1 channels"),
+        ({"short": 30}, "short goes with an integer size"),
+        ({"mode": "YCbCr"}, "mode takes RGB or L; got 'YCbCr'"),
+    ],
+)
+def test_settings_that_do_not_fit(tmp_path, settings, message):
+    picture().save(tmp_path / "a.png")
+    with pytest.raises(DataError, match=message):
+        datasets.pool(f"folder:{tmp_path}", **settings)
+
+
 def test_grey_and_own_constants(tmp_path):
     write_classes(tmp_path, {"cat": 3})
     data = datasets.load(f"folder:{tmp_path}", size=None, mode="L", mean=[0.5], std=[0.25])

@@ -7,7 +7,7 @@ from official_files import encoded, picture
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from jostle.datasets import DataError, ImageFiles
+from jostle.datasets import DataError, ImageFiles, images
 from jostle.datasets.images import Cropped, MapFiles, Member, Pixels, Stretched, is_image, standardised
 
 
@@ -112,6 +112,17 @@ def test_cropped_by_hand():
     np.testing.assert_array_equal(framed, np.tile(np.arange(10, 22), (12, 1)))
 
 
+def test_a_sliver_is_cut_before_it_is_enlarged(monkeypatch):
+    tall = Image.fromarray(np.arange(100_000, dtype=np.uint32).astype(np.uint8)[:, None])
+    framed = np.asarray(Cropped(224, 256, "L")(tall))  # 256 x 25,600,000 pixels, were it resized first
+    assert framed.shape == (224, 224)
+    assert set(np.unique(framed)) <= {49_999 % 256, 50_000 % 256, 50_001 % 256}
+    image = picture(40, 90)
+    whole = np.asarray(Cropped(24, 32)(image)).astype(int)
+    monkeypatch.setattr(images, "SLIVER", 0)
+    assert np.abs(np.asarray(Cropped(24, 32)(image)).astype(int) - whole).max() <= 1
+
+
 def test_cropping_more_than_there_is():
     with pytest.raises(DataError, match="cannot cut 20 pixels from a short side of 16"):
         Cropped(20, 16)
@@ -151,7 +162,12 @@ def test_what_counts_as_an_image(tmp_path):
 
 
 def test_huge_images_are_refused_not_decoded(tmp_path, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     picture(50, 50).save(tmp_path / "big.png")
+    monkeypatch.setattr(images, "MOST_PIXELS", 2499)
+    with pytest.raises(DataError, match=r"big\.png.*50 x 50 pixels are more than 2499"):
+        ImageFiles([tmp_path / "big.png"], Stretched())[0]
+    monkeypatch.setattr(images, "MOST_PIXELS", 2500)
+    assert ImageFiles([tmp_path / "big.png"], Stretched())[0].shape == (3, 50, 50)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     with pytest.raises(DataError, match=r"big\.png"):
         ImageFiles([tmp_path / "big.png"], Stretched())[0]

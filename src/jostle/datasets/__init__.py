@@ -93,7 +93,7 @@ def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
 
 def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
     """The same with all of a folder or csv in `train`, in the order of files or rows: nothing is held out."""
-    whole = {"test": 0.0} if name.partition(":")[0] in _own else {}
+    whole = {"test": None} if name.partition(":")[0] in _own else {}
     return load(name, root, **{**whole, **values})
 
 

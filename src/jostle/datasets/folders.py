@@ -1,8 +1,9 @@
 """Folders of images: Caltech101, and a user's own."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -54,27 +55,52 @@ def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
 
 def folder(
     path: Path,
-    size: int | Sequence[int] | None = 224,
-    test: float = 0.2,
-    mode: str = "RGB",
-    mean: Sequence[float] = IMAGENET[0],
-    std: Sequence[float] = IMAGENET[1],
+    size: int | Sequence[int] | None = None,
+    test: float | None = 0.2,
+    mode: Literal["RGB", "L"] = "RGB",
+    scale: float = 1,
+    mean: float | Sequence[float] = 0,
+    std: float | Sequence[float] = 1,
+    short: int | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Data:
     """A folder of your own images: a folder for each class, or images alone as a pool without labels.
 
     With folders `train` and `test` in it, these are the splits; else the fraction `test` of each class is
-    held out, by name. An integer `size` cuts the middle square, a pair (height, width) stretches, None keeps.
+    held out, by name; None holds nothing out, and takes whatever images are there. Images keep their size unless
+    `size` is given: a pair (height, width) stretches, an integer brings the short side to `short`, or to `size`
+    itself, and cuts out the middle square. Pixels run from 0 to `scale`, less `mean`, over `std`.
     """
     if not path.is_dir():
         raise DataError(f"folder:{path} is not a folder")
-    train, held = _own_groups(path, test)
-    channels = 1 if mode == "L" else 3
-    constants = tuple(mean)[:channels], tuple(std)[:channels]
-    return _image_data(f"folder:{path}", train, held, _frame(size, mode), constants, path)
+    train, held = _everything(path) if test is None else _own_groups(path, test)
+    channels = {"L": 1, "RGB": 3}[mode]
+    constants = _per_channel("mean", mean, channels), _per_channel("std", std, channels)
+    frame = _frame(size, short, mode)
+    return _image_data(f"folder:{path}", train, held, frame, constants, path, scale, classes)
+
+
+def _everything(path: Path) -> tuple[Groups, Groups]:
+    """All images, with the names of their folders where every one lies in a folder of its class."""
+    parts = [path / "train", path / "test"] if _has_splits(path) else [path]
+    groups: dict[str, list[File]] = {}
+    for part in parts:
+        for label, files in _class_folders(part).items():
+            groups.setdefault(label, []).extend(files)
+    alone = [] if len(parts) > 1 else _images(path.iterdir())
+    if alone:
+        return {"": sorted([*alone, *(file for files in groups.values() for file in files)], key=path_in)}, {}
+    if not groups:
+        raise DataError(f"{path} holds no images, neither alone nor in folders")
+    return {label: groups[label] for label in sorted(groups)}, {}
+
+
+def _has_splits(path: Path) -> bool:
+    return (path / "train").is_dir() and (path / "test").is_dir()
 
 
 def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
-    if (path / "train").is_dir() and (path / "test").is_dir():
+    if _has_splits(path):
         return _class_folders(path / "train"), _class_folders(path / "test")
     alone, groups = _images(path.iterdir()), _class_folders(path)
     if alone and groups:
@@ -87,13 +113,22 @@ def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
     return ({"": alone}, {}) if alone else _parted(groups, test)
 
 
-def _frame(size: int | Sequence[int] | None, mode: str) -> Frame:
+def _frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Frame:
     if isinstance(size, int):
-        return Cropped(size, round(size * 256 / 224), mode)  # the usual ratio
+        return Cropped(size, short or size, mode)
+    if short is not None:
+        raise DataError("short goes with an integer size: the short side is brought to it, then size is cut")
     if size is None:
         return Stretched(None, mode)
     height, width = size
     return Stretched((height, width), mode)
+
+
+def _per_channel(name: str, value: float | Sequence[float], channels: int) -> tuple[float, ...]:
+    values = (float(value),) * channels if isinstance(value, int | float) else tuple(value)
+    if len(values) != channels:
+        raise DataError(f"{name} has {len(values)} numbers, but images have {channels} channels (mode)")
+    return values
 
 
 def _caltech_archive(root: Path | None) -> Path | None:
@@ -128,19 +163,35 @@ def _parted(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
 
 
 def _image_data(
-    name: str, train: Groups, test: Groups, frame: Frame, constants: Constants, source: Path
+    name: str,
+    train: Groups,
+    test: Groups,
+    frame: Frame,
+    constants: Constants,
+    source: Path,
+    scale: float = 1,
+    order: Sequence[str] | None = None,
 ) -> Data:
-    classes = tuple(sorted({*train, *test} - {""}))
+    classes = _classes({*train, *test} - {""}, order, source)
     mean, std = constants
 
     def split(groups: Groups) -> Split:
         files = [(file, label) for label, group in groups.items() for file in group]
         targets = torch.tensor([classes.index(label) for _, label in files if label], dtype=torch.int64)
-        inputs = ImageFiles([file for file, _ in files], frame, mean, std)
+        inputs = ImageFiles([file for file, _ in files], frame, mean, std, scale=scale)
         return Split(inputs, targets, tuple(_name(file, source) for file, _ in files))
 
     task = "classification" if classes else None
     return Data(name, task, split(train), split(test), classes, mean, std, sources=(source,))
+
+
+def _classes(found: Set[str], order: Sequence[str] | None, source: Path) -> tuple[str, ...]:
+    """The classes in alphabetical order, or in the order given, which may name some that have no image yet."""
+    if not found or order is None:
+        return tuple(sorted(found))
+    if more := sorted(found - set(order)):
+        raise DataError(f"{source} has a folder {more[0]} that is not among classes {list(order)}")
+    return tuple(order)
 
 
 def _name(file: File, source: Path) -> str:

@@ -20,6 +20,8 @@ from jostle.datasets.errors import DataError
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this
+MOST_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # of a file: Pillow warns of more, here it is an error
+SLIVER = 2**24  # pixels: what would be larger once it is resized is cut out before
 THREADS = min(8, os.cpu_count() or 1)  # decoding leaves Python's lock, so threads do help
 
 Frame = Callable[[Image.Image], Image.Image]
@@ -74,9 +76,18 @@ class Cropped:
         """Frame one image."""
         scale = self.short / min(image.size)
         width, height = (max(self.short, round(side * scale)) for side in image.size)
-        image = image.convert(self.mode).resize((width, height), Image.Resampling.BILINEAR)
         left, top = (width - self.size) // 2, (height - self.size) // 2
-        return image.crop((left, top, left + self.size, top + self.size))
+        right, bottom = left + self.size, top + self.size
+        image = image.convert(self.mode)
+        if width * height > SLIVER:
+            x, y = image.width / width, image.height / height
+            box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
+            return image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
+        return image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, right, bottom))
+
+    def __str__(self) -> str:
+        cut = f"the middle {self.size} x {self.size}"
+        return f"short side to {self.short}, then {cut}, {self.mode}"
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,9 @@ class Stretched:
             return image
         smooth = Image.Resampling.BILINEAR if self.mode else Image.Resampling.NEAREST
         return image.resize(self.size[::-1], smooth)
+
+    def __str__(self) -> str:
+        return f"{'as they are' if self.size is None else '{} x {}'.format(*self.size)}, {self.mode}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +138,7 @@ class Pixels:
 
     def image(self, position: int) -> Image.Image:
         """One framed image."""
-        file = self.files[position]
-        try:
-            with Image.open(io.BytesIO(file.content) if isinstance(file, Member) else file) as opened:
-                opened.load()  # now, while the file is open
-                return self.frame(opened)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as reason:
-            raise DataError(f"{file} is not an image that can be read: {reason}") from reason
+        return read_image(self.files[position], self.frame)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -156,9 +164,21 @@ class Pixels:
                 if array.shape != self.shape:
                     raise DataError(
                         f"{self.files[position]} has shape {array.shape}, {self.files[0]} has {self.shape}: "
-                        "give a size, so that images can share a batch"
+                        "give a size, so that images can share a batch, as in folder:PATH(size=224)"
                     )
                 yield array
+
+
+def read_image(file: File, frame: Frame = lambda image: image) -> Image.Image:
+    """An image as it is in its file, or framed; whatever is wrong is an error that names the file."""
+    try:
+        with Image.open(io.BytesIO(file.content) if isinstance(file, Member) else file) as opened:
+            if opened.width * opened.height > MOST_PIXELS:
+                raise DataError(f"{opened.width} x {opened.height} pixels are more than {MOST_PIXELS}")
+            opened.load()  # now, while the file is open
+            return frame(opened)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as reason:
+        raise DataError(f"{file} is not an image that can be read: {reason}") from reason
 
 
 class ImageFiles:
@@ -173,15 +193,17 @@ class ImageFiles:
         mean: Sequence[float] = IMAGENET[0],
         std: Sequence[float] = IMAGENET[1],
         keep_bytes: int = KEEP_BYTES,
+        scale: float = 1,  # what white is, before mean and std are taken out
     ) -> None:
         self.pixels, self.mean, self.std = Pixels(tuple(files), frame, keep_bytes), tuple(mean), tuple(std)
+        self.white = 255 / scale
 
     def __len__(self) -> int:
         return len(self.pixels)
 
     def __getitem__(self, index: int | Tensor) -> Tensor:
         if isinstance(index, Tensor) and index.dim():
-            return standardised(self.pixels[index], self.mean, self.std)
+            return standardised(self.pixels[index], self.mean, self.std, self.white)
         return self[torch.tensor([int(index)])][0]
 
     def __getitems__(self, positions: list[int]) -> list[Tensor]:
@@ -191,6 +213,11 @@ class ImageFiles:
     def preview(self, position: int) -> Image.Image:
         """One image as it is framed, before normalising."""
         return self.pixels.image(position)
+
+    def __str__(self) -> str:
+        centred = "" if not any(self.mean) else f", less the mean {_shown(self.mean)}"
+        scaled = "" if all(s == 1 for s in self.std) else f", over the std {_shown(self.std)}"
+        return f"{self.pixels.frame}, black to white as 0 to {255 / self.white:g}{centred}{scaled}"
 
 
 class MapFiles:
@@ -209,6 +236,10 @@ class MapFiles:
         if isinstance(index, Tensor) and index.dim():
             return self.table[self.pixels[index][:, 0].long()]
         return self[torch.tensor([int(index)])][0]
+
+
+def _shown(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)
 
 
 def _array(image: Image.Image) -> NDArray[np.uint8]:

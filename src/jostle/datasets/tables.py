@@ -56,7 +56,8 @@ def csv_table(
     text: str | Sequence[str] | None = None,
     task: str | None = None,
     drop: Sequence[str] = (),
-    test: float = 0.2,
+    test: float | None = 0.2,
+    classes: Sequence[str] | None = None,
 ) -> Data:
     """A csv of your own: numbers as they are, words as one-hot, or a column of text (two: pairs).
 
@@ -73,17 +74,17 @@ def csv_table(
     left_out = {*goals, identity, *(_column(path, table, name) for name in drop)}
     numbers = {name: cells for name, cells in table.items() if name not in left_out}
     inputs, columns = _texts(table, pieces) if pieces else encoded(numbers, path)
-    task, targets, classes = _targets(path, goals, table, task or ("classification" if pieces else None))
+    task, targets, names = _targets(
+        path, goals, table, task or ("classification" if pieces else None), classes
+    )
     rows = [str(row) for row in range(len(inputs))]
-    held = held_out(rows, test if goals else 0)
+    held = held_out(rows, (test or 0) if goals else 0)
     train, later = (
         _at(inputs, targets, table[identity] if identity else rows, chosen)
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
     )
-    positive = classes[1] if len(pieces) == len(classes) == 2 else None  # are the two texts of a pair alike?
-    return Data(
-        f"csv:{path}", task, train, later, classes, columns=columns, positive=positive, sources=(path,)
-    )
+    positive = names[1] if len(pieces) == len(names) == 2 else None  # are the two texts of a pair alike?
+    return Data(f"csv:{path}", task, train, later, names, columns=columns, positive=positive, sources=(path,))
 
 
 def read_csv(path: Path) -> Table:
@@ -129,9 +130,11 @@ def encoded(table: Table, path: Path) -> tuple[Tensor, tuple[str, ...]]:
     return torch.from_numpy(np.stack(features, axis=1).astype(np.float32)), tuple(columns)
 
 
-def labels(values: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
-    """Class numbers and class names; names are ordered as numbers where all of them are."""
-    classes = sorted(set(values), key=(lambda v: (float(v), v)) if _numeric(values) else None)
+def labels(values: Sequence[str], order: Sequence[str] | None = None) -> tuple[Tensor, tuple[str, ...]]:
+    """Class numbers and class names: in the order given, else as numbers where all of them are, else as words."""
+    classes = order or sorted(set(values), key=(lambda v: (float(v), v)) if _numeric(values) else None)
+    if more := sorted(set(values) - set(classes)):
+        raise DataError(f"the label {more[0]!r} is not among classes {list(classes)}")
     number = {name: i for i, name in enumerate(classes)}
     return torch.tensor([number[value] for value in values]), tuple(classes)
 
@@ -147,7 +150,7 @@ def _goals(path: Path, table: Table, target: str | Sequence[str] | None) -> tupl
 
 
 def _targets(
-    path: Path, names: Sequence[str], table: Table, task: str | None
+    path: Path, names: Sequence[str], table: Table, task: str | None, order: Sequence[str] | None = None
 ) -> tuple[str | None, Tensor, tuple[str, ...]]:
     if not names:
         return None, torch.empty(0), ()
@@ -164,7 +167,7 @@ def _targets(
     if task == "regression":
         return task, _numbers(path, names[0], cells), ()
     if task == "classification":
-        return task, *labels(cells)
+        return task, *labels(cells, order and [str(name) for name in order])
     raise DataError(f"a table is for classification, regression or multi-label, not {task}")
 
 
