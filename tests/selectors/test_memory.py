@@ -14,7 +14,7 @@ from jostle.rows.geometry import BLOCK_NUMBERS
 from jostle.selectors import SELECTORS
 from jostle.selectors.prob_cover import ProbCover, pure_radius
 
-N, D = 6000, 8
+N, D = 3000, 8
 
 
 class Largest(TorchDispatchMode):
@@ -39,7 +39,7 @@ def rows() -> Tensor:
 def test_blocks_bound_the_memory_of_every_selector(name: str, rows: Tensor) -> None:
     chosen = SELECTORS[name]
     rows = rows[:, :1] if name == "top-k" else rows
-    centers = rows[: N // 2] if chosen.uses_centers else None
+    centers = rows[: N // 4] if chosen.uses_centers else None
     with Largest() as seen:
         chosen.pick(rows, 8, centers=centers, seed=0)
     assert seen.numbers <= BLOCK_NUMBERS + N

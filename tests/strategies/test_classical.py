@@ -18,15 +18,19 @@ from jostle.strategies import build, describe
 SCORES = {"entropy": "entropy", "margin": "margin_sampling", "least-confidence": "least_confident"}
 
 
+class Count(list[int]):
+    """Copies count together."""
+
+    def __deepcopy__(self, memo: Any) -> "Count":
+        return self
+
+
 class Same(nn.Module):
     """Gives back its inputs, so that a pool is its own logits; counts the examples that it sees."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = [0]
-
-    def __deepcopy__(self, memo: Any) -> "Same":
-        return self
+        self.seen = Count([0])
 
     def forward(self, x: Tensor) -> Tensor:
         self.seen[0] += len(x)

@@ -1,6 +1,8 @@
 """Private copies of models: nothing that is done to them reaches the user's own."""
 
 import copy
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -26,22 +28,105 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def private_copy(model: nn.Module) -> nn.Module:
-    """A deep copy; what cannot be copied (locks, open files) is shared with the original."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        for value in vars(module).values():
-            if isinstance(value, Tensor) and not value.is_leaf:  # cached, or old weight_norm's weight
-                memo[id(value)] = value.detach().clone()
+    """A deep copy that shares no module, parameter or buffer with the original, whatever `__deepcopy__` says.
+
+    Other things that cannot be copied (locks, open files) are shared.
+    """
     for parameter in model.parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise ValueError(
                 "the model has lazy layers that have not seen an input: run it once before selecting"
             )
-    keep = dict(memo)
+    made = deep_copy(model)
+    if wrong_parts(made, model):
+        made = deep_copy(model, force=True)
+    if left := wrong_parts(made, model):
+        raise ValueError(
+            f"a copy of {type(model).__name__} shares or lacks {', '.join(left[:3])}, and whatever is done to what is "
+            "shared would change your model: let copy.deepcopy(model) make new modules and tensors"
+        )
+    return made
+
+
+def deep_copy(model: nn.Module, force: bool = False) -> nn.Module:
+    """A deep copy; with force, modules, parameters and buffers are copied past their own `__deepcopy__`."""
     try:
-        return copy.deepcopy(model, memo)
+        return deep_copy_with(model, activations(model), force)
     except (TypeError, RuntimeError, ValueError):
-        return copy.deepcopy(model, keep | shared_leaves(model))
+        return deep_copy_with(model, activations(model) | shared_leaves(model), force)
+
+
+def deep_copy_with(model: nn.Module, memo: dict[int, Any], force: bool) -> nn.Module:
+    """A deep copy under a memo of what is copied already."""
+    if force:
+        shells = {
+            module: type(module).__new__(type(module)) for module in model.modules() if refuses_copies(module)
+        }
+        memo |= {id(module): shell for module, shell in shells.items()}
+        memo |= {id(p): nn.Parameter(p.detach().clone(), p.requires_grad) for p in model.parameters()}
+        memo |= {id(b): b.detach().clone() for b in model.buffers()}
+        for module, shell in shells.items():  # all are known before any is filled: they may hold each other
+            vars(shell).update(copy.deepcopy(vars(module), memo))
+    return copy.deepcopy(model, memo)
+
+
+def refuses_copies(module: nn.Module) -> bool:
+    """Whether a module has a `__deepcopy__` that is not PyTorch's own."""
+    own = getattr(type(module), "__deepcopy__", None)
+    return own is not None and not own.__module__.startswith("torch.")
+
+
+def activations(model: nn.Module) -> dict[int, Any]:
+    """Tensors with a history (cached ones, or old weight_norm's weight), which refuse to be copied, as a memo."""
+    values = (value for module in model.modules() for value in vars(module).values())
+    return {id(v): v.detach().clone() for v in values if isinstance(v, Tensor) and not v.is_leaf}
+
+
+def wrong_parts(made: nn.Module, model: nn.Module) -> list[str]:
+    """Modules and tensors of a copy that are the original's own or lie in their memory, and those that are missing."""
+    modules = {id(module) for module in model.modules()}
+    same = [name or "itself" for name, module in made.named_modules() if id(module) in modules]
+    own, new = tensors_of(model), tensors_of(made)
+    taken = merged(extent for tensor in own.values() if (extent := memory_extent(tensor)))
+    within = [name for name, tensor in new.items() if overlaps(memory_extent(tensor), taken)]
+    return same + within + sorted(own.keys() ^ new.keys())
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """All parameters and buffers by name."""
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+Extent = tuple[str, int, int]  # a device, the first byte there and the one after the last
+
+
+def memory_extent(tensor: Tensor) -> Extent | None:
+    """Where the whole storage of a tensor lies, of which it may be a view; None for one without any."""
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        return None
+    storage = tensor.untyped_storage()
+    start = storage.data_ptr()
+    return (str(tensor.device), start, start + storage.nbytes()) if storage.nbytes() else None
+
+
+def merged(extents: Iterable[Extent]) -> list[Extent]:
+    """The same bytes in extents that do not overlap, in order."""
+    found: list[Extent] = []
+    for device, start, end in sorted(set(extents)):
+        if found and found[-1][0] == device and start < found[-1][2]:
+            found[-1] = (device, found[-1][1], max(end, found[-1][2]))
+        else:
+            found.append((device, start, end))
+    return found
+
+
+def overlaps(extent: Extent | None, taken: Sequence[Extent]) -> bool:
+    """Whether an extent has a byte in one of those that were merged."""
+    if extent is None:
+        return False
+    device, start, end = extent
+    before = bisect_left(taken, (device, end, 0)) - 1  # the last that begins before its end
+    return before >= 0 and taken[before][0] == device and start < taken[before][2]
 
 
 def retie(module: nn.Module, original: nn.Module) -> None:
