@@ -16,7 +16,7 @@ LAYERS = [  # from the ground up; a module imports from layers below its own, or
     {"strategies", "datasets", "models"},
     {"results"},
     {"runs"},
-    {"report"},
+    {"report", "labelling"},
     {"cli"},
     {"__main__"},
 ]

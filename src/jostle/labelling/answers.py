@@ -1,0 +1,103 @@
+"""What people answer: one of the classes, several of them, or a number.
+
+Answers are stored by the number of a class, so that renaming and merging classes change no answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from jostle.plumbing.names import unknown
+
+AnswerKind = Literal["one", "several", "number"]
+Answer = str | tuple[str, ...] | float  # as people say it
+Stored = int | list[int] | float  # as it is stored
+
+LONGEST_NAME = 200  # characters of a class's name
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What may be answered; `classes` are those to begin with, more can be added later."""
+
+    kind: AnswerKind = "one"
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(AnswerKind):
+            raise unknown("kind of answer", self.kind, get_args(AnswerKind))
+        if self.kind == "number" and self.classes:
+            raise ValueError(f"a number has no classes; got {', '.join(self.classes)}")
+        if self.kind != "number" and not self.classes:
+            raise ValueError("name the classes to choose from, such as cat,dog,other")
+        names = [class_name(name) for name in self.classes]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the class {twice!r} is named twice")
+        object.__setattr__(self, "classes", tuple(names))
+
+
+def class_name(name: str) -> str:
+    """A class's name without blanks around it; an empty, overlong or broken one is an error."""
+    clean = " ".join(str(name).split())
+    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+        raise ValueError(f"a class has a name of 1 to {LONGEST_NAME} printable characters; got {name!r}")
+    return clean
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes as they are now: their numbers by every name they ever had, and their names."""
+
+    names: Mapping[int, str]  # number -> name, of those that were not merged into another, in order
+    numbers: Mapping[str, int]  # every name ever used -> the number it stands for now
+    merged: Mapping[int, int]  # every number ever used -> the number it stands for now
+
+    def number(self, name: str) -> int:
+        """The number of a class by its name, an earlier name included."""
+        try:
+            return self.numbers[class_name(name)]
+        except KeyError:
+            raise unknown("class", name, self.names.values()) from None
+
+    def now(self, number: int) -> str:
+        """The name of what a stored number stands for now."""
+        return self.names[self.merged[number]]
+
+
+def stored(kind: AnswerKind, answer: object, classes: Classes) -> Stored:
+    """An answer as it is stored; one that does not fit the kind is an error that says what was expected."""
+    if kind == "number":
+        return _number(answer)
+    if kind == "one":
+        if not isinstance(answer, str):
+            raise ValueError(f"expected the name of one class; got {answer!r}")
+        return classes.number(answer)
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise ValueError(f"expected a list of class names, which may be empty; got {answer!r}")
+    return sorted({classes.number(str(name)) for name in answer})
+
+
+def said(kind: AnswerKind, value: Stored, classes: Classes) -> Answer:
+    """A stored answer in words of today."""
+    if kind == "number":
+        assert isinstance(value, int | float)
+        return float(value)
+    if kind == "one":
+        assert isinstance(value, int)
+        return classes.now(value)
+    assert isinstance(value, Sequence)
+    return tuple(sorted({classes.now(number) for number in value}, key=list(classes.names.values()).index))
+
+
+def _number(answer: object) -> float:
+    try:
+        value = float(answer)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a number; got {answer!r}") from None
+    if not math.isfinite(value) or isinstance(answer, bool):
+        raise ValueError(f"expected a finite number; got {answer!r}")
+    return value

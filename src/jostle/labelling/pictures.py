@@ -1,0 +1,57 @@
+"""Image files as people and browsers see them: which files are images, and whether they can be read."""
+
+from __future__ import annotations
+
+import io
+from pathlib import PurePath
+
+from PIL import Image
+
+from jostle.labelling.contents import Content
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+SHOWN = {
+    "JPEG": "image/jpeg",
+    "PNG": "image/png",
+    "GIF": "image/gif",
+    "WEBP": "image/webp",
+    "BMP": "image/bmp",
+}
+PROBLEMS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+class UnreadableError(ValueError):
+    """An example that is there but cannot be shown; the message says why."""
+
+
+def is_image(path: PurePath) -> bool:
+    """Whether the name is that of an image; files that a desktop hides are none."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
+
+
+def check(content: Content) -> None:
+    """Decode a picture, small where its format allows, so that one that breaks off is found."""
+    try:
+        with Image.open(io.BytesIO(content.data)) as image:
+            image.draft("RGB", (64, 64))
+            image.load()
+    except PROBLEMS as reason:
+        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+
+
+def displayed(content: Content) -> Content:
+    """A picture that browsers know: its own bytes where they do, a PNG made of them where not."""
+    try:
+        with Image.open(io.BytesIO(content.data)) as image:
+            if mime := SHOWN.get(image.format or ""):
+                return Content("image", content.name, content.data, mime)
+            return Content("image", content.name, as_png(image), "image/png")
+    except PROBLEMS as reason:
+        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+
+
+def as_png(image: Image.Image) -> bytes:
+    """An image's pixels as a PNG."""
+    held = io.BytesIO()
+    (image if image.mode in ("1", "L", "P", "RGB", "RGBA") else image.convert("RGB")).save(held, "PNG")
+    return held.getvalue()

@@ -1,0 +1,217 @@
+"""The tables of a labelling project, and the databases they live in: SQLite for one machine, PostgreSQL for a team.
+
+What people did is in `acts`, to which rows are only ever added; `standing` points at the last act of each person on
+each example, so that what counts now is one look away.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+VERSION = 1  # of the tables; raise it with every change that an older jostle could not read
+BUSY_SECONDS = 30  # how long a process waits for another that writes
+
+metadata = MetaData()
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),  # JSON
+)
+classes = Table(
+    "classes",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("merged_into", ForeignKey("classes.number")),
+)
+class_names = (
+    Table(  # every name a class ever had: a page that was open during a renaming still sends the old one
+        "class_names",
+        metadata,
+        Column("name", Text, primary_key=True),
+        Column("number", ForeignKey("classes.number"), nullable=False),
+    )
+)
+examples = Table(
+    "examples",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("here", Boolean, nullable=False),  # whether a readable place with this content exists
+    Column("copies", Integer, nullable=False),  # how many people are to answer it
+    Column("purpose", String(8)),  # pick, audit or given; set once, when it is first asked or imported
+    Index("examples_by_purpose", "purpose", "copies"),
+)
+places = Table(
+    "places",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("key", ForeignKey("examples.key")),  # NULL: it cannot be read
+    Column("stamp", Text, nullable=False),  # changes when the content may have
+    Column("problem", Text),
+    Index("places_by_key", "key"),
+)
+queue = Table(
+    "queue",
+    metadata,
+    Column("round", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("purpose", String(8), nullable=False),
+    Index("queue_by_key", "key"),
+)
+leases = Table(
+    "leases",
+    metadata,
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("place", Integer, nullable=False),  # in the person's hand
+    Column("until", Float, nullable=False),
+    Index("leases_by_person", "person"),
+)
+acts = Table(
+    "acts",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),  # made by the client: sent again, it is one act
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("person", Text, nullable=False),
+    Column("act", String(10), nullable=False),  # answer, correction, skip or withdrawal
+    Column("value", Text),  # JSON
+    Column("seconds", Float),
+    Column("at", Float, nullable=False),
+    Column("supersedes", ForeignKey("acts.seq")),
+)
+standing = Table(
+    "standing",
+    metadata,
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("seq", ForeignKey("acts.seq"), nullable=False),
+    Column("act", String(10), nullable=False),
+    Column("value", Text),
+    Index("standing_by_person", "person", "seq"),
+)
+rounds = Table(
+    "rounds",
+    metadata,
+    Column("round", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("summary", Text, nullable=False),  # JSON
+)
+
+
+class StoreError(ValueError):
+    """A database that cannot be used; the message says which and why."""
+
+
+def connected(url: str) -> Engine:
+    """An engine on a database with our tables in it; one of a newer version is refused."""
+    engine = engine_of(url)
+    try:
+        with engine.connect().execution_options(writes=True) as tx, tx.begin():
+            prepare(tx, shown(url))
+    except OperationalError as wrong:
+        raise StoreError(f"{shown(url)} cannot be opened: {wrong.orig}") from None
+    return engine
+
+
+def engine_of(url: str) -> Engine:
+    """An engine for a URL, or for the path of a SQLite file."""
+    if "://" not in url:
+        Path(url).parent.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{url}"
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(f"{url!r} is not the address of a database") from None
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(
+            parsed,
+            pool_size=20,
+            max_overflow=40,
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        )
+        event.listen(engine, "connect", _sqlite_connected)
+        event.listen(engine, "begin", _sqlite_begun)
+        return engine
+    if parsed.get_backend_name() != "postgresql":
+        raise StoreError(
+            f"a labelling project is kept in SQLite or PostgreSQL; got {parsed.get_backend_name()}"
+        )
+    if importlib.util.find_spec("psycopg") is None:
+        raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
+    return create_engine(
+        parsed.set(drivername="postgresql+psycopg"), pool_size=20, max_overflow=40, pool_pre_ping=True
+    )
+
+
+def prepare(tx: Connection, name: str) -> None:
+    """Make the tables where there are none; refuse a newer version, or a database of something else."""
+    if tx.dialect.name == "postgresql":
+        tx.execute(
+            text("SELECT pg_advisory_xact_lock(7056783)")
+        )  # two that begin at once make the tables once
+    there = set(inspect(tx).get_table_names())
+    if "facts" not in there:
+        if there & set(metadata.tables):
+            raise StoreError(
+                f"{name} holds tables of something else: {', '.join(sorted(there))}; name another database"
+            )
+        metadata.create_all(tx)
+        tx.execute(insert(facts).values(name="schema", value=str(VERSION)))
+        return
+    found = int(tx.execute(select(facts.c.value).where(facts.c.name == "schema")).scalar_one_or_none() or 0)
+    if found > VERSION:
+        raise StoreError(
+            f"{name} was written by a newer jostle (its tables have version {found}, this one knows {VERSION}): "
+            "upgrade jostle to open it; nothing was changed"
+        )
+
+
+def shown(url: str) -> str:
+    """A database's address without its password."""
+    return make_url(url).render_as_string(hide_password=True) if "://" in url else url
+
+
+def _sqlite_connected(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")  # an answer outlives a power cut too
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _sqlite_begun(connection: Connection) -> None:
+    # a transaction that reads first and then writes fails at once if another wrote in between, whatever the timeout
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

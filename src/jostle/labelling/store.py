@@ -1,0 +1,324 @@
+"""What people did, on disk before anybody is told so.
+
+One set of statements serves SQLite and PostgreSQL. Every write is one transaction; an act is only ever added, and a
+later one of the same person on the same example supersedes it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from jostle.labelling.schema import acts, connected, examples, facts, leases, queue, rounds, standing
+
+Act = Literal["answer", "correction", "skip", "withdrawal"]
+Purpose = Literal["pick", "audit", "given"]  # given: labels made elsewhere
+
+SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
+RECENT = 100  # acts whose seconds tell how long an answer takes
+DECIDED = ("answer", "correction", "skip")  # acts after which a person is not asked again
+
+
+class UnknownKeyError(KeyError):
+    """A key that no example of this project has."""
+
+    def __str__(self) -> str:
+        return f"no example of this project has the key {self.args[0]!r}"
+
+
+@dataclass(frozen=True)
+class Done:
+    """One act as it stands on disk."""
+
+    seq: int
+    id: str
+    key: str
+    person: str
+    act: Act
+    value: Any
+    seconds: float | None
+    at: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One line of a ranking: which example to ask, and what for."""
+
+    key: str
+    purpose: Purpose
+
+
+class Store:
+    """A project's database."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+        self.engine = connected(url)
+        self.clock = clock
+        # SQLite has one writer at a time: threads of one process queue here, fairly, instead of polling its lock
+        self._turn = threading.Lock() if self.engine.dialect.name == "sqlite" else nullcontext()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes; what it did is on disk when the block ends, or none of it is."""
+        with self._turn, self.engine.connect().execution_options(writes=True) as tx, tx.begin():
+            yield tx
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent view."""
+        with self.engine.connect() as tx, tx.begin():
+            yield tx
+
+    def upsert(self, tx: Connection, table: Any, keys: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+        """Insert rows, or replace those that have the same keys."""
+        rows = list(rows)
+        if not rows:
+            return
+        made = _insert(tx, table)
+        rest = {name: made.excluded[name] for name in rows[0] if name not in keys}
+        change = made.on_conflict_do_update(index_elements=list(keys), set_=rest)
+        tx.execute(change if rest else made.on_conflict_do_nothing(), rows)
+
+    # facts
+
+    def fact(self, name: str, default: Any = None) -> Any:
+        """A setting of the project."""
+        with self.reading() as tx:
+            return _fact(tx, name, default)
+
+    def note(self, **found: Any) -> None:
+        """Write settings down."""
+        with self.writing() as tx:
+            self._note(tx, **found)
+
+    def _note(self, tx: Connection, **found: Any) -> None:
+        self.upsert(tx, facts, ["name"], [{"name": k, "value": json.dumps(v)} for k, v in found.items()])
+
+    # examples
+
+    def enter_examples(self, tx: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
+        """Examples by key, name and copies; those that are known stay as they are."""
+        made = [{"key": key, "name": name, "here": True, "copies": copies} for key, name, copies in rows]
+        if made:
+            tx.execute(_insert(tx, examples).on_conflict_do_nothing(), made)
+
+    def names(self, keys: Sequence[str]) -> dict[str, str]:
+        """The names of examples by key."""
+        with self.reading() as tx:
+            found = select(examples.c.key, examples.c.name).where(examples.c.key.in_(keys))
+            return {row.key: row.name for row in tx.execute(found)}
+
+    # asking
+
+    def claim(self, person: str, n: int) -> list[str]:
+        """The keys of up to n examples that a person is to have open: those already held, then new ones by rank.
+
+        They are leased: no one else gets them, beyond an example's copies, until they are answered or the lease ends.
+        """
+        now = self.clock()
+        with self.writing() as tx:
+            tx.execute(delete(leases).where(leases.c.until <= now))
+            held = self._held(tx, person)[:n]
+            new = self._locked(tx, person, n - len(held)) if n > len(held) else []
+            for key, purpose in new:
+                tx.execute(
+                    update(examples)
+                    .where(examples.c.key == key, examples.c.purpose.is_(None))
+                    .values(purpose=purpose)
+                )
+            keys = [*held, *(key for key, _ in new)]
+            self._lease(tx, person, keys)
+        return keys
+
+    def _lease(self, tx: Connection, person: str, keys: Sequence[str]) -> None:
+        until = self.clock() + lease_seconds(_mean_seconds(tx))
+        rows = [{"key": key, "person": person, "place": i, "until": until} for i, key in enumerate(keys)]
+        self.upsert(tx, leases, ["key", "person"], rows)
+
+    def release(self, person: str) -> None:
+        """End a person's leases: the page was closed."""
+        with self.writing() as tx:
+            tx.execute(delete(leases).where(leases.c.person == person))
+
+    def _held(self, tx: Connection, person: str) -> list[str]:
+        mine = select(leases.c.key).join(examples).where(leases.c.person == person, examples.c.here)
+        return list(tx.execute(mine.order_by(leases.c.place)).scalars())
+
+    def _locked(self, tx: Connection, person: str, n: int) -> list[tuple[str, str]]:
+        """Lock what comes next, then look again: a lease made meanwhile is seen only by a statement begun after it."""
+        current = _fact(tx, "round", 0)
+        ranked = (
+            select(queue.c.key, queue.c.purpose)
+            .join(examples, queue.c.key == examples.c.key)
+            .where(queue.c.round == current, _free(person))
+            .where(or_(examples.c.purpose.is_(None), examples.c.purpose == queue.c.purpose))
+            .order_by(queue.c.rank)
+        )
+        seconds = (
+            select(examples.c.key, examples.c.purpose)
+            .where(examples.c.purpose.in_(("pick", "audit")), examples.c.copies > 1, _free(person))
+            .order_by(examples.c.key)
+        )
+        found: dict[str, str] = {}
+        for wanted in (seconds, ranked) if _fact(tx, "overlap", 0.0) else (ranked,):
+            lock = wanted.limit(n - len(found)).with_for_update(of=examples, skip_locked=True)
+            found |= {key: purpose for key, purpose in tx.execute(lock) if key not in found}
+            if len(found) == n:
+                break
+        still = select(examples.c.key).where(examples.c.key.in_(list(found)), _free(person))
+        free = set(tx.execute(still).scalars())
+        return [(key, purpose) for key, purpose in found.items() if key in free]
+
+    # acting
+
+    def record(
+        self,
+        key: str,
+        person: str,
+        act: Act,
+        value: Any = None,
+        *,
+        seconds: float | None = None,
+        id: str | None = None,
+    ) -> Done:
+        """Add an act; one that is already there by its id is returned as it is, so that sending twice is safe."""
+        with self.writing() as tx:
+            lock = select(examples.c.key).where(examples.c.key == key).with_for_update()
+            if tx.execute(lock).scalar_one_or_none() is None:
+                raise UnknownKeyError(key)
+            if id is not None and (there := _by_id(tx, id)) is not None:
+                if (there.key, there.person) != (key, person):
+                    raise ValueError(f"the id {id!r} is taken by an answer to another question")
+                return there
+            return self._add(tx, key, person, act, value, seconds, id)
+
+    def undo(self, person: str) -> Done | None:
+        """Take back a person's last act: what stood before it stands again. None where there is none left."""
+        with self.writing() as tx:
+            mine = select(standing).where(standing.c.person == person, standing.c.act.in_(DECIDED))
+            last = tx.execute(mine.order_by(standing.c.seq.desc()).limit(1)).one_or_none()
+            if last is None:
+                return None
+            tx.execute(select(examples.c.key).where(examples.c.key == last.key).with_for_update())
+            superseded = select(acts.c.supersedes).where(acts.c.seq == last.seq).scalar_subquery()
+            before = tx.execute(select(acts).where(acts.c.seq == superseded)).one_or_none()
+            taken = self._add(tx, last.key, person, "withdrawal", None, None, None)
+            if before is not None and before.act in DECIDED:
+                row = {
+                    "key": last.key,
+                    "person": person,
+                    "seq": before.seq,
+                    "act": before.act,
+                    "value": before.value,
+                }
+                self.upsert(tx, standing, ["key", "person"], [row])
+            self._lease(tx, person, [last.key, *self._held(tx, person)])
+            return taken
+
+    def _add(
+        self,
+        tx: Connection,
+        key: str,
+        person: str,
+        act: Act,
+        value: Any,
+        seconds: float | None,
+        id: str | None,
+    ) -> Done:
+        mine = and_(standing.c.key == key, standing.c.person == person)
+        before = tx.execute(select(standing.c.seq).where(mine)).scalar_one_or_none()
+        made = Done(0, id or uuid.uuid4().hex, key, person, act, value, seconds, self.clock())
+        row = {**asdict(made), "value": None if value is None else json.dumps(value), "supersedes": before}
+        del row["seq"]
+        row["seq"] = tx.execute(insert(acts).values(**row).returning(acts.c.seq)).scalar_one()
+        kept = {name: row[name] for name in ("key", "person", "seq", "act", "value")}
+        self.upsert(tx, standing, ["key", "person"], [kept])
+        tx.execute(delete(leases).where(leases.c.key == key, leases.c.person == person))
+        return replace(made, seq=row["seq"])
+
+    # rankings
+
+    def install(self, ranking: Sequence[Ranked], summary: dict[str, Any]) -> int:
+        """Begin a round: its ranking takes the place of the last one whole, and its number is returned."""
+        with self.writing() as tx:
+            number = int(_fact(tx, "round", 0)) + 1
+            tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
+            self._rank(tx, number, 0, ranking)
+            self._note(tx, round=number)
+        return number
+
+    def extend(self, ranking: Sequence[Ranked], since: int) -> None:
+        """Add to the ranking of round `since`, unless another has begun."""
+        with self.writing() as tx:
+            if int(_fact(tx, "round", 0)) != since:
+                return
+            last = tx.execute(select(func.max(queue.c.rank)).where(queue.c.round == since)).scalar_one()
+            self._rank(tx, since, 0 if last is None else last + 1, ranking)
+
+    def _rank(self, tx: Connection, number: int, start: int, ranking: Sequence[Ranked]) -> None:
+        rows = [
+            {"round": number, "rank": start + i, "key": line.key, "purpose": line.purpose}
+            for i, line in enumerate(ranking)
+        ]
+        if rows:
+            tx.execute(insert(queue), rows)
+
+
+def _insert(tx: Connection, table: Any) -> Any:
+    """An insert that may be told what to do on a conflict: both databases can, each in words of its own."""
+    return (sqlite if tx.dialect.name == "sqlite" else postgresql).insert(table)
+
+
+def lease_seconds(mean: float | None) -> float:
+    """Three times what an answer takes, at least a minute and at most an hour; an hour where that is not known."""
+    return LONGEST_LEASE if mean is None else min(max(3 * mean, SHORTEST_LEASE), LONGEST_LEASE)
+
+
+def _free(person: str) -> ColumnElement[bool]:
+    """Examples that a person may be asked: here, not decided by them, and fewer people on it than its copies."""
+    answered = select(func.count()).where(
+        standing.c.key == examples.c.key, standing.c.act.in_(("answer", "correction"))
+    )
+    leased = select(func.count()).where(leases.c.key == examples.c.key)
+    mine = exists().where(
+        standing.c.key == examples.c.key, standing.c.person == person, standing.c.act.in_(DECIDED)
+    )
+    held = exists().where(leases.c.key == examples.c.key, leases.c.person == person)
+    taken = answered.correlate(examples).scalar_subquery() + leased.correlate(examples).scalar_subquery()
+    return and_(
+        examples.c.here, examples.c.copies > taken, ~mine.correlate(examples), ~held.correlate(examples)
+    )
+
+
+def _fact(tx: Connection, name: str, default: Any = None) -> Any:
+    value = tx.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one_or_none()
+    return default if value is None else json.loads(value)
+
+
+def _by_id(tx: Connection, id: str) -> Done | None:
+    row = tx.execute(select(acts).where(acts.c.id == id)).one_or_none()
+    return None if row is None else done(row)
+
+
+def done(row: Any) -> Done:
+    """A row of `acts` as a record."""
+    value = None if row.value is None else json.loads(row.value)
+    return Done(row.seq, row.id, row.key, row.person, row.act, value, row.seconds, row.at)
+
+
+def _mean_seconds(tx: Connection) -> float | None:
+    recent = select(acts.c.seconds).order_by(acts.c.seq.desc()).limit(RECENT)
+    return tx.execute(select(func.avg(recent.subquery().c.seconds))).scalar_one()  # type: ignore[no-any-return]

@@ -1,0 +1,200 @@
+"""Tables as sources: a row of a csv or Parquet file is an example, shown as its texts or as its fields.
+
+Only where rows begin is kept of a csv, not the rows: a large table takes little memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jostle.labelling.contents import Cell, Content, ContentKind
+from jostle.labelling.source import SourceError
+from jostle.plumbing.names import unknown
+
+Row = Mapping[str, Cell]
+USUAL_TEXTS = (("text",), ("text1", "text2"))
+
+
+@dataclass
+class Listing:
+    """What was found when the file had a certain stamp."""
+
+    stamp: str = ""
+    rows: dict[str, int] = field(default_factory=dict)  # name -> number of the row
+    keys: dict[str, str] = field(default_factory=dict)  # name -> key of its content
+
+
+class Table(ABC):
+    """A file of rows; it is read again when its size or time has changed."""
+
+    def __init__(self, path: Path, texts: tuple[str, ...], hide: tuple[str, ...]) -> None:
+        self.path, self.hide = path, hide
+        self._lock = threading.Lock()
+        self._listing = Listing()
+        header = self.header()
+        for name in (*texts, *hide):
+            if name not in header:
+                raise unknown(f"column of {path.name}", name, header)
+        if len(texts) > 2:
+            raise SourceError(f"a text is one column or a pair; got {', '.join(texts)}")
+        usual = next((names for names in USUAL_TEXTS if set(names) <= set(header) - set(hide)), ())
+        self.texts = texts or usual
+        self.kind: ContentKind = "text" if self.texts else "row"
+        self.id = next((name for name in header if name.lower() == "id"), None)
+
+    @abstractmethod
+    def header(self) -> list[str]:
+        """The names of the columns."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """All rows in order, remembering where they lie."""
+
+    @abstractmethod
+    def row(self, number: int) -> Row:
+        """One row, as it was when `rows` last passed it."""
+
+    def places(self) -> dict[str, str]:
+        """The key of every row; a row that moves keeps its key, and its answers."""
+        return dict(self.listing().keys)
+
+    def listing(self) -> Listing:
+        """The rows as the file is now."""
+        with self._lock:
+            status = self.path.stat()
+            stamp = f"{status.st_size}-{status.st_mtime_ns}"
+            if self._listing.stamp != stamp:
+                self._listing = self._listed(stamp)
+            return self._listing
+
+    def _listed(self, stamp: str) -> Listing:
+        keys, ids = [], []
+        for row in self.rows():
+            keys.append(self.content("", row).key)
+            ids.append("" if self.id is None else str(row[self.id]))
+        if not keys:
+            raise SourceError(f"{self.path} has no rows")
+        often = Counter(ids)
+        names = [
+            identity if identity and often[identity] == 1 else f"row {number + 1}"
+            for number, identity in enumerate(ids)
+        ]
+        return Listing(stamp, {name: i for i, name in enumerate(names)}, dict(zip(names, keys, strict=True)))
+
+    def content(self, name: str, row: Row) -> Content:
+        """A row as it is shown: its texts, or all fields but the hidden ones and the id."""
+        if self.texts:
+            return Content("text", name, texts=tuple(str(row[column] or "") for column in self.texts))
+        fields = {
+            column: cell for column, cell in row.items() if column not in self.hide and column != self.id
+        }
+        return Content("row", name, fields=fields)
+
+    def read(self, name: str) -> Content:
+        """One row."""
+        listing = self.listing()
+        return self.content(name, self.row(listing.rows[name]))
+
+    def column(self, column: str) -> dict[str, Cell]:
+        """One column's cells by row."""
+        header = self.header()
+        if column not in header:
+            raise unknown(f"column of {self.path.name}", column, header)
+        names = list(self.listing().rows)
+        return {name: row[column] for name, row in zip(names, self.rows(), strict=True)}
+
+
+class CsvTable(Table):
+    """A csv in UTF-8 with a header; every cell is a word, as it stands."""
+
+    def header(self) -> list[str]:
+        """The first line."""
+        with self._reading() as file:
+            names = next(csv.reader(file), [])
+        if not names or len(set(names)) != len(names):
+            raise SourceError(
+                f"{self.path}: expected a first line of distinct column names; found {names[:5]}"
+            )
+        return names
+
+    def _reading(self) -> Any:
+        return self.path.open(encoding="utf-8-sig", newline="")
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, with the byte at which its first line begins noted."""
+        starts: list[int] = []
+        place = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal place
+            with self.path.open("rb") as file:
+                for line in file:
+                    place += len(line)
+                    yield line.decode("utf-8-sig" if place == len(line) else "utf-8")
+
+        reader = csv.reader(lines(), strict=True)
+        try:
+            header = next(reader, [])
+            before = place
+            for cells in reader:
+                if cells:
+                    if len(cells) != len(header):
+                        where = f"{self.path}, line {reader.line_num}"
+                        raise SourceError(f"{where}: {len(cells)} cells where the header has {len(header)}")
+                    starts.append(before)
+                    yield dict(zip(header, cells, strict=True))
+                before = place
+        except (UnicodeDecodeError, csv.Error) as reason:
+            raise SourceError(f"{self.path} cannot be read, expected a csv in UTF-8: {reason}") from reason
+        self._starts, self._header = starts, header
+
+    def row(self, number: int) -> Row:
+        """Read from where the row begins."""
+        with self.path.open("rb") as file:
+            file.seek(self._starts[number])
+            reader = csv.reader((line.decode("utf-8") for line in file), strict=True)
+            return dict(zip(self._header, next(reader), strict=True))
+
+
+class ParquetTable(Table):
+    """A Parquet file; numbers, words, truth values and gaps as they are, everything else as words."""
+
+    def _table(self) -> Any:
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise SourceError("Parquet needs pyarrow: pip install 'jostle[label]'") from None
+        return parquet
+
+    def header(self) -> list[str]:
+        """The names in the file's schema."""
+        return list(self._table().read_schema(self.path).names)
+
+    def rows(self) -> Iterator[Row]:
+        """Every row; the columns stay in memory as Arrow holds them."""
+        self._rows = self._table().read_table(self.path)
+        for batch in self._rows.to_batches(max_chunksize=1000):
+            yield from (plain(row) for row in batch.to_pylist())
+
+    def row(self, number: int) -> Row:
+        """One row."""
+        return plain(self._rows.slice(number, 1).to_pylist()[0])
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Cell]:
+    """A row of cells that can be shown and written down."""
+    return {name: _cell(value) for name, value in row.items()}
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

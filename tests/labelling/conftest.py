@@ -1,0 +1,65 @@
+"""Databases of both kinds, and small data to label."""
+
+import os
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("sqlalchemy", reason="labelling needs the extra `label`")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server: that of JOSTLE_POSTGRES, or one of our own from the package pgserver."""
+    pytest.importorskip("psycopg", reason="PostgreSQL needs the extra `postgres`")
+    if given := os.environ.get("JOSTLE_POSTGRES"):
+        yield given
+        return
+    pgserver = pytest.importorskip(
+        "pgserver", reason="no PostgreSQL: set JOSTLE_POSTGRES or pip install pgserver"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pgserver.get_server(tempfile.mkdtemp(prefix="jostle-"), cleanup_mode="delete")
+    yield server.get_uri()
+    server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "labels.db")
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.engine import make_url
+
+    server = make_url(request.getfixturevalue("postgres")).set(drivername="postgresql+psycopg")
+    name = f"jostle_{uuid.uuid4().hex}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return server.set(database=name).render_as_string(hide_password=False)
+
+
+def picture(number: int, side: int = 16) -> Image.Image:
+    """A small picture that no other number has."""
+    pixels = np.random.default_rng(number).integers(0, 255, (side, side, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of twenty different pictures."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(20):
+        picture(number).save(folder / f"{number:02}.png")
+    return folder
