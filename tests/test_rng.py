@@ -1,5 +1,10 @@
 """Threads and the global random state: they wait for each other, and a wait that may be for ever is said."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -48,3 +53,68 @@ def test_a_fit_that_trains_in_another_thread_is_warned_of(monkeypatch: pytest.Mo
         jostle.select("qbc", mlp(), torch.randn(20, 6), n=2, labeled=labeled, fit=fit, seed=0)
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(drawn).result() == drawn()  # and no lock is left behind
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+@pytest.mark.parametrize("holder", ["another thread", "the thread that forks"])
+def test_a_fork_meanwhile_leaves_no_lock_in_the_child(holder: str) -> None:
+    def forked_exit_code() -> int:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits for ever
+            os._exit(0 if drawn() == expected else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    expected = drawn()
+    if holder == "the thread that forks":
+        with rng.seeded_globals(1):
+            assert forked_exit_code() == 0
+        return
+    inside, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with rng.seeded_globals(1):
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    try:
+        assert forked_exit_code() == 0
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_forked_child_may_leave_what_it_was_forked_in() -> None:
+    with rng.alone():
+        rng.renew_lock()  # as after a fork in here
+        with rng.alone():
+            pass
+    assert drawn() == drawn()
+
+
+def test_a_first_call_draws_nothing_from_the_global_generators() -> None:
+    command = """if True:
+        import random, sys
+        import numpy, torch
+        def states():
+            return random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+        def drawing(self, x):
+            drawn.append(random.random())
+            return super(Drawing, self).forward(x)
+        Drawing, drawn = type("Drawing", (torch.nn.Linear,), {"forward": drawing}), []
+        before = states()
+        import jostle
+        model = Drawing(2, 3)
+        after = states()
+        for progress in (True, None):
+            jostle.select("noise-stability", model, torch.ones(9, 2).cumsum(0), n=2, seed=0, progress=progress)
+        assert states() == after and before[:2] == after[:2]
+        half = len(drawn) // 2
+        assert half and drawn[:half] == drawn[half:]  # the first call loads what the second does not
+        """
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

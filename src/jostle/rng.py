@@ -2,6 +2,7 @@
 
 import hashlib
 import operator
+import os
 import random
 import threading
 import warnings
@@ -48,13 +49,24 @@ WAITING = (
 @contextmanager
 def alone() -> Iterator[None]:
     """One thread at a time, a thread as often as it likes; a long wait may be for ever, and is warned of."""
-    if not GLOBALS.acquire(timeout=PATIENCE):
+    lock = GLOBALS  # a fork in here puts another in its place
+    if not lock.acquire(timeout=PATIENCE):
         warnings.warn(WAITING, stacklevel=5)
-        GLOBALS.acquire()
+        lock.acquire()
     try:
         yield
     finally:
-        GLOBALS.release()
+        lock.release()
+
+
+def renew_lock() -> None:
+    """A lock that nobody holds: in a forked process the thread that held the old one does not exist."""
+    global GLOBALS
+    GLOBALS = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not where there are no forks
+    os.register_at_fork(after_in_child=renew_lock)
 
 
 @contextmanager
@@ -64,6 +76,7 @@ def seeded_globals(seed: int, device: torch.device | str = "cpu") -> Iterator[No
     Models and datasets may draw from them (dropout does), so a call is repeatable and leaves no trace.
     Only the generators of the CPU and of `device` are seeded: seeding all would start every GPU.
     What is called inside must not wait for another thread that comes here too: that one waits for this to end.
+    Another thread that draws from them meanwhile gets numbers that repeat: they are one for the whole process.
     """
     on, value = torch.device(device), derive(seed, "globals")
     accelerators = [on] if on.type in ("cuda", "xpu") else []  # the others have no state by device
