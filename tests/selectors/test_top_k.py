@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from jostle.rows import Outer
-from jostle.selectors import longest, top_k, uniform
+from jostle.selectors import Selector, longest, top_k, uniform
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -11,14 +11,29 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
-def test_the_largest_scores_come_first_and_ties_by_position(shape: tuple[int, ...]) -> None:
-    scores = torch.tensor([1.0, 3.0, 2.0, 3.0, -torch.inf]).view(shape)
+def test_the_largest_scores_come_first(shape: tuple[int, ...]) -> None:
+    scores = torch.tensor([1.0, 3.0, 2.0, 4.0, -torch.inf]).view(shape)
     picks = top_k.pick(scores, 5)
-    assert picks.positions.tolist() == [1, 3, 2, 0, 4]
-    assert picks.scores.tolist() == [3.0, 3.0, 2.0, 1.0, -torch.inf]
+    assert picks.positions.tolist() == [3, 1, 2, 0, 4]
+    assert picks.scores.tolist() == [4.0, 3.0, 2.0, 1.0, -torch.inf]
     assert picks.scores.dtype == torch.float64
-    assert top_k(scores.numpy(), 2).tolist() == [1, 3]
-    assert top_k(torch.zeros(1000), 1000).tolist() == list(range(1000))
+    assert top_k(scores.numpy(), 2).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("selector", [top_k, longest], ids=["top-k", "longest"])
+def test_ties_are_drawn_with_the_seed_and_nothing_else_is(selector: Selector) -> None:
+    scores = torch.tensor([[5.0], *[[2.0]] * 12, [3.0]])  # sorted, as a pool by class may be
+    picks = selector.pick(scores, 14, seed=0)
+    assert picks.positions[:2].tolist() == [0, 13]
+    assert sorted(picks.positions[2:].tolist()) == list(range(1, 13))
+    assert picks.scores.tolist() == [5.0, 3.0, *[2.0] * 12]
+    assert selector(scores, 14, seed=0).tolist() == picks.positions.tolist()
+    assert selector(scores, 5, seed=0).tolist() == picks.positions[:5].tolist()
+    assert selector(scores, 14, seed=1).tolist() != picks.positions.tolist()
+    thirds = torch.tensor([int(selector(scores, 3, seed=seed)[2]) for seed in range(600)])
+    counts = thirds.bincount(minlength=14)[1:13]  # 50 each on average
+    assert counts.min() >= 25
+    assert counts.max() <= 80
 
 
 def test_what_is_no_score_is_refused() -> None:

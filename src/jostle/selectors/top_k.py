@@ -6,18 +6,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths, width
 from jostle.selectors.base import Picks, Selector, check_count, checked
 
 
 @dataclass(frozen=True)
 class TopK(Selector):
-    """Takes the largest scores, (n,) or (n, 1); ties go to the earlier one. Centers and seed play no part."""
+    """Takes the largest scores, (n,) or (n, 1); the seed decides ties. Centers play no part."""
 
     uses_centers = False
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the n largest."""
+        """Pick the n largest; equal seeds give equal picks."""
         scores = _scores(rows)
         check_count(n, len(scores))
         missing = scores.isnan()
@@ -26,21 +27,21 @@ class TopK(Selector):
             raise ValueError(
                 f"{int(missing.sum())} of {len(scores)} scores are NaN (first at positions {first})"
             )
-        return _largest(scores, n)
+        return _largest(scores, n, seed)
 
 
 @dataclass(frozen=True)
 class Longest(Selector):
-    """Takes the longest rows; a pick's score is its length. Centers and seed play no part."""
+    """Takes the longest rows; a pick's score is its length. The seed decides ties; centers play no part."""
 
     uses_centers = False
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the n longest."""
+        """Pick the n longest; equal seeds give equal picks."""
         rows, _ = checked(rows, n)
         parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows)))
         squared = torch.cat([squared_lengths(part) for part in parts])
-        return _largest(squared.sqrt(), n)
+        return _largest(squared.sqrt(), n, seed)
 
 
 def _scores(rows: Rows) -> Tensor:
@@ -55,9 +56,16 @@ def _scores(rows: Rows) -> Tensor:
     return rows.detach().flatten()
 
 
-def _largest(scores: Tensor, n: int) -> Picks:
-    order = scores.sort(descending=True, stable=True).indices[:n]
+def _largest(scores: Tensor, n: int, seed: int | None) -> Picks:
+    order = largest_first(scores, fresh_seed() if seed is None else seed)[:n]
     return Picks(order, scores[order].to(torch.float64))
+
+
+def largest_first(scores: Tensor, seed: int) -> Tensor:
+    """All positions, (n,), from the largest score to the smallest; ties are drawn, since a pool may be sorted."""
+    draws = generator(seed, "ties")
+    order = torch.randperm(len(scores), generator=draws, device=draws.device).to(scores.device)
+    return order[scores[order].sort(descending=True, stable=True).indices]
 
 
 top_k = TopK()
