@@ -7,7 +7,7 @@ link to that figure, which is drawn into `docs/figures`. What the paper prints s
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,20 @@ from matplotlib.figure import Figure
 
 from jostle.plumbing.names import look_up
 from jostle.report import figures
-from jostle.report.report import YARDSTICK, varied
+from jostle.report.sections import YARDSTICK
+from jostle.report.settings import varied_setting
 from jostle.report.styles import svg
+from jostle.results import pairs
 from jostle.results.curves import Results, load
-from jostle.results.statistics import average_ranks
+from jostle.results.ranks import average_ranks
 from jostle.results.summary import aubc_table, gain_table, over, ratio_table
 from jostle.results.tables import Table
+from jostle.results.times import times
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+FIRST_LEFT_OUT = "averaged over the points after the first selection"
+AS_THE_PAPER = "(the paper, too, leaves out the first point)"
 Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
 
 
@@ -59,9 +64,10 @@ def gathered(page: str, root: Path) -> Evidence:
 def areas(results: Results, paper: Paper, metric: str) -> Table:
     """AUBC and ranks, beside what the paper prints; its ranks are among its own strategies, and so are ours there."""
     table = aubc_table(results, metric)
+    table = replace(table, note=table.note.replace(FIRST_LEFT_OUT, f"{FIRST_LEFT_OUT} {AS_THE_PAPER}"))
     if "aubc" not in paper:
         return table
-    shared = only(results, [label for label in results.labels if label in paper["aubc"]])
+    shared = results.only([label for label in results.labels if label in paper["aubc"]])
     table = table.beside("AUBC in the paper", paper["aubc"])
     if "rank" in paper:
         table = table.beside("rank among the paper's", average_ranks(shared, metric))
@@ -69,21 +75,14 @@ def areas(results: Results, paper: Paper, metric: str) -> Table:
     return table
 
 
-def only(results: Results, labels: Sequence[str]) -> Results:
-    """The runs of some labels."""
-    return replace(
-        results, labels=tuple(labels), runs=tuple(run for run in results.runs if run.label in labels)
-    )
-
-
 def gains(results: Results, paper: Paper, metric: str, reference: str = "random") -> Table:
     """Paired gains over a reference."""
-    return gain_table(results, metric, reference)
+    return gain_table(results, metric, reference, pairs.gains(results, metric, reference))
 
 
 def ratios(results: Results, paper: Paper, reference: str = YARDSTICK) -> Table:
     """Selection times over the reference's as they were run, and of a full-size cycle beside the paper's."""
-    table = ratio_table(results, reference)
+    table = ratio_table(results, times(results), reference)
     minutes = paper.get("minutes")
     if not minutes:
         return table
@@ -93,9 +92,8 @@ def ratios(results: Results, paper: Paper, reference: str = YARDSTICK) -> Table:
 
 def setting(results: Results, metric: str) -> Figure:
     """The figure of the one setting in which the runs differ."""
-    return figures.setting_dots(
-        results, metric, *varied(results.manifest["protocol"]["strategies"], results.labels)
-    )
+    varied = varied_setting(results.protocol["strategies"], results.labels)
+    return figures.setting_dots(results, metric, *varied)
 
 
 TABLES: dict[str, Callable[..., Table]] = {"aubc": areas, "gains": gains, "ratios": ratios}

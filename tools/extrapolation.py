@@ -1,7 +1,7 @@
 """What a cycle would take at a protocol's full size, from a run of a small part of it."""
 
 from jostle.results.curves import Results
-from jostle.results.statistics import times
+from jostle.results.times import times
 from jostle.runs.bench import strategy_of
 from jostle.runs.protocol import Protocol, load
 from jostle.strategies.autoencoders import AutoencoderSettings
@@ -11,7 +11,7 @@ from jostle.strategies.disagreement import QueryByCommittee
 
 def full_cycle(results: Results) -> dict[str, float]:
     """Seconds of a cycle, training and selection, at the size of the protocol that jostle has under this name."""
-    small = Protocol.model_validate(results.manifest["protocol"])
+    small = Protocol.model_validate(results.protocol)
     whole = load(small.name)
     training = min(run.train_seconds[0] for run in results.runs)
     longer = trained_examples(whole) / trained_examples(small)

@@ -16,7 +16,7 @@ import jostle
 from jostle import cli, datasets, models, strategies
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
-from jostle.results.store import Cycle
+from jostle.results.cycles import Cycle
 from jostle.runs import protocol
 from jostle.runs.experiment import Plan
 from jostle.runs.workers import Event, Job

@@ -8,10 +8,13 @@ from scipy import stats
 from synthetic_runs import FOUR, write_runs
 
 from jostle.report import figures
-from jostle.report.styles import COLOURS, GREY, looks, png, spread, svg
+from jostle.report.figures.curves import CYCLES, count_ticks
+from jostle.report.styles import COLOURS, GREY, line_styles, moved_apart, png, svg
 from jostle.results.curves import load
-from jostle.results.statistics import gains, times, win_matrix
+from jostle.results.pairs import gains
+from jostle.results.ranks import win_matrix
 from jostle.results.tables import duration
+from jostle.results.times import times
 
 
 @pytest.fixture
@@ -62,12 +65,44 @@ def test_curves_go_through_the_means(four):
     assert len(drawn) == 4
 
 
+@pytest.mark.parametrize(
+    ("counts", "most", "ticks"),
+    [
+        (range(20, 201, 20), 10, [*range(20, 201, 20)]),
+        (range(20, 201, 20), 6, [20, 60, 100, 140, 180]),
+        (range(20, 71), 10, [20, 26, 32, 38, 44, 50, 56, 62, 68]),
+        ([10, 20, 50], 2, [10, 50]),
+        ([10], 4, [10]),
+        ([1, 2, 3, 4, 5, 6], 3, [1, 4, 6]),
+    ],
+)
+def test_ticks_lie_under_points(counts, most, ticks):
+    assert count_ticks(list(counts), most) == ticks
+
+
+def test_curves_have_ticks_under_their_points(four):
+    for figure in (DRAWINGS["learning-curves"](four), DRAWINGS["gain-curves"](four)):
+        assert {float(tick) for tick in figure.axes[0].get_xticks()} <= set(four.counts)
+
+
+def test_a_bar_is_drawn_from_three_seeds_on(tmp_path):
+    curves = {"random": [[0.5, 0.6], [0.5, 0.7]], "badge": [[0.5, 0.7], [0.5, 0.8]]}
+    results = load(write_runs(tmp_path / "runs", curves))
+    for figure in (DRAWINGS["aubc"](results), DRAWINGS["gains"](results)):
+        assert not [line for line in figure.axes[0].lines if line.get_solid_capstyle() == "round"]
+    four = load(write_runs(tmp_path / "four", FOUR))
+    assert (
+        len([line for line in DRAWINGS["aubc"](four).axes[0].lines if line.get_solid_capstyle() == "round"])
+        == 4
+    )
+
+
 def test_long_runs_show_some_of_their_cycles(tmp_path):
     results = load(
         write_runs(tmp_path / "single", {"a": [np.linspace(0.1, 0.9, 51).tolist()], "b": [[0.5] * 51]})
     )
     text = svg(figures.setting_dots(results, "accuracy", "scale", {"a": "1", "b": "10"}))
-    assert text.count(" labels<") == figures.CYCLES
+    assert text.count(" labels<") == CYCLES
     assert ">1020 labels<" in text
 
 
@@ -97,19 +132,19 @@ def test_the_band_is_the_t_interval_of_the_mean():
 
 def test_fourteen_strategies_look_different():
     labels = ["random", "noise-stability", *(f"s{i}" for i in range(12))]
-    shown = looks(labels)
+    shown = line_styles(labels)
     assert len({(look.colour, str(look.dash), look.marker) for look in shown.values()}) == 14
     assert shown["random"].colour == GREY
-    assert looks(["noise-stability", "x"])["noise-stability"] == shown["noise-stability"]
-    assert [look.colour for look in looks("abcdef").values()] == list(COLOURS)
+    assert line_styles(["noise-stability", "x"])["noise-stability"] == shown["noise-stability"]
+    assert [look.colour for look in line_styles("abcdef").values()] == list(COLOURS)
 
 
 def test_names_are_moved_apart_as_little_as_possible():
-    assert spread([0.0, 5.0], gap=1, low=-10, high=10) == [0.0, 5.0]
-    assert spread([1.0, 1.0, 1.0], gap=2, low=-10, high=10) == [-1.0, 1.0, 3.0]
-    assert spread([9.0, 9.5], gap=2, low=-10, high=10) == [8.0, 10.0]
-    assert spread([], gap=1, low=0, high=1) == []
-    places = spread(sorted(np.random.default_rng(0).random(14)), gap=0.05, low=0, high=1)
+    assert moved_apart([0.0, 5.0], gap=1, low=-10, high=10) == [0.0, 5.0]
+    assert moved_apart([1.0, 1.0, 1.0], gap=2, low=-10, high=10) == [-1.0, 1.0, 3.0]
+    assert moved_apart([9.0, 9.5], gap=2, low=-10, high=10) == [8.0, 10.0]
+    assert moved_apart([], gap=1, low=0, high=1) == []
+    places = moved_apart(sorted(np.random.default_rng(0).random(14)), gap=0.05, low=0, high=1)
     assert np.diff(places).min() >= 0.05 - 1e-9
     assert places[0] >= -1e-9
     assert places[-1] <= 1 + 1e-9

@@ -11,9 +11,21 @@ import pytest
 from PIL import Image
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
-from jostle.report.page import shorten, thumbnail, toml
-from jostle.report.report import compare, varied, write_report
+from jostle.report.comparison import load_all, write_comparison
+from jostle.report.page import shorten, thumbnail
+from jostle.report.report import write_report as report_of
+from jostle.report.settings import varied_setting
+from jostle.report.toml import toml
 from jostle.results.curves import load
+
+
+def write_report(folder, *args, **options):
+    return report_of(load(folder), *args, **options)
+
+
+def compare(folders, out):
+    return write_comparison(load_all(folders), out)
+
 
 VOID = {"meta", "img", "br", "path", "use", "rect"}
 
@@ -102,6 +114,33 @@ def test_a_report_is_the_same_every_time_and_adds_no_run(report):
     assert len(load(folder).runs) == 12
 
 
+@pytest.mark.parametrize(
+    ("seeds", "said", "unsaid"),
+    [
+        (
+            1,
+            ["Accuracy of a single seed.", "AUBC of every seed (a single one"],
+            ["(bar)", "Shaded", "thin lines"],
+        ),
+        (2, ["Shaded: the range of two seeds.", "2 seeds have no interval"], ["(bar)", "confidence band"]),
+        (
+            3,
+            ["Shaded: the 95 % confidence band of each mean.", "(bar)", "thin lines: single seeds"],
+            ["range of"],
+        ),
+    ],
+)
+def test_captions_promise_what_is_drawn(tmp_path, seeds, said, unsaid):
+    curves = {label: values[:seeds] for label, values in FOUR.items()}
+    text = write_report(write_runs(tmp_path / "runs", curves)).read_text()
+    assert not [words for words in said if words not in text]
+    assert not [words for words in unsaid if words in text]
+
+
+def test_a_report_on_ones_own_data_does_not_speak_of_the_paper(report):
+    assert "the paper" not in report.read_text()
+
+
 def test_unfinished_runs_and_earlier_commands_are_named(tmp_path):
     folder = write_runs(tmp_path / "digits", FOUR, rounds=4, title="Digits & friends")
     write_run(folder, "badge", 3, lines([0.5, 0.6]))
@@ -117,14 +156,15 @@ def test_unfinished_runs_and_earlier_commands_are_named(tmp_path):
 def test_one_seed_two_points_and_no_manifest_are_enough(tmp_path):
     write_run(tmp_path / "runs", "mine", 4, [{"labelled": n, "metrics": {"rmse": 2.0 / n}} for n in (5, 9)])
     text = write_report(tmp_path / "runs").read_text()
-    assert "mine comes out ahead, with an area under the RMSE curve of 0.3111" in text
+    assert "mine has an area under the RMSE curve of 0.3111." in text
     assert "Wins and losses" not in text
 
 
 def test_a_run_without_selection_can_be_reported(tmp_path):
     write_run(tmp_path / "runs", "a", 0, lines([0.5]))
     write_run(tmp_path / "runs", "b", 0, lines([0.6]))
-    assert "b comes out ahead" in write_report(tmp_path / "runs", gallery=picture).read_text()
+    text = write_report(tmp_path / "runs", gallery=picture).read_text()
+    assert "One seed decides nothing yet; b has the best result" in text
 
 
 def test_without_random_the_best_is_the_reference(tmp_path):
@@ -202,11 +242,14 @@ def test_the_varied_setting_is_found():
         "c": {"use": "noise-stability", "scale": 1, "jolts": 30},
         "random": {"use": "random"},
     }
-    found = varied(strategies, list(strategies))
+    found = varied_setting(strategies, list(strategies))
     assert found == ("scale", {"b": "1e-6", "c": "1", "a": "10", "exact": "exact"})
     assert list(found[1]) == ["b", "c", "a", "exact"]
-    assert varied({"random": {"use": "random"}, "badge": {"use": "badge"}}, ["random", "badge"]) == ("", {})
-    assert varied(["random"], ["random"]) == ("", {})
+    assert varied_setting({"random": {"use": "random"}, "badge": {"use": "badge"}}, ["random", "badge"]) == (
+        "",
+        {},
+    )
+    assert varied_setting(["random"], ["random"]) == ("", {})
 
 
 def test_a_varied_setting_has_its_figure(tmp_path):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
-from jostle.results.curves import METRICS, aubc, describe, load
+from jostle.results.curves import aubc, load
+from jostle.results.metrics import METRICS, metric_named
 
 
 def test_area_of_a_constant_curve_is_the_constant():
@@ -58,13 +59,13 @@ def test_shares_are_read_as_percentages(tmp_path):
 def test_other_metrics_are_read_as_they_are(tmp_path):
     results = load(write_runs(tmp_path / "ames", {"random": [[300.0, 200.0]]}, metric="mae"))
     assert results.curves("random", "mae").tolist() == [[300.0, 200.0]]
-    assert not describe("mae").higher
-    assert describe("accuracy").higher
+    assert not metric_named("mae").higher
+    assert metric_named("accuracy").higher
 
 
 def test_an_unknown_metric_is_taken_as_it_is():
-    assert describe("top_5") == ("top 5", False, True)
-    assert all(METRICS[name] is describe(name) for name in METRICS)
+    assert metric_named("top_5") == ("top 5", False, True)
+    assert all(METRICS[name] is metric_named(name) for name in METRICS)
 
 
 def test_the_main_metric_comes_first_and_metrics_not_shared_are_left_out(tmp_path):
@@ -145,7 +146,7 @@ def test_a_broken_manifest_is_an_error_that_names_it(tmp_path, text):
 
 def test_picks_are_kept_in_order(tmp_path):
     cycles = lines([0.1, 0.2])
-    cycles[1]["picked"] = [7, 3, 5]
+    cycles[1]["picked"].reverse()
     write_run(tmp_path, "a", 0, cycles)
     (tmp_path / "manifest.json").write_text(json.dumps({}))
-    assert load(tmp_path).runs[0].picked[1] == (7, 3, 5)
+    assert load(tmp_path).runs[0].cycles[1].picked == list(range(39, 19, -1))

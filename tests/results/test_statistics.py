@@ -6,21 +6,10 @@ from scipy import stats
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
 from jostle.results.curves import load
-from jostle.results.statistics import (
-    average_ranks,
-    bootstrap,
-    gains,
-    holm,
-    label_needs,
-    labels_to_reach,
-    paired_areas,
-    penalties,
-    shared_seeds,
-    targets,
-    times,
-    wilcoxon,
-    win_matrix,
-)
+from jostle.results.needs import labels_to_reach, needs_of, targets
+from jostle.results.pairs import bootstrap, gains, holm, paired_areas, shared_seeds, wilcoxon
+from jostle.results.ranks import average_ranks, best_first, penalties, win_matrix
+from jostle.results.times import times
 
 
 @pytest.fixture
@@ -52,6 +41,33 @@ def test_ten_points_give_ranks_in_ninths(tmp_path):
 def test_ranks_are_of_mean_curves_not_means_of_ranks(tmp_path):
     curves = {"a": [[0, 0.9], [0, 0.1]], "b": [[0, 0.2], [0, 0.2]], "c": [[0, 0.1], [0, 0.3]]}
     assert average_ranks(results_of(tmp_path, curves), "accuracy")["a"] == 1
+
+
+def test_strategies_are_ranked_by_the_seeds_that_both_have(tmp_path):
+    # seed 0 is the easy one: b has it alone, and is worse there than a
+    curves = {"a": [[0.5, 0.9], [0.1, 0.2]], "b": [[0.5, 0.8]], "c": [[0.5, 0.6], [0.1, 0.3]]}
+    results = results_of(tmp_path, curves)
+    assert results.mean_curve("b", "accuracy")[1] > results.mean_curve("a", "accuracy")[1]
+    assert average_ranks(results, "accuracy") == {"a": 1, "b": 2, "c": 3}
+    assert average_ranks(results, "accuracy", first=True) == {"a": 1.5, "b": 2, "c": 2.5}  # one start for all
+    assert best_first(results, "accuracy") == ["a", "b", "c"]
+
+
+def test_ranks_of_equal_seeds_are_scipys(tmp_path):
+    rng = np.random.default_rng(5)
+    curves = {name: rng.integers(0, 4, (3, 6)) / 4 for name in "abcde"}  # with ties
+    results = results_of(tmp_path, {name: values.tolist() for name, values in curves.items()})
+    expected = stats.rankdata([-values.mean(axis=0) for values in curves.values()], axis=0)[:, 1:].mean(
+        axis=1
+    )
+    np.testing.assert_allclose(list(average_ranks(results, "accuracy").values()), expected)
+
+
+def test_strategies_without_a_common_seed_are_beside_each_other(tmp_path):
+    folder = write_runs(tmp_path / "runs", {"a": [[0.1, 0.2]]})
+    write_run(folder, "b", 7, lines([0.1, 0.5]))
+    assert average_ranks(load(folder), "accuracy") == {"a": 1.5, "b": 1.5}
+    assert best_first(load(folder), "accuracy") == ["b", "a"]
 
 
 def test_small_is_better_for_errors(tmp_path):
@@ -191,11 +207,12 @@ def test_targets_are_round_and_between_start_and_best(four, tmp_path):
     assert targets(results_of(tmp_path / "flat", {"a": [[0.55, 0.55]]}), "accuracy") == []
 
 
-def test_label_needs_has_a_row_for_each_label(four):
-    needs = label_needs(four, "accuracy", [60.0, 81.0])
-    assert needs.shape == (4, 2)
-    assert needs[0, 0] == pytest.approx(20 + 20 * (1 + (60 - 179 / 3) / (200 / 3 - 179 / 3)))
-    assert np.isnan(needs[0, 1])
+def test_needs_are_of_the_mean_curve(four):
+    needs = needs_of(four, "accuracy", "random", [60.0, 81.0])
+    assert needs.shape == (2,)
+    assert needs[0] == pytest.approx(20 + 20 * (1 + (60 - 179 / 3) / (200 / 3 - 179 / 3)))
+    assert np.isnan(needs[1])
+    assert needs_of(four, "accuracy", "random", [60.0], [0])[0] == 40
 
 
 def test_times_by_hand(four):

@@ -2,18 +2,17 @@ import pytest
 from synthetic_runs import FOUR, write_runs
 
 from jostle.results.curves import load
-from jostle.results.summary import (
-    aubc_table,
-    best_first,
-    change_table,
-    compare_table,
-    details,
-    gain_table,
-    headline,
-    needs_table,
-    time_table,
-    win_table,
-)
+from jostle.results.pairs import gains
+from jostle.results.ranks import best_first, win_matrix
+from jostle.results.sentences import details, headline
+from jostle.results.side_by_side import change_table, compare_table
+from jostle.results.summary import aubc_table, needs_table, time_table, win_table
+from jostle.results.summary import gain_table as table_of_gains
+from jostle.results.times import times
+
+
+def gain_table(results, metric, reference):
+    return table_of_gains(results, metric, reference, gains(results, metric, reference))
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def test_rows_of_few_seeds_are_warned_of_beside_rows_of_many(tmp_path):
 
 
 def test_win_table_puts_the_least_beaten_first(four):
-    table = win_table(four, "accuracy")
+    table = win_table(four, win_matrix(four, "accuracy"))
     assert table.columns[1] == "noise-stability"
     assert table.plain()[-1][0] == "mean of column"
     assert table.plain()[0][1] == "–"
@@ -72,8 +71,20 @@ def test_needs_table_shows_the_saving(four):
     assert "against" not in needs_table(four, "accuracy", [50], None).note
 
 
+def test_what_was_run_on_fewer_seeds_is_compared_on_those(tmp_path):
+    # random needs 30 labels for 60 % in seed 0, and 40 in the mean of both
+    curves = {"random": [[0.50, 0.70], [0.40, 0.50]], "vaal": [[0.50, 0.75]]}
+    results = load(write_runs(tmp_path / "runs", curves))
+    table = needs_table(results, "accuracy", [60], "random")
+    assert texts(table) == {"random": ["40", "2"], "vaal": ["28 (−7 %)", "1"]}
+    assert table.columns == ("strategy", "60 %", "seeds")
+    assert not table.rows[list(texts(table)).index("vaal")][1].best
+    assert "on the seeds that both have" in table.note
+    assert "ranked, and put in order, by the seeds that both have" in aubc_table(results, "accuracy").note
+
+
 def test_time_table(four):
-    assert texts(time_table(four))["badge"] == ["1.2 s", "1.5 s", "2 s", "15 s", "0.00"]
+    assert texts(time_table(four, times(four)))["badge"] == ["1.2 s", "1.5 s", "2 s", "15 s", "0.00"]
 
 
 def test_headline_and_details(four):
@@ -94,6 +105,35 @@ def test_a_difference_that_some_seeds_deny_is_called_so(tmp_path):
     assert "ahead in 1 of 2 seeds, which may be chance" in details(
         load(write_runs(tmp_path / "runs", curves)), "accuracy", "random"
     )
+
+
+@pytest.mark.parametrize(
+    ("curves", "first"),
+    [
+        ({"random": [[0.1, 0.5]], "badge": [[0.1, 0.6]]}, "One seed decides nothing yet; badge has the best"),
+        (
+            {"random": [[0.1, 0.5]] * 2, "badge": [[0.1, 0.6]] * 2},
+            "Two seeds decide nothing yet; badge has the",
+        ),
+        (
+            {"random": [[0.1, 0.5]] * 3, "badge": [[0.1, 0.8], [0.1, 0.8], [0.1, 0.4]]},
+            "No strategy is clearly better than random; badge has the best result, an area",
+        ),
+        (
+            {
+                "random": [[0.1, 0.3]] * 3,
+                "badge": [[0.1, 0.5]] * 3,
+                "qbc": [[0.1, 0.45], [0.1, 0.4], [0.1, 0.6]],
+            },
+            "badge has the best result, but no clear lead: an area under the accuracy curve of 30.00 ± 0.00 %, 10.00",
+        ),
+        ({"random": [[0.1, 0.5]] * 3, "badge": [[0.1, 0.6]] * 3}, "badge comes out ahead, with an area"),
+        ({"badge": [[0.1, 0.6]] * 3}, "badge has an area under the accuracy curve of 35.00"),
+    ],
+)
+def test_the_headline_claims_what_the_seeds_carry(tmp_path, curves, first):
+    results = load(write_runs(tmp_path / "runs", curves))
+    assert headline(results, "accuracy", "random").replace("\u00a0", " ").startswith(first)
 
 
 def test_many_seeds_are_judged_by_the_interval(tmp_path):

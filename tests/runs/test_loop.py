@@ -13,7 +13,7 @@ from jostle.datasets.data import Fields
 from jostle.datasets.views import labelled_part, part_of, pool_of
 from jostle.embeddings.base import Embedded
 from jostle.inputs import Labeled, Pool
-from jostle.results.store import Cycle
+from jostle.results.cycles import Cycle
 from jostle.runs.bench import Bench, strategy_of
 from jostle.runs.experiment import conduct, plan
 from jostle.runs.loop import candidate_ids, checked, cycles, initial_set, selected

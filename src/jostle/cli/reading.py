@@ -49,8 +49,8 @@ def report(
     wanted = levels_of(levels)
     results = load(folder)
     show = gallery_of(results.manifest, data) if gallery else None
-    page = write_report(folder, out, baseline, reference, show, metric=metric, levels=wanted)
-    print_table(aubc_table(results, metric or results.metrics[0]))
+    page = write_report(results, out, baseline, reference, show, metric=metric, levels=wanted)
+    print_table(aubc_table(results, results.metric(metric)))
     Console(stderr=True).print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -61,18 +61,14 @@ def compare(
 ) -> None:
     """Set runs side by side in compare.html: curves, AUBC, and in what their protocols differ."""
     from jostle.cli.screen import print_table
-    from jostle.report.report import compare as write_comparison
-    from jostle.results.curves import load
-    from jostle.results.summary import compare_table
+    from jostle.report.comparison import load_all, shared_metric, write_comparison
+    from jostle.results.side_by_side import compare_table
 
     for folder in folders:
         check_runs(folder)
-    page = write_comparison(folders, out, metric=metric)
-    runs = {folder.resolve().name: load(folder) for folder in folders}
-    first = next(iter(runs.values()))
-    shared = next(name for name in first.metrics if all(name in each.metrics for each in runs.values()))
-    if len(runs) == len(folders):
-        print_table(compare_table(runs, metric or shared))
+    runs = load_all(folders)
+    page = write_comparison(runs, out, metric=metric)
+    print_table(compare_table(runs, shared_metric(runs, metric)))
     Console(stderr=True).print(f"Comparison: {page}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -162,13 +162,13 @@ def tell_results(folder: Path, data: Path | None, report: bool, console: Console
     from jostle.results.summary import aubc_table
 
     results = load(folder)
-    print_table(aubc_table(results, results.metrics[0]))
+    print_table(aubc_table(results, results.metric()))
     if not report:
         console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
         return
     from jostle.report.report import write_report
 
-    page = write_report(folder, gallery=gallery_of(results.manifest, data))
+    page = write_report(results, gallery=gallery_of(results.manifest, data))
     console.print(f"Report: {page}", markup=False)
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table as Grid
 
-from jostle.results.curves import METRICS, describe
-from jostle.results.store import Cycle
+from jostle.results.cycles import Cycle
+from jostle.results.metrics import METRICS, metric_named
 from jostle.results.tables import Table, duration
 from jostle.runs.experiment import Plan
 from jostle.runs.workers import Event, Job, Tell
@@ -136,7 +136,7 @@ class Lines:
 def score(cycle: Cycle) -> str:
     """The main metric of a cycle, as people write it."""
     name = next((metric for metric in METRICS if metric in cycle.metrics), next(iter(cycle.metrics)))
-    metric = describe(name)
+    metric = metric_named(name)
     value = cycle.metrics[name] * metric.scale
     shown = f"{value:.1f} %" if metric.percent else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
     return f"{metric.title} {shown} with {cycle.labelled} labels"

@@ -42,7 +42,7 @@ STYLE: dict[str, Any] = {
 P = ParamSpec("P")
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How one strategy is drawn in every figure of a report."""
 
     colour: str
@@ -50,17 +50,19 @@ class Look(NamedTuple):
     marker: str
 
 
-def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A look for each label: `random` is always grey, `noise-stability` always vermilion."""
-    found: dict[str, Look] = {}
+def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
+    """A style for each label: `random` is always grey, `noise-stability` always vermilion."""
+    found: dict[str, LineStyle] = {}
     others = 0
     free = [c for c in COLOURS if c not in {FAVOURITE.get(label) for label in labels}]
     for label in labels:
         if label in FAVOURITE:
-            found[label] = Look(FAVOURITE[label], DASHES[1] if label == "random" else "-", "o")
+            found[label] = LineStyle(FAVOURITE[label], DASHES[1] if label == "random" else "-", "o")
         else:
             turn = others // len(free)
-            found[label] = Look(free[others % len(free)], DASHES[turn % len(DASHES)], MARKERS[1 + others % 9])
+            found[label] = LineStyle(
+                free[others % len(free)], DASHES[turn % len(DASHES)], MARKERS[1 + others % 9]
+            )
             others += 1
     return found
 
@@ -107,7 +109,7 @@ def blank(width: float, height: float) -> Figure:
     return figure
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def moved_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Move rising places apart to at least `gap`, as little as possible and inside the limits if they fit."""
     groups: list[list[float]] = []  # (wish, members) of places that touch
     for place in wanted:

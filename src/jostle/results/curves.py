@@ -1,57 +1,22 @@
 """Runs read back from disk: learning curves, and the area under them."""
 
-import json
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jostle.results import manifest as manifests
+from jostle.results.cycles import Cycle
+from jostle.results.metrics import METRICS, metric_named
+from jostle.results.store import RunFile
+
 Floats = NDArray[np.float64]
-
-
-class Metric(NamedTuple):
-    """How a metric is written and read; a share between 0 and 1 is shown as a percentage."""
-
-    title: str
-    percent: bool = False
-    higher: bool = True  # is better
-
-    @property
-    def scale(self) -> float:
-        """From the stored value to the shown one."""
-        return 100.0 if self.percent else 1.0
-
-    @property
-    def sign(self) -> float:
-        """Multiplied by this, larger is better."""
-        return 1.0 if self.higher else -1.0
-
-
-# In the order in which a report prefers them as its main metric.
-METRICS: Mapping[str, Metric] = {
-    "accuracy": Metric("accuracy", percent=True),
-    "miou": Metric("mean IoU", percent=True),
-    "token_accuracy": Metric("token accuracy", percent=True),
-    "mae": Metric("MAE", higher=False),
-    "rmse": Metric("RMSE", higher=False),
-    "published": Metric("published figure", higher=False),
-    "macro_f1": Metric("macro-F1", percent=True),
-    "micro_f1": Metric("micro-F1", percent=True),
-    "f1": Metric("F1", percent=True),
-    "exact_match": Metric("exact match", percent=True),
-    "pixel_accuracy": Metric("pixel accuracy", percent=True),
-    "nll": Metric("negative log-likelihood", higher=False),
-    "loss": Metric("loss", higher=False),
-}
-
-
-def describe(metric: str) -> Metric:
-    """What is known of a metric; an unknown one is taken as it is, larger being better."""
-    return METRICS.get(metric, Metric(metric.replace("_", " ")))
 
 
 @dataclass(frozen=True)
@@ -60,24 +25,60 @@ class Run:
 
     label: str
     seed: int
-    counts: tuple[int, ...]  # labelled examples at each point
-    metrics: Mapping[str, Floats]  # name -> (points,), as stored
-    picked: tuple[tuple[int, ...], ...]  # ids newly labelled before each point, in pick order
-    train_seconds: Floats  # (points,)
-    select_seconds: Floats  # (points,), 0 at the first
-    peak_memory: Floats  # (points,) bytes, nan where it was not recorded
+    cycles: tuple[Cycle, ...]
+
+    @classmethod
+    def of(cls, file: RunFile) -> Run:
+        """A run read from its file."""
+        return cls(file.label, file.seed, tuple(file.read()))
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Labelled examples at each point."""
+        return tuple(cycle.labelled for cycle in self.cycles)
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Floats]:
+        """Every metric of the first point, (points,), as stored; nan where it is missing."""
+        names = self.cycles[0].metrics if self.cycles else ()
+        return {name: floats(cycle.metrics.get(name) for cycle in self.cycles) for name in names}
+
+    @cached_property
+    def train_seconds(self) -> Floats:
+        """Seconds of each training, (points,)."""
+        return floats(cycle.train_seconds for cycle in self.cycles)
+
+    @cached_property
+    def select_seconds(self) -> Floats:
+        """Seconds of each selection, (points,), 0 at the first."""
+        return floats(cycle.select_seconds for cycle in self.cycles)
+
+    @cached_property
+    def peak_memory(self) -> Floats:
+        """Bytes at each point's peak, (points,); nan where it was not recorded."""
+        return floats(cycle.peak_memory_bytes for cycle in self.cycles)
 
 
 @dataclass(frozen=True)
 class Results:
     """A folder of runs; only finished runs take part in any figure or table."""
 
-    name: str
+    folder: Path
     manifest: Mapping[str, Any]
     labels: tuple[str, ...]  # that have a finished run, in the protocol's order
     counts: tuple[int, ...]  # labelled examples at each point
     runs: tuple[Run, ...]
     incomplete: tuple[Run, ...]
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.resolve().name
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """The protocol as the manifest has it; empty where there is none."""
+        return self.manifest.get("protocol", {})  # type: ignore[no-any-return]
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -85,6 +86,19 @@ class Results:
         shared = [name for name in self.runs[0].metrics if all(name in run.metrics for run in self.runs)]
         known = [name for name in METRICS if name in shared]
         return (*known, *(name for name in shared if name not in METRICS))
+
+    def metric(self, wanted: str | None = None) -> str:
+        """The metric to judge by: the one that is wanted, or the main one."""
+        if not self.metrics:
+            raise ValueError(f"{self.name}: the finished runs share no metric")
+        if wanted is not None and wanted not in self.metrics:
+            raise ValueError(f"no metric {wanted!r} in {self.name}; there are {', '.join(self.metrics)}")
+        return wanted or self.metrics[0]
+
+    def only(self, labels: Sequence[str]) -> Results:
+        """The runs of some labels."""
+        kept = tuple(label for label in self.labels if label in labels)
+        return replace(self, labels=kept, runs=tuple(run for run in self.runs if run.label in kept))
 
     def of(self, label: str) -> list[Run]:
         """The finished runs of a label, by seed."""
@@ -98,11 +112,11 @@ class Results:
         """Learning curves of a label, (seeds, points), percentages where the metric is a share."""
         wanted = None if seeds is None else set(seeds)
         rows = [run.metrics[metric] for run in self.of(label) if wanted is None or run.seed in wanted]
-        return np.stack(rows) * describe(metric).scale
+        return np.stack(rows) * metric_named(metric).scale
 
-    def mean_curve(self, label: str, metric: str) -> Floats:
-        """The mean over a label's seeds, (points,)."""
-        return np.asarray(self.curves(label, metric).mean(axis=0))
+    def mean_curve(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
+        """The mean over a label's seeds, or over some of them, (points,)."""
+        return np.asarray(self.curves(label, metric, seeds).mean(axis=0))
 
     def aubc(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
         """The area under the budget curve of each seed, (seeds,)."""
@@ -125,20 +139,23 @@ def aubc(counts: ArrayLike, values: ArrayLike) -> float:
 def load(folder: str | Path) -> Results:
     """Read a folder of runs; a torn last line is ignored, and runs still under way are set apart."""
     folder = Path(folder)
-    manifest = _manifest(folder)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder; give one that `jostle run` wrote, such as runs/mnist")
+    manifest = manifests.read(folder) or {}
     protocol = manifest.get("protocol", {})
-    runs = [_run(path) for path in sorted(folder.glob("*/*.jsonl"))]
+    runs = [Run.of(file) for file in RunFile.all_in(folder)]
     counts = max((run.counts for run in runs), key=len, default=())
     for run in runs:
         if run.counts != counts[: len(run.counts)]:
             raise ValueError(f"{folder}: {run.label}, seed {run.seed} labelled {run.counts}, others {counts}")
-    points = max(len(counts), _points(protocol))
-    runs.sort(key=lambda run: (_place(run.label, protocol), run.label, run.seed))
+    points = max(len(counts), int(protocol.get("rounds", 0)) + 1)
+    order = list(protocol.get("strategies", ()))
+    runs.sort(key=lambda run: (_place(run.label, order), run.label, run.seed))
     finished = tuple(run for run in runs if len(run.counts) == points)
     if not finished:
         raise ValueError(f"{folder} has no finished run yet: {len(runs)} started, {points} points to reach")
     return Results(
-        name=folder.resolve().name,
+        folder=folder,
         manifest=manifest,
         labels=tuple(dict.fromkeys(run.label for run in finished)),
         counts=counts,
@@ -147,69 +164,10 @@ def load(folder: str | Path) -> Results:
     )
 
 
-def _manifest(folder: Path) -> Mapping[str, Any]:
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder; give one that `jostle run` wrote, such as runs/mnist")
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise ValueError(f"{folder / 'manifest.json'} is not JSON: {error}") from None
-    if not isinstance(manifest, dict):
-        raise ValueError(f"{folder / 'manifest.json'} holds {type(manifest).__name__}, expected an object")
-    return manifest
-
-
-def _points(protocol: Mapping[str, Any]) -> int:
-    """How many points a finished run has, as far as the protocol says."""
-    return int(protocol.get("rounds", 0)) + 1
-
-
-def _place(label: str, protocol: Mapping[str, Any]) -> int:
-    order = list(protocol.get("strategies", ()))
+def _place(label: str, order: Sequence[str]) -> int:
     return order.index(label) if label in order else len(order)
 
 
-def _run(path: Path) -> Run:
-    if not path.stem.isdecimal():
-        raise ValueError(f"{path} is not a run: its name should be a seed, such as 0.jsonl")
-    lines = _lines(path)
-    names = list(lines[0]["metrics"]) if lines else []
-    return Run(
-        label=path.parent.name,
-        seed=int(path.stem),
-        counts=tuple(int(line["labelled"]) for line in lines),
-        metrics={name: _column(lines, "metrics", name) for name in names},
-        picked=tuple(tuple(line.get("picked", ())) for line in lines),
-        train_seconds=_column(lines, "train_seconds"),
-        select_seconds=_column(lines, "select_seconds"),
-        peak_memory=_column(lines, "peak_memory_bytes"),
-    )
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    texts = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n")
-    lines: list[dict[str, Any]] = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            line = json.loads(text)
-            complete = isinstance(line, dict) and {"labelled", "metrics"} <= line.keys()
-        except ValueError:
-            complete = False
-        if not complete and number < len(texts):  # a torn last line is what a killed run leaves
-            raise ValueError(f"{path}, line {number} is not a cycle of a run: {text[:60]!r}")
-        if complete:
-            lines.append(line)
-    return lines
-
-
-def _column(lines: Sequence[Mapping[str, Any]], *keys: str) -> Floats:
-    """One value of every line, nan where it is missing or null."""
-    values: list[float] = []
-    for line in lines:
-        value: Any = line
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        values.append(np.nan if value is None else float(value))
-    return np.array(values, dtype=np.float64)
+def floats(values: Iterable[float | None]) -> Floats:
+    """Numbers as an array, nan for None."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

@@ -1,62 +1,71 @@
-"""The tables of a report, and its first sentence."""
+"""The tables of one folder of runs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from jostle.plumbing.names import look_up
-from jostle.results.curves import Floats, Results, describe
-from jostle.results.statistics import (
-    average_ranks,
-    bootstrap,
-    gains,
-    label_needs,
-    labels_to_reach,
-    paired_areas,
-    penalties,
-    times,
-    win_matrix,
-)
+from jostle.results.curves import Floats, Results
+from jostle.results.metrics import metric_named
+from jostle.results.needs import needs_of
+from jostle.results.pairs import Gain, shared_seeds
+from jostle.results.ranks import average_ranks, best_first, penalties
 from jostle.results.tables import Cell, Table, duration, mark_best
+from jostle.results.times import Times
 
-FEW = 6  # with fewer seeds a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
-
-
-def best_first(results: Results, metric: str) -> list[str]:
-    """Labels by their mean AUBC."""
-    sign = describe(metric).sign
-    worth = {label: sign * float(results.aubc(label, metric).mean()) for label in results.labels}
-    return sorted(results.labels, key=lambda label: -np.nan_to_num(worth[label], nan=-np.inf))
-
-
-def unit(metric: str) -> str:
-    """A metric's title with its unit, as a column has it."""
-    return describe(metric).title + (", %" if describe(metric).percent else "")
+MANY_SEEDS = 6  # with fewer a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
 
 
 def aubc_table(results: Results, metric: str) -> Table:
     """AUBC of every metric, mean ± std over seeds, with average ranks; the best strategy first."""
-    order, main = best_first(results, metric), describe(metric)
+    order, main = best_first(results, metric), metric_named(metric)
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in order]}
     for name in (metric, *(other for other in results.metrics if other != metric)):
-        areas = [results.aubc(label, name) for label in order]
-        columns[f"AUBC, {unit(name)}"] = mark_best(
-            mean_cells(areas, digits(results, name)), higher=describe(name).higher
+        areas = mean_cells([results.aubc(label, name) for label in order], digits(results, name))
+        columns[f"AUBC, {metric_named(name).unit}"] = _marked(
+            results, order, areas, metric_named(name).higher
         )
-    ends = [results.curves(label, metric)[:, -1] for label in order]
-    columns[f"last {unit(metric)}"] = mark_best(mean_cells(ends, digits(results, metric)), higher=main.higher)
+    ends = mean_cells([results.curves(label, metric)[:, -1] for label in order], digits(results, metric))
+    columns[f"last {main.unit}"] = _marked(results, order, ends, main.higher)
     for title, first in (("rank", False), ("rank, all points", True)):
         ranks = average_ranks(results, metric, first=first)
-        columns[title] = mark_best([Cell(ranks[label]) for label in order], higher=False)
+        columns[title] = _marked(results, order, [Cell(ranks[label]) for label in order], higher=False)
     columns["seeds"] = [Cell(len(results.of(label)), digits=0) for label in order]
-    span = f"{results.counts[0]} to {results.counts[-1]} labels"
+    return Table.of(f"AUBC and average ranks, {results.name}", columns, _aubc_note(results, metric))
+
+
+def _aubc_note(results: Results, metric: str) -> str:
+    span, main = f"{results.counts[0]} to {results.counts[-1]} labels", metric_named(metric)
     note = (
         f"Area under the budget curve from {span}, mean ± standard deviation (n − 1) over seeds. "
         "The rank is that of the mean curves at each point, averaged over the points after the first "
-        "selection (the paper, too, leaves out the first point), and over all points. "
-        + ("" if main.higher else f"A smaller {main.title} is better.")
-    ).strip()
-    return Table.of(f"AUBC and average ranks, {results.name}", columns, note)
+        "selection, and over all points."
+    )
+    if not main.higher:
+        note += f" A smaller {main.title} is better."
+    if not same_seeds(results):
+        note += (
+            " Two strategies are ranked, and put in order, by the seeds that both have; means are over all."
+        )
+    return note
+
+
+def same_seeds(results: Results) -> bool:
+    """Whether all strategies have finished the same seeds, so that their means compare."""
+    return len(_seed_groups(results)) == 1
+
+
+def _seed_groups(results: Results) -> Counter[tuple[int, ...]]:
+    return Counter(tuple(results.seeds(label)) for label in results.labels)
+
+
+def _marked(results: Results, order: Sequence[str], cells: Sequence[Cell], higher: bool) -> list[Cell]:
+    """The best cell marked, among the strategies that have the seeds that most have: others may be lucky."""
+    usual = _seed_groups(results).most_common(1)[0][0]
+    fair = [tuple(results.seeds(label)) == usual for label in order]
+    best = iter(mark_best([cell for cell, ok in zip(cells, fair, strict=True) if ok], higher=higher))
+    return [next(best) if ok else cell for cell, ok in zip(cells, fair, strict=True)]
 
 
 def mean_cells(samples: Sequence[Floats], digits: int) -> list[Cell]:
@@ -68,15 +77,15 @@ def mean_cells(samples: Sequence[Floats], digits: int) -> list[Cell]:
 
 def digits(results: Results, metric: str) -> int:
     """Decimals worth showing: 2 up to a thousand, fewer above, more for values below 1."""
-    if describe(metric).percent:
+    if metric_named(metric).percent:
         return 2
     largest = max(abs(float(results.aubc(label, metric).mean())) for label in results.labels)
     return 0 if largest >= 1e4 else 1 if largest >= 1e3 else 2 if largest >= 1 else 4
 
 
-def gain_table(results: Results, metric: str, reference: str) -> Table:
+def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Gain]) -> Table:
     """Paired differences of AUBC to a reference, with bootstrap intervals and corrected Wilcoxon tests."""
-    rows = sorted(gains(results, metric, reference), key=lambda gain: -np.nan_to_num(gain.mean, nan=-np.inf))
+    rows = sorted(gains, key=lambda gain: -np.nan_to_num(gain.mean, nan=-np.inf))
     places = digits(results, metric)
     seeds = [gain.differences.size for gain in rows]
     columns: dict[str, Sequence[Cell]] = {
@@ -95,18 +104,19 @@ def gain_table(results: Results, metric: str, reference: str) -> Table:
         "bootstrap resamples of the seeds; two-sided signed-rank tests, corrected by Holm's method for the "
         "number of rows."
     )
-    for few in sorted({n for n in seeds if 1 < n < FEW}):
+    for few in sorted({n for n in seeds if 1 < n < MANY_SEEDS}):
         note += f" With {few} seeds no p can be below {2 / 2**few:.3g}, and the intervals are too narrow."
-    return Table.of(f"Gain in AUBC ({unit(metric)}) over {reference}, {results.name}", columns, note)
+    return Table.of(
+        f"Gain in AUBC ({metric_named(metric).unit}) over {reference}, {results.name}", columns, note
+    )
 
 
 def _p(p: float) -> Cell:
     return Cell(p, digits=3, shown="<0.001" if p < 0.001 else None)
 
 
-def win_table(results: Results, metric: str) -> Table:
+def win_table(results: Results, wins: Floats) -> Table:
     """The pairwise penalty matrix, the least beaten strategy first."""
-    wins = win_matrix(results, metric)
     beaten = penalties(wins)
     order = np.argsort(np.nan_to_num(beaten, nan=np.inf), kind="stable")
     names = [results.labels[i] for i in order]
@@ -125,35 +135,49 @@ WIN_NOTE = (
 
 
 def needs_table(results: Results, metric: str, levels: Sequence[float], baseline: str | None) -> Table:
-    """Labels needed for each level, and the share of labels saved against the baseline."""
+    """Labels needed for each level, and the share of labels saved against the baseline on the seeds of both."""
     order = best_first(results, metric)
-    needs = dict(zip(results.labels, label_needs(results, metric, levels), strict=True))
-    base = needs.get(baseline or "", np.full(len(levels), np.nan))
+    rows = {label: _needs_row(results, metric, label, levels, baseline) for label in order}
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in order]}
     for j, level in enumerate(levels):
-        title = f"{level:g} %" if describe(metric).percent else f"{level:g}"
-        cells = [_need(needs[label][j], base[j], results.counts[0]) for label in order]
-        columns[title] = mark_best(cells, higher=False)
+        title = f"{level:g} %" if metric_named(metric).percent else f"{level:g}"
+        columns[title] = _marked(results, order, [rows[label][j] for label in order], higher=False)
+    if not same_seeds(results):
+        columns["seeds"] = [Cell(len(results.of(label)), digits=0) for label in order]
     note = (
         "Where the mean curve first reaches the level, between points by a straight line; – if it never does."
     )
-    if baseline in needs:
-        note += f" In brackets the change against {baseline}."
-    return Table.of(f"Labels needed to reach a given {describe(metric).title}, {results.name}", columns, note)
+    if baseline in results.labels:
+        note += f" In brackets the change against {baseline}"
+        note += "." if same_seeds(results) else " on the seeds that both have."
+    return Table.of(
+        f"Labels needed to reach a given {metric_named(metric).title}, {results.name}", columns, note
+    )
 
 
-def _need(labels: float, base: float, first: int) -> Cell:
+def _needs_row(
+    results: Results, metric: str, label: str, levels: Sequence[float], baseline: str | None
+) -> list[Cell]:
+    needs = needs_of(results, metric, label, levels)
+    seeds = shared_seeds(results, label, baseline) if baseline and baseline in results.labels else []
+    if not baseline or not seeds:
+        return [_need(need, np.nan, results.counts[0]) for need in needs]
+    mine, theirs = (needs_of(results, metric, name, levels, seeds) for name in (label, baseline))
+    return [_need(need, ratio, results.counts[0]) for need, ratio in zip(needs, mine / theirs, strict=True)]
+
+
+def _need(labels: float, ratio: float, first: int) -> Cell:
     if np.isnan(labels):
         return Cell(None)
     text = f"≤ {first}" if labels <= first else f"{labels:.0f}"
-    change = round(100 * (labels / base - 1)) if np.isfinite(base) else 0
+    change = round(100 * (ratio - 1)) if np.isfinite(ratio) else 0
     shown = f"{text} ({change:+d} %)".replace("-", "−") if change else text
     return Cell(float(labels), digits=0, shown=shown)
 
 
-def time_table(results: Results) -> Table:
+def time_table(results: Results, times: Sequence[Times]) -> Table:
     """Seconds of selecting and training, the quickest selection first."""
-    rows = sorted(times(results), key=lambda each: (each.select, each.label))
+    rows = sorted(times, key=lambda each: (each.select, each.label))
     gigabyte = 2.0**30
     columns: dict[str, Sequence[Cell]] = {
         "strategy": [Cell(each.label) for each in rows],
@@ -169,9 +193,9 @@ def time_table(results: Results) -> Table:
     )
 
 
-def ratio_table(results: Results, reference: str) -> Table:
+def ratio_table(results: Results, times: Sequence[Times], reference: str) -> Table:
     """Selection times as multiples of the reference's, each of its quickest seed; the quickest first."""
-    seconds = {each.label: each.best for each in times(results)}
+    seconds = {each.label: each.best for each in times}
     rows = sorted(over(seconds, reference).items(), key=lambda row: (row[1], row[0]))
     columns: dict[str, Sequence[Cell]] = {
         "strategy": [Cell(label) for label, _ in rows],
@@ -190,120 +214,3 @@ def over(seconds: Mapping[str, float], reference: str) -> dict[str, float]:
 
 def _seconds(value: float) -> Cell:
     return Cell(value, shown=duration(value))
-
-
-def headline(results: Results, metric: str, baseline: str | None) -> str:
-    """The result in one sentence."""
-    best = best_first(results, metric)[0]
-    (cell,) = mean_cells([results.aubc(best, metric)], digits(results, metric))
-    percent = " %" if describe(metric).percent else ""
-    place = f"No strategy beats {best}" if best == baseline else f"{best} comes out ahead"
-    said = f"{place}, with an area under the {describe(metric).title} curve of {cell.text}{percent}"
-    differences = paired_areas(results, metric, best, baseline) if baseline else np.empty(0)
-    if differences.size and best != baseline:
-        said += f": {_amount(differences, results, metric)} better than {baseline}"
-    return (said + ".").replace(" ±", "\u00a0±").replace("± ", "±\u00a0").replace(" %", "\u00a0%")
-
-
-def details(results: Results, metric: str, baseline: str | None) -> str:
-    """What stands behind the headline; it claims no more than the seeds carry."""
-    best, *others = best_first(results, metric)
-    seeds, said = len(results.of(best)), [""]
-    if baseline in others:
-        said.append(_against(results, metric, best, baseline))
-        said.append(_saving(results, metric, best, baseline))
-    if others and others[0] != baseline:
-        said.append(_runner_up(results, metric, best, others[0]))
-    if seeds < FEW:
-        many = "One seed says little" if seeds == 1 else f"{seeds} seeds are few"
-        said.append(f"{many}: take the order with care.")
-    return " ".join(sentence for sentence in said if sentence)
-
-
-def _against(results: Results, metric: str, best: str, baseline: str) -> str:
-    differences = paired_areas(results, metric, best, baseline)
-    if differences.size < 2:
-        return ""
-    text, clear = _doubt(differences, results, metric)
-    return f"Against {baseline} it is {text}{'' if clear else ', which may be chance'}."
-
-
-def _runner_up(results: Results, metric: str, best: str, second: str) -> str:
-    differences = paired_areas(results, metric, best, second)
-    if differences.size < 2:
-        return f"{second} comes second."
-    text, clear = _doubt(differences, results, metric)
-    behind = f"{_amount(differences, results, metric)} behind ({best} is {text})"
-    return f"{second} comes second, {behind}{'' if clear else ': too close to call'}."
-
-
-def _amount(differences: Floats, results: Results, metric: str) -> str:
-    text = f"{differences.mean():.{digits(results, metric)}f}".replace("-", "−")
-    return text + " points" * describe(metric).percent
-
-
-def _doubt(differences: Floats, results: Results, metric: str) -> tuple[str, bool]:
-    """How sure a mean difference is, and whether it is clear: by its interval, or in each of few seeds."""
-    places, wins, n = digits(results, metric), int((differences > 0).sum()), differences.size
-    text = f"ahead in {wins} of {n} seeds"
-    if n < FEW:
-        return text, wins == n
-    low, high = bootstrap(differences)
-    return f"{text}, 95 % interval {low:.{places}f} to {high:.{places}f}".replace("-", "−"), low > 0
-
-
-def _saving(results: Results, metric: str, best: str, baseline: str) -> str:
-    """How many labels the best strategy needs for what the baseline reaches at its end."""
-    need, last = need_for_last(results, metric, best, baseline), results.counts[-1]
-    if np.isnan(need) or round(need) >= last:
-        return ""
-    share = f"{need:.0f} labels instead of {last}, {100 * (1 - need / last):.0f} % fewer"
-    return f"It reaches {baseline}’s last {describe(metric).title} with {share}."
-
-
-def need_for_last(results: Results, metric: str, label: str, baseline: str) -> float:
-    """Labels with which a strategy reaches what the baseline has at the end of its budget."""
-    goal = float(results.mean_curve(baseline, metric)[-1])
-    curve = results.mean_curve(label, metric)
-    return labels_to_reach(results.counts, curve, goal, higher=describe(metric).higher)
-
-
-def compare_table(runs: Mapping[str, Results], metric: str) -> Table:
-    """AUBC of every strategy in every set of runs; what a set has not run is left open."""
-    labels = list(dict.fromkeys(label for results in runs.values() for label in results.labels))
-    columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in labels]}
-    for name, results in runs.items():
-        areas = [results.aubc(label, metric) if label in results.labels else np.empty(0) for label in labels]
-        columns[name] = mark_best(mean_cells(areas, digits(results, metric)), higher=describe(metric).higher)
-    note = "Mean ± standard deviation over the seeds of each set; curves of different budgets do not compare."
-    return Table.of(f"AUBC, {unit(metric)}", columns, note)
-
-
-def change_table(runs: Mapping[str, Results], metric: str) -> Table | None:
-    """How each strategy's AUBC changes from the first set of runs to the others, on the seeds that both have.
-
-    None where no other set has the same labelled counts, for then areas do not compare.
-    """
-    (base, first), *others = runs.items()
-    columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in first.labels]}
-    for name, other in others:
-        if other.counts == first.counts:
-            moves = [_change(first, other, label, metric) for label in first.labels]
-            intervals = [bootstrap(each) for each in moves]
-            means = [float(each.mean()) if each.size else None for each in moves]
-            places = digits(first, metric)
-            columns[name] = [Cell(mean, digits=places, signed=True) for mean in means]
-            columns[f"{name}, 95 % from"] = [Cell(low, digits=places, signed=True) for low, _ in intervals]
-            columns[f"{name}, to"] = [Cell(high, digits=places, signed=True) for _, high in intervals]
-    note = (
-        "AUBC minus that of the first, seed by seed, turned so that positive is better; bootstrap intervals."
-    )
-    return Table.of(f"Change of AUBC from {base}", columns, note) if len(columns) > 1 else None
-
-
-def _change(first: Results, other: Results, label: str, metric: str) -> Floats:
-    seeds = sorted({*first.seeds(label)} & {*other.seeds(label)})
-    if not seeds:
-        return np.empty(0)
-    change = other.aubc(label, metric, seeds) - first.aubc(label, metric, seeds)
-    return np.asarray(describe(metric).sign * change)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from jostle.results import store
+from jostle.results import manifest as manifests
 from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
 from jostle.runs.protocol import Protocol
@@ -58,17 +58,17 @@ def conduct(
     folder = Path(folder)
     for named in protocol.strategies.values():
         strategy_of(named)  # a misspelt name shows before the data is loaded
-    store.check_folder(folder)
+    manifests.check_folder(folder)
     bench = Bench.of(protocol, root, device)
     described = manifest(bench, list(command))
-    store.agreed(folder, described)
+    manifests.agreed(folder, described)
     todo = plan(protocol, folder, seeds)
     if todo.missing:
         labels = {job.label for job in todo.missing}
         wanted = {label: named for label, named in protocol.strategies.items() if label in labels}
         with one_thread():
             try_out(replace(bench, protocol=protocol.model_copy(update={"strategies": wanted})))
-    store.enter(folder, described)
+    manifests.enter(folder, described)
     order = Order(protocol, folder, None if root is None else str(root), device)
     report = tell(todo)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
-from jostle.results.store import Cycle
+from jostle.results.cycles import Cycle
 from jostle.rng import derive, generator
 from jostle.runs.bench import Bench
 from jostle.scoring.request import Fit

@@ -19,8 +19,8 @@ import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from jostle.plumbing.user_files import place_of
-from jostle.results import store
-from jostle.results.store import Cycle, RunFile
+from jostle.results.cycles import Cycle
+from jostle.results.store import RunBusyError, RunFile
 from jostle.runs.bench import Bench, strategy_of
 from jostle.runs.loop import cycles
 from jostle.runs.protocol import Protocol
@@ -86,7 +86,7 @@ def perform(bench: Bench, folder: Path, job: Job, tell: Tell) -> None:
         strategy = strategy_of(bench.protocol.strategies[job.label])
         for cycle in cycles(bench, strategy, job.seed, tuple(done)):
             done.append(cycle)
-            file.write(done)
+            file.append(cycle)
             tell(Event("cycle", job, cycle))
     tell(Event("done", job, done[-1]))
 
@@ -102,7 +102,7 @@ def said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{where}"
-    if isinstance(error, ValueError | store.RunBusyError | ImportError):
+    if isinstance(error, ValueError | RunBusyError | ImportError):
         return str(error)
     return f"{type(error).__name__}: {error}"
 

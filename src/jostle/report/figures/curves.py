@@ -1,0 +1,178 @@
+"""Learning curves, gains along them, and what a setting does to them."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+from scipy import stats
+
+from jostle.report.figures.names import name_ends
+from jostle.report.styles import INK, LineStyle, blank, line_styles, styled
+from jostle.results.curves import Floats, Results
+from jostle.results.metrics import metric_named
+from jostle.results.pairs import LEVEL, paired_curves, shared_seeds
+
+CROWD = 6  # more bands than this are drawn fainter
+CYCLES = 9  # of a setting's figure; from longer runs as many are taken at even distances
+DRAWN_ONE_BY_ONE = 5  # fewer seeds than this are drawn one by one rather than as a band
+
+
+def band(curves: Floats) -> tuple[Floats, Floats]:
+    """The band around a mean curve: its 95 % confidence interval (t), or the range of two seeds.
+
+    With two seeds the interval would be nine standard deviations wide to either side and hide every curve.
+    """
+    n = len(curves)
+    if n < 3:
+        return curves.min(axis=0), curves.max(axis=0)
+    mean, error = curves.mean(axis=0), curves.std(axis=0, ddof=1) / np.sqrt(n)
+    width = stats.t.ppf(1 - LEVEL / 2, n - 1) * error
+    return mean - width, mean + width
+
+
+@styled
+def learning_curves(results: Results, metric: str) -> Figure:
+    """Mean curves of all strategies with their bands, named at their ends."""
+    figure = blank(8.6, max(4.6, 1.6 + 0.24 * len(results.labels)))
+    axes = figure.subplots()
+    _draw_curves(axes, results, metric, line_styles(results.labels), most_ticks=10)
+    axes.set_ylabel(metric_named(metric).axis)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def gain_curves(results: Results, metric: str, reference: str) -> Figure:
+    """A panel for each strategy: its paired gain over the reference at every point, the others in grey.
+
+    Differences seed by seed show what the plain curves hide behind the steep start that they share.
+    """
+    shown = line_styles(results.labels)
+    paired = {
+        label: metric_named(metric).sign * paired_curves(results, metric, label, reference)
+        for label in results.labels
+        if label != reference and shared_seeds(results, label, reference)
+    }
+    columns = min(4, max(1, len(paired)))
+    rows = max(1, -(-len(paired) // columns))
+    figure = blank(8.6, 0.7 + 1.5 * rows)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+    for axes, (label, rises) in zip(grid, paired.items(), strict=False):
+        axes.axhline(0, color=INK, lw=0.8)
+        for other in paired.values():
+            axes.plot(results.counts, other.mean(axis=0), color=INK, alpha=0.14, lw=0.7)
+        _draw_gain(axes, results.counts, rises, shown[label].colour)
+        axes.set_title(label, loc="left", fontsize=9, pad=3)
+        axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, 4)))
+        axes.grid(visible=True)
+    _fit(
+        grid[0],
+        [
+            (rises if len(rises) < DRAWN_ONE_BY_ONE else rises.mean(axis=0)).ravel()
+            for rises in paired.values()
+        ],
+    )
+    _finish_grid(grid, len(paired), columns)
+    figure.supxlabel("labelled examples", fontsize=9.5)
+    figure.supylabel(f"gain over {reference}" + metric_named(metric).gain_unit, fontsize=9.5)
+    figure.set_layout_engine("constrained")  # tight_layout forgets titles that panels share
+    return figure
+
+
+@styled
+def side_by_side(runs: Mapping[str, Results], metric: str) -> Figure:
+    """The learning curves of several runs, a panel each, in the same colours."""
+    labels = list(dict.fromkeys(label for results in runs.values() for label in results.labels))
+    columns = min(2, len(runs))
+    rows = -(-len(runs) // columns)
+    figure = blank(4.9 * columns, 3.9 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    shared = line_styles(labels)
+    for axes, (name, results) in zip(grid, runs.items(), strict=False):
+        _draw_curves(axes, results, metric, shared, most_ticks=6)
+        axes.set_title(name, loc="left", fontsize=10.5)
+        axes.set_ylabel(metric_named(metric).axis)
+    _finish_grid(grid, len(runs), columns)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def setting_dots(results: Results, metric: str, setting: str, values: Mapping[str, str]) -> Figure:
+    """A setting along the x axis, and above each value the mean metric after each of several selections."""
+    figure = blank(8.0, 4.8)
+    axes = figure.subplots()
+    means = np.stack([results.mean_curve(label, metric) for label in values])  # (values, points)
+    last = len(results.counts) - 1
+    points = np.unique(np.linspace(1, last, min(last, CYCLES)).round().astype(int)).tolist()
+    colours = mpl.colormaps["viridis"](np.linspace(0.15, 0.85, len(points)))
+    ends: list[tuple[str, float, LineStyle]] = []
+    for point, colour in zip(points, colours, strict=True):
+        axes.plot(range(len(values)), means[:, point], "o-", color=colour, ms=6, lw=0.9, alpha=0.95)
+        look = LineStyle(to_hex(colour), "-", "o")
+        ends.append((f"{results.counts[point]} labels", float(means[-1, point]), look))
+    axes.set_xticks(range(len(values)), list(values.values()))
+    axes.margins(x=0.06)
+    axes.set_xlabel(setting)
+    axes.set_ylabel(metric_named(metric).axis)
+    axes.grid(visible=True)
+    name_ends(axes, len(values) - 1, ends)
+    figure.tight_layout()
+    return figure
+
+
+def count_ticks(counts: Sequence[int], most: int) -> list[int]:
+    """At most so many of the labelled counts, the first among them, at even distances: ticks lie under points."""
+    step = max(1, -(-(len(counts) - 1) // max(1, most - 1)))
+    ticks = list(counts[::step])
+    left_over = (len(counts) - 1) % step
+    return [*ticks, counts[-1]] if 2 * left_over > step else ticks
+
+
+def _draw_gain(axes: Axes, counts: Sequence[int], gains: Floats, colour: str) -> None:
+    if len(gains) < DRAWN_ONE_BY_ONE:
+        axes.plot(counts, gains.T, color=colour, alpha=0.45, lw=0.8)
+    else:
+        axes.fill_between(counts, *band(gains), color=colour, alpha=0.25, lw=0)
+    axes.plot(counts, gains.mean(axis=0), color=colour, lw=1.9)
+
+
+def _draw_curves(
+    axes: Axes, results: Results, metric: str, shown: Mapping[str, LineStyle], most_ticks: int
+) -> None:
+    faint = 0.14 if len(results.labels) <= CROWD else 0.07
+    means = {label: results.mean_curve(label, metric) for label in results.labels}
+    for label, mean in means.items():
+        colour, dash, marker = shown[label]
+        if len(results.of(label)) > 1:
+            sides = band(results.curves(label, metric))
+            axes.fill_between(results.counts, *sides, color=colour, alpha=faint, lw=0)
+        (line,) = axes.plot(results.counts, mean, color=colour, ls=dash, marker=marker, ms=4.2, lw=1.6, mew=0)
+        line.set_markevery(max(1, len(results.counts) // 12))
+    axes.margins(x=0.02)
+    _fit(axes, list(means.values()))
+    axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, most_ticks)))
+    axes.set_xlabel("labelled examples")
+    axes.grid(visible=True)
+    name_ends(axes, results.counts[-1], [(label, mean[-1], shown[label]) for label, mean in means.items()])
+
+
+def _fit(axes: Axes, means: Sequence[Floats]) -> None:
+    """Room for the mean curves first; a wide band may be cut."""
+    values = np.concatenate([np.zeros(0), *means])
+    values = values[np.isfinite(values)]
+    if values.size:
+        room = 0.12 * float(np.ptp(values)) or 1.0
+        axes.set_ylim(values.min() - room, values.max() + room)
+
+
+def _finish_grid(grid: Sequence[Axes], used: int, columns: int) -> None:
+    """Hide what is left over, and give the lowest panel of every column its numbers."""
+    for i, axes in enumerate(grid):
+        axes.set_visible(i < used)
+        if used - columns <= i < used:
+            axes.tick_params(labelbottom=True)
