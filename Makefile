@@ -1,14 +1,32 @@
-.PHONY: demo test check bench docs clean
+.PHONY: demo test test-data test-oldest coverage check bench docs clean
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+OLDEST := .venv-oldest/bin
+OLDEST_READY := .venv-oldest/ready
+PYTEST := -m pytest -q -n 2
+
+# Two test processes share two cores: more threads in each would be in each other's way.
+test test-data test-oldest coverage: export OMP_NUM_THREADS = 1
 
 demo: $(READY)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
 
-test: $(READY)  ## every test
-	$(BIN)/python -m pytest -q -n 2
+test: $(READY)  ## every test that a fresh clone can run
+	JOSTLE_DATA= $(BIN)/python $(PYTEST)
+
+test-data: $(READY)  ## the tests on real data, which lies where JOSTLE_DATA says
+	@test -n "$(JOSTLE_DATA)" || { echo "say where the data is: make test-data JOSTLE_DATA=folder"; exit 2; }
+	JOSTLE_DATA="$(JOSTLE_DATA)" $(BIN)/python $(PYTEST) -m data
+
+test-oldest: $(OLDEST_READY)  ## every test, with the oldest versions that pyproject.toml allows
+	JOSTLE_DATA= $(OLDEST)/python $(PYTEST)
+
+coverage: $(READY)  ## which lines and branches no test reaches
+	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report
 
 check: $(READY)  ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -23,9 +41,15 @@ docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.evidence docs/results.md
 
 clean:
-	rm -rf .venv dist build runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest dist build runs .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
+
+$(OLDEST_READY): pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) -m tools.oldest > .venv-oldest/constraints.txt
+	$(OLDEST)/python -m pip install -q --disable-pip-version-check -c .venv-oldest/constraints.txt -e ".[test]"
+	touch $(OLDEST_READY)

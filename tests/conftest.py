@@ -21,11 +21,24 @@ def _seeded() -> None:
 
 
 @pytest.fixture
-def real_data() -> Path:
-    folder = os.environ.get("JOSTLE_DATA")
-    if not folder:
-        pytest.skip("set JOSTLE_DATA to a folder with the real data sets")
-    return Path(folder)
+def real_data() -> Callable[..., Path]:
+    """`real_data("mnist")`: a folder or file of the real data sets, where JOSTLE_DATA says they are."""
+
+    def find(*parts: str) -> Path:
+        root = os.environ.get("JOSTLE_DATA")
+        if not root:
+            pytest.skip("JOSTLE_DATA is not set: it names the folder of real data")
+        if not (path := Path(root, *parts)).exists():
+            pytest.skip(f"{'/'.join(parts)} is not in JOSTLE_DATA")
+        return path
+
+    return find
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
 
 
 def state_of(model: nn.Module) -> dict[str, Any]:

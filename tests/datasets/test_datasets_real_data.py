@@ -1,6 +1,6 @@
 """The published files themselves, where the environment variable JOSTLE_DATA says they are."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,18 +10,11 @@ from jostle import datasets
 from jostle.datasets import idx
 from jostle.datasets.tables import encoded, read_csv
 
-
-def home(*parts: str) -> Path:
-    root = os.environ.get("JOSTLE_DATA")
-    if not root:
-        pytest.skip("JOSTLE_DATA is not set: it names the folder of real data")
-    if not (path := Path(root, *parts)).exists():
-        pytest.skip(f"{'/'.join(parts)} is not in JOSTLE_DATA")
-    return path
+Find = Callable[..., Path]
 
 
-def test_mnist():
-    home("mnist", "train-images-idx3-ubyte.gz")
+def test_mnist(real_data: Find):
+    real_data("mnist", "train-images-idx3-ubyte.gz")
     data = datasets.load("mnist")
     assert (len(data.train), len(data.test)) == (60000, 10000)
     assert data.train.targets[:5].tolist() == [5, 0, 4, 1, 9]
@@ -31,8 +24,8 @@ def test_mnist():
     assert {f"sha256:{value}" for value in data.checksums.values()} == set(idx.MNIST_SUMS.values())
 
 
-def test_ames_has_the_published_features():
-    path = home("ames", "train.csv")
+def test_ames_has_the_published_features(real_data: Find):
+    path = real_data("ames", "train.csv")
     table = read_csv(path)
     features = {name: table[name] for name in table if name not in ("Id", "SalePrice")}
     _, columns = encoded(features, path)
@@ -41,8 +34,8 @@ def test_ames_has_the_published_features():
     assert (len(columns), len(one_hot), len(columns) - len(one_hot), len(categories)) == (215, 182, 33, 27)
 
 
-def test_ames_the_training_mean_scores_1248_78():
-    home("ames", "train.csv")
+def test_ames_the_training_mean_scores_1248_78(real_data: Find):
+    real_data("ames", "train.csv")
     data = datasets.load("ames")
     assert (data.shape, len(data.train), len(data.test)) == ((215,), 730, 730)
     guess = data.train.targets.double().mean()
@@ -51,16 +44,16 @@ def test_ames_the_training_mean_scores_1248_78():
     assert round(float(figure), 2) == 1248.78
 
 
-def test_mrpc():
-    home("mrpc", "msr_paraphrase_train.txt")
+def test_mrpc(real_data: Find):
+    real_data("mrpc", "msr_paraphrase_train.txt")
     data = datasets.load("mrpc")
     assert (len(data.train), len(data.test)) == (4076, 1725)
     assert (int(data.train.targets.sum()), int(data.test.targets.sum())) == (2753, 1147)
     assert data.preview(0).startswith('Amrozi accused his brother, whom he called "the witness"')
 
 
-def test_camvid():
-    home("camvid", "CamVid_240x180_png.zip")
+def test_camvid(real_data: Find):
+    real_data("camvid", "CamVid_240x180_png.zip")
     data = datasets.load("camvid")
     assert (len(data.train), len(data.test), data.shape) == (367, 233, (3, 180, 240))
     assert data.train.targets.unique().tolist() == [*range(11), 255]
@@ -72,8 +65,8 @@ def test_camvid():
     assert commonest == ["sky", "road"]
 
 
-def test_caltech101():
-    if not any(home("caltech101").iterdir()):
+def test_caltech101(real_data: Find):
+    if not any(real_data("caltech101").iterdir()):
         pytest.skip("caltech101 is empty")
     data = datasets.load("caltech101")
     assert (len(data.classes), data.shape) == (101, (3, 224, 224))
@@ -90,7 +83,7 @@ def test_caltech101():
     ("svhn", "train_32x32.mat", (73257, 26032)),
     ("cityscapes", "leftImg8bit", (2975, 500)),
 ])  # fmt: skip
-def test_sets_that_are_seldom_at_hand(name, file, counts):
-    home(name, file)
+def test_sets_that_are_seldom_at_hand(real_data: Find, name, file, counts):
+    real_data(name, file)
     data = datasets.load(name)
     assert (len(data.train), len(data.test)) == counts

@@ -274,9 +274,11 @@ def test_errors_say_what_to_do() -> None:
         LearningLoss().join(small(), pool, seed=0).loss(torch.zeros(5), 0.0)
 
 
-def test_on_mnist_few_labels_teach_it_little_and_many_teach_it_more(real_data: Path) -> None:
+def test_on_mnist_few_labels_teach_it_little_and_many_teach_it_more(
+    real_data: Callable[..., Path],
+) -> None:
     """Why it does poorly in the MNIST experiment: rank correlations of predicted and true losses, three trials."""
-    data, recipe = datasets.load("mnist", real_data), protocol.load("mnist").training
+    data, recipe = datasets.load("mnist", real_data("mnist").parent), protocol.load("mnist").training
 
     def correlations(labels: int, seed: int) -> tuple[float, float]:
         order = torch.randperm(60_000, generator=torch.Generator().manual_seed(seed))

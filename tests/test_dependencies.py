@@ -1,0 +1,100 @@
+"""What is imported is declared, in the right place, and what is declared is imported."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from tools import oldest
+
+import jostle
+
+ROOT = Path(__file__).parent.parent
+SOURCE = Path(jostle.__file__).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OUR_OWN = {"jostle", "tools", "benchmarks", "tests", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
+BROUGHT_BY = packages_distributions()
+MODULES = [".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in SOURCE.rglob("*.py")]
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Distributions, in the spelling by which they are compared."""
+    found = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+    return {spelt(match[0]) for match in found if match} - {PROJECT["name"]}
+
+
+def spelt(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+REQUIRED = names(PROJECT["dependencies"])
+EXTRAS = {extra: names(requirements) for extra, requirements in PROJECT["optional-dependencies"].items()}
+USERS_EXTRAS = {extra: found for extra, found in EXTRAS.items() if extra not in oldest.TOOLS}
+
+
+def imported(path: Path) -> set[str]:
+    """The packages of others that a file imports, lazily or not."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").partition(".")[0])
+    return found - OUR_OWN - sys.stdlib_module_names
+
+
+def distributions(packages: set[str]) -> Iterator[tuple[str, set[str]]]:
+    """Each package with the distributions that bring it; one that is not installed bears its own name."""
+    return ((package, {spelt(name) for name in BROUGHT_BY.get(package, [package])}) for package in packages)
+
+
+def undeclared(folder: Path, declared: set[str]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)} imports {package}"
+        for path in sorted(folder.rglob("*.py"))
+        for package, brought_by in distributions(imported(path))
+        if not brought_by & declared
+    ]
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    assert undeclared(SOURCE, REQUIRED.union(*USERS_EXTRAS.values())) == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools", "benchmarks", "examples"])
+def test_what_the_rest_imports_is_declared(folder: str) -> None:
+    assert undeclared(ROOT / folder, REQUIRED.union(*EXTRAS.values())) == []
+
+
+def test_what_is_declared_for_users_is_imported() -> None:
+    used: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        used = used.union(*(brought_by for _, brought_by in distributions(imported(path))))
+    assert REQUIRED.union(*USERS_EXTRAS.values()) - used == set()
+
+
+def test_without_the_extras_every_module_imports_or_names_its_extra() -> None:
+    optional = set().union(*USERS_EXTRAS.values()) - REQUIRED
+    packages = [package for package, by in BROUGHT_BY.items() if optional & {*map(spelt, by)}]
+    code = f"""
+import importlib, sys
+for name in {packages!r}:
+    sys.modules[name] = None  # importing it is an ImportError
+for name in {[name for name in MODULES if not name.endswith("__main__")]!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        if "jostle[" not in str(error):
+            raise
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_dependency_of_users_has_a_bound_that_is_tested() -> None:
+    assert {spelt(name) for name, _ in oldest.bounds()} == REQUIRED.union(*USERS_EXTRAS.values())
