@@ -39,8 +39,12 @@ USERS_EXTRAS = {extra: found for extra, found in EXTRAS.items() if extra not in 
 
 def imported(path: Path) -> set[str]:
     """The packages of others that a file imports, lazily or not."""
+    return imported_in(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def imported_in(tree: ast.AST) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -71,29 +75,44 @@ def test_what_the_rest_imports_is_declared(folder: str) -> None:
     assert undeclared(ROOT / folder, REQUIRED.union(*EXTRAS.values())) == []
 
 
-def test_what_is_declared_for_users_is_imported() -> None:
+def test_what_is_required_is_imported() -> None:
     used: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         used = used.union(*(brought_by for _, brought_by in distributions(imported(path))))
-    assert REQUIRED.union(*USERS_EXTRAS.values()) - used == set()
+    assert REQUIRED - used == set()
 
 
-def test_without_the_extras_every_module_imports_or_names_its_extra() -> None:
+ROOMS = {
+    "jostle.labelling": "label"
+}  # rooms that need an extra as a whole; elsewhere imports are where they are used
+
+
+def test_without_the_extras_all_other_rooms_can_be_imported() -> None:
     optional = set().union(*USERS_EXTRAS.values()) - REQUIRED
-    packages = [package for package, by in BROUGHT_BY.items() if optional & {*map(spelt, by)}]
+    packages = [package for package, by in BROUGHT_BY.items() if optional & {spelt(name) for name in by}]
+    modules = [name for name in MODULES if not name.startswith(tuple(ROOMS)) and "__main__" not in name]
     code = f"""
 import importlib, sys
 for name in {packages!r}:
     sys.modules[name] = None  # importing it is an ImportError
-for name in {[name for name in MODULES if not name.endswith("__main__")]!r}:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        if "jostle[" not in str(error):
-            raise
+for name in {modules!r}:
+    importlib.import_module(name)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("room", "extra"), ROOMS.items())
+def test_a_room_imports_at_once_what_its_extra_brings_and_no_other(room: str, extra: str) -> None:
+    folder = SOURCE.parent / room.replace(".", "/")
+    at_once = [path for path in folder.rglob("*.py") if undeclared_at_once(path, REQUIRED | EXTRAS[extra])]
+    assert at_once == []
+
+
+def undeclared_at_once(path: Path, declared: set[str]) -> list[str]:
+    lines = ast.parse(path.read_text(encoding="utf-8")).body
+    outermost = ast.Module([line for line in lines if isinstance(line, (ast.Import, ast.ImportFrom))], [])
+    return [package for package, by in distributions(imported_in(outermost)) if not by & declared]
 
 
 def test_every_dependency_of_users_has_a_bound_that_is_tested() -> None:
