@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from benchmarks.measure import Figure, best_seconds, figure
 from jostle import models
+from jostle.core import Joined
 from jostle.tasks import TASKS
 from jostle.training.evaluate import evaluate
-from jostle.training.joined import Joined
 from jostle.training.train import Recipe, train
 
 BATCH, LR = 96, 1e-3

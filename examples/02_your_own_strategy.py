@@ -16,19 +16,17 @@ import torch
 from torch import nn
 
 import jostle
-from jostle.embeddings.base import Embedded
-from jostle.scoring.request import Request
-from jostle.selectors import Selector, top_k
-from jostle.strategies.base import Strategy
+from jostle import Embedded, Embedding, Request
 
 
 @jostle.strategies.register("ratio", needs=("probabilities",), tasks=("classification",))
 @dataclass(frozen=True, kw_only=True)
-class Ratio(Strategy):
+class Ratio(Embedding):
     """The runner-up's probability over the winner's. Close calls come first."""
 
-    selector: Selector = top_k
-    power: float = 1.0  # a setting: jostle.select("ratio", ..., power=2)
+    selector: str = "top-k"
+    power: float = 1.0
+    """A setting: jostle.select("ratio", ..., power=2)."""
 
     def embedding(self, request: Request) -> Embedded:
         best = request.probabilities().topk(2).values  # (n, 2)

@@ -6,11 +6,10 @@ from torch import nn
 
 from jostle import NoiseStability
 from jostle.embeddings.jolts import Jolts
-from jostle.inputs import Pool
 
 
 def request_of(model: nn.Module, pool: Any, **settings: Any) -> Any:
-    return NoiseStability(**settings).request(model, Pool.of(pool), 3)
+    return NoiseStability(**settings).request(model, pool, seed=3)
 
 
 def jolts_of(

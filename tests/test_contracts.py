@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from zoo import ConvNet, SegNet
 
 from jostle import strategies
-from jostle.strategies.base import Query, Strategy
+from jostle.core import Query, Strategy
 
 N, M, PICKS = 24, 12, 5
 QUICK: dict[str, dict[str, Any]] = {  # settings that make a strategy cheap; they change no promise

@@ -12,6 +12,7 @@ LAYERS = [  # from the ground up; a module imports from layers below its own, or
     {"selectors"},
     {"inputs", "tasks"},
     {"scoring"},
+    {"core"},
     {"embeddings", "training"},
     {"strategies", "datasets", "models"},
     {"results"},

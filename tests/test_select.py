@@ -14,7 +14,6 @@ from zoo import ConvNet, N, mlp
 
 import jostle
 from jostle import NoiseStability
-from jostle.inputs import Pool
 from jostle.tasks import Classification
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
@@ -342,7 +341,7 @@ def test_probabilities_that_meet_no_softmax_are_no_matter(name: str, settings: d
 def test_micro_batches_follow_from_the_largest_activation() -> None:
     def size(width: int) -> int:
         model = nn.Sequential(nn.Linear(6, width), nn.Linear(width, 3))
-        with NoiseStability().request(model, Pool.of(X), 0) as request:
+        with NoiseStability().request(model, X, seed=0) as request:
             return request.micro_batch
 
     assert size(8) == 1024  # never more

@@ -1,11 +1,11 @@
 """What a cycle would take at a protocol's full size, from a run of a small part of it."""
 
+from jostle.core import Strategy
 from jostle.results.curves import Results
 from jostle.results.times import times
 from jostle.runs.bench import strategy_of
 from jostle.runs.protocol import Protocol, load
-from jostle.strategies.autoencoders import AutoencoderSettings
-from jostle.strategies.base import Strategy
+from jostle.strategies.autoencoders import Autoencoding
 from jostle.strategies.disagreement import QueryByCommittee
 
 
@@ -37,6 +37,6 @@ def other_members(strategy: Strategy) -> int:
 def images_seen(size: Protocol, strategy: Strategy) -> float:
     """What a selection's time grows with: the candidates, or, taking nearly all of it, an autoencoder's training."""
     candidates = float(size.candidates)  # labelled examples and picks are taken to grow with them
-    if isinstance(strategy, AutoencoderSettings):
+    if isinstance(strategy, Autoencoding):
         return float(strategy.number_of_steps(int(size.initial + candidates)) * strategy.batch)
     return candidates

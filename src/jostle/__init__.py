@@ -4,23 +4,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jostle import strategies
-    from jostle.selectors import k_center, k_dpp, k_means_pp, top_k
+    from jostle import datasets, models, selectors, strategies
+    from jostle.core import Embedded, Embedding, Query, Strategy
+    from jostle.scoring.request import Request
+    from jostle.selectors import Selector, k_center, k_dpp, k_means_pp, top_k
     from jostle.strategies import NoiseStability, deviations, select
-    from jostle.strategies.base import Query, Strategy
 
 __version__ = "0.1.0"
-HOMES = ("strategies", "selectors")  # where the public names are defined
+
+ROOMS = ("datasets", "models", "selectors", "strategies")
+HOMES = {  # where each public name is defined
+    **dict.fromkeys(("Embedded", "Embedding", "Query", "Strategy"), "core"),
+    "Request": "scoring.request",
+    **dict.fromkeys(("Selector", "k_center", "k_dpp", "k_means_pp", "top_k"), "selectors"),
+    **dict.fromkeys(("NoiseStability", "deviations", "select"), "strategies"),
+}
 
 __all__ = [
+    "Embedded",
+    "Embedding",
     "NoiseStability",
     "Query",
+    "Request",
+    "Selector",
     "Strategy",
+    "datasets",
     "deviations",
     "k_center",
     "k_dpp",
     "k_means_pp",
+    "models",
     "select",
+    "selectors",
     "strategies",
     "top_k",
 ]
@@ -28,12 +43,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is: torch takes seconds, and `jostle --help` needs none of it."""
-    if name in HOMES:
+    if name in ROOMS:
         return import_module(f"jostle.{name}")
-    if name not in __all__:
+    if name not in HOMES:
         raise AttributeError(f"module 'jostle' has no attribute {name!r}")
-    homes = (import_module(f"jostle.{home}") for home in HOMES)
-    return next(getattr(home, name) for home in homes if hasattr(home, name))
+    return getattr(import_module(f"jostle.{HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,9 @@ import torch
 from tiny import numbers, tiny
 from torch import Tensor, nn
 
+from jostle.core import Embedded, Embedding, Joined
 from jostle.datasets.data import Fields
 from jostle.datasets.views import labelled_part, part_of, pool_of
-from jostle.embeddings.base import Embedded
 from jostle.inputs import Labeled, Pool
 from jostle.results.cycles import Cycle
 from jostle.runs.bench import Bench, strategy_of
@@ -21,8 +21,6 @@ from jostle.runs.tryout import shortened, try_out
 from jostle.runs.workers import one_thread
 from jostle.scoring.request import Request
 from jostle.strategies import CoreSet, build
-from jostle.strategies.base import Strategy
-from jostle.training.joined import Joined
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +114,7 @@ def test_what_is_there_is_kept_and_what_is_missing_is_done(tmp_path: Path):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watcher(Strategy):
+class Watcher(Embedding):
     """Looks at what the loop offers."""
 
     def embedding(self, request: Request) -> Embedded:

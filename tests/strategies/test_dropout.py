@@ -12,8 +12,7 @@ from zoo import ConvNet, N, bert, bert_pool
 
 import jostle
 from jostle import models
-from jostle.embeddings.dropout import DropoutPasses, Sampler
-from jostle.inputs import Pool
+from jostle.embeddings.dropout import Sampler
 from jostle.scoring.request import Request
 from jostle.strategies import Bald
 
@@ -22,7 +21,7 @@ def passes(model: nn.Module, pool: Any, numbers: int = 3, batch: int = N, **sett
     """Outputs of some passes over a pool, (passes, n, ...)."""
     strategy = Bald(passes=max(numbers, 2), **settings)
     with (
-        strategy.request(model, Pool.of(pool), 0, task="classification") as request,
+        strategy.request(model, pool, seed=0, task="classification") as request,
         strategy.sampling(request) as s,
     ):
         return torch.stack([
@@ -276,7 +275,7 @@ SITES = {
 def chosen(model: nn.Module, pool: Any, **settings: Any) -> list[str]:
     """Names of the modules that carry a hook while dropout is inserted."""
     strategy = Bald(insert_dropout=0.3, **settings)
-    with strategy.request(model, Pool.of(pool), 0) as request:
+    with strategy.request(model, pool, seed=0) as request:
         with strategy.sampling(request):
             names = [name for name, part in request.network.module.named_modules() if part._forward_hooks]
         assert quiet(request)
@@ -367,7 +366,7 @@ def test_dropout_that_is_not_there_or_makes_no_difference_is_an_error() -> None:
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        DropoutPasses(**settings)
+        Bald(**settings)
 
 
 def test_modules_that_cannot_carry_dropout() -> None:

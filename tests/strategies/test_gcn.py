@@ -5,7 +5,6 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 from jostle.embeddings.graph import Graph
-from jostle.inputs import Pool
 from jostle.strategies import CoreGCN, UncertainGCN, select
 
 
@@ -87,7 +86,7 @@ def test_training_by_hand() -> None:
     features, known = torch.randn(9, 3).double(), torch.arange(9) >= 6
     settings = CoreGCN(width=5, dropout=0.3, epochs=6, lr=0.02, decay=0.05)
     model = nn.Sequential(nn.Identity(), nn.Linear(3, 2)).double()
-    with settings.request(model, Pool.of(features[:6]), 3, labeled=TensorDataset(features[6:])) as request:
+    with settings.request(model, features[:6], seed=3, labeled=TensorDataset(features[6:])) as request:
         hidden, scores = settings.trained(Graph.of(features), known, request)
         weights = settings.drawn(features, request.rng("graph weights"))
         draws = request.rng("graph dropout")

@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from jostle import datasets, models
 from jostle.runs import protocol
+from jostle.scoring.layers import layers_over_depth, vector_reader
 from jostle.scoring.network import Network
 from jostle.strategies import CoreSet, LearningLoss
 from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
-from jostle.strategies.taps import spread, vector_reader
 from jostle.tasks import TASKS
 from jostle.training.train import train
 
@@ -130,7 +130,7 @@ def test_layers_are_spread_over_the_depth(
     name: str, settings: dict[str, Any], example: tuple[int, ...], layers: str
 ) -> None:
     network = Network(models.build(name, seed=0, **settings), torch.randn(example))
-    assert spread(network) == layers.split()
+    assert layers_over_depth(network) == layers.split()
 
 
 def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
@@ -139,8 +139,8 @@ def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
 
     half = nn.Sequential(block(3), block(1), block(1), nn.Linear(4, 2))
     most = nn.Sequential(block(6), block(1), nn.Linear(4, 2))
-    assert spread(Network(half, torch.randn(2, 4))) == ["0", "1", "2"]
-    assert spread(Network(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
+    assert layers_over_depth(Network(half, torch.randn(2, 4))) == ["0", "1", "2"]
+    assert layers_over_depth(Network(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
 
 
 def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:

@@ -152,7 +152,7 @@ def test_learning_rate_falls_thirty_times(monkeypatch: pytest.MonkeyPatch) -> No
 def test_published_shapes() -> None:
     with torch.device("meta"):
         frame = Frame(3, 32, light=False)
-        net = Generator(frame, 200, torch.empty(2, 10))
+        net = Generator(frame, 200, (2, 10))
         assert [tuple(p.shape) for p in net.learner.parameters()][::2] == [
             (1024, 100),
             (256, 1024),
@@ -160,7 +160,7 @@ def test_published_shapes() -> None:
         ]
         assert net.encoder.mean.out_features == 200
         assert net.decoder[0].in_features == 100
-        assert learner(frame, 100, torch.empty(2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
+        assert learner(frame, 100, (2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
     assert SRAAL().number_of_steps(50_000) == 20_000
 
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import models
-from jostle.inputs import Pool
 from jostle.strategies import VAAL, select, vaal
 from jostle.strategies.autoencoders import (
     Encoder,
@@ -131,7 +130,7 @@ def test_images_of_every_size_are_framed(
 
     strategy = VAAL(**settings)
     images = torch.randn(2, *shape)
-    with strategy.request(Anything(), Pool.of(images), 0) as request:
+    with strategy.request(Anything(), images, seed=0) as request:
         frame = strategy.frame(request, "vaal")
         assert frame == expected
         assert frame.read(request, request.pool).shape == (2, shape[0], expected.side, expected.side)
@@ -229,7 +228,7 @@ def test_a_score_does_not_depend_on_the_batch(model: nn.Module) -> None:
     encoder, judge = Encoder(Frame(1, 8, light=True), 4).train(), discriminator(4, hidden=2)
     images = torch.randn(6, 1, 8, 8)
     strategy = VAAL()
-    with strategy.request(model, Pool.of(images), 0) as request:
+    with strategy.request(model, images, seed=0) as request:
         whole, single = (judged(images, encoder, judge, request, batch) for batch in (6, 1))
     torch.testing.assert_close(whole, single)
 
@@ -259,7 +258,7 @@ def test_the_seed_decides_and_nothing_else_changes(model: nn.Module, unchanged: 
 
 def test_first_weights_follow_the_seed_alone(model: nn.Module) -> None:
     def weights(seed: int) -> Tensor:
-        with VAAL().request(model, Pool.of(torch.zeros(2, 1, 8, 8)), seed) as request:
+        with VAAL().request(model, torch.zeros(2, 1, 8, 8), seed=seed) as request:
             torch.rand(seed + 1)  # whatever else is drawn
             return fresh(lambda: discriminator(4, hidden=1), request, "discriminator")[0].weight
 

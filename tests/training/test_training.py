@@ -9,12 +9,12 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, jaccard_
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from jostle.core import Joined
 from jostle.rng import generator
 from jostle.tasks import TASKS, VOID, Classification
 from jostle.tasks.metrics import confusion, mean_iou, of_classes, of_errors
 from jostle.training.augment import Augmentation
 from jostle.training.evaluate import evaluate
-from jostle.training.joined import Joined
 from jostle.training.train import Recipe, Schedule, class_weights, layout, train
 
 PLAIN = Recipe(epochs=3, batch=8, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=1e-2)

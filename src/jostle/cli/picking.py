@@ -17,8 +17,8 @@ from jostle.plumbing.user_files import from_file, is_own
 if TYPE_CHECKING:
     from torch import nn
 
+    from jostle.core import Query
     from jostle.datasets import Data
-    from jostle.strategies.base import Query
 
 Spec = (
     "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"

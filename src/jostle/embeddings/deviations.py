@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from jostle.core import Embedded, Embedding
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
@@ -19,6 +21,7 @@ from jostle.inputs import Inputs, Pool, arrays
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request
+from jostle.selectors import selector
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
@@ -26,31 +29,60 @@ Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deviations:
-    """Settings of the movements; `rows(request)` gives (n, K * d), scaled as in the paper's Eq. (main).
+class Deviations(Embedding):
+    """How outputs move when the parameters are nudged K times: (n, K * d), scaled as in the paper's Eq. (main).
 
     Squared row lengths estimate the squared Frobenius norm of the Jacobian, whatever `jolts` and `scale` are.
     """
 
-    jolts: int = 30  # K
-    scale: float = 1e-3  # zeta: the length of a jolt relative to that of the parameters
-    noise: str = "global"  # one direction over all parameters; "layerwise": one for each weight tensor
-    estimator: str = "finite"  # differences, as in the paper; "jvp": the exact derivative, zeta -> 0
-    space: Space = None  # what moves: "probabilities", "features", "logits", a function; None: the task's
-    grid: int = 1  # spatial maps are average-pooled to grid x grid
-    normalize: bool = False  # divide by the length of the clean output, as the authors' published code does
-    parameters: Which = None  # which parameters move: name patterns or a predicate; None: all
-    project: int | None = None  # rows projected to this width by one fixed Gaussian projection
-    rows_file: str | Path | None = None  # rows kept in a memory-mapped file, for pools larger than memory
-    buffer_bytes: int = 256 * 2**20  # inputs held at once: the pool is read once, chunk by chunk
+    method: ClassVar[str] = "deviations"
+    start: str = "origin"
+    """Where k-center starts; "labeled": from the movements of the labelled set."""
+
+    jolts: int = 30
+    """K, how often the parameters are nudged."""
+    scale: float = 1e-3
+    """Zeta, the length of a jolt relative to that of the parameters."""
+    noise: str = "global"
+    """"global": one direction over all parameters; "layerwise": one for each weight tensor."""
+    estimator: str = "finite"
+    """How movements are found: "finite" differences, as in the paper; "jvp": the exact derivative, zeta -> 0."""
+    space: Space = None
+    """What moves: "probabilities", "features", "logits", a function; None: the task's."""
+    grid: int = 1
+    """Spatial outputs and features are average-pooled to grid x grid."""
+    normalize: bool = False
+    """Divide by the length of the clean output, as the authors' published code does."""
+    parameters: Which = None
+    """Which parameters move: name patterns or a predicate; None: all."""
+    project: int | None = None
+    """Project rows to this width by one fixed Gaussian projection; None: whole rows."""
+    rows_file: str | Path | None = None
+    """Keep rows in this memory-mapped file, for pools larger than memory; None: in memory."""
+    buffer_bytes: int = 256 * 2**20
+    """Bytes of inputs held at once: the pool is read once, chunk by chunk."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.jolts < 1 or not self.scale > 0 or not math.isfinite(self.scale):
             raise ValueError(f"jolts must be at least 1 and scale above 0; got {self.jolts} and {self.scale}")
         if self.grid < 1 or (self.project is not None and self.project < 1):
             raise ValueError(f"grid and project must be at least 1; got {self.grid} and {self.project}")
         look_up("estimator", self.estimator, {"finite": None, "jvp": None})
         look_up("noise", self.noise, {"global": None, "layerwise": None})
+        look_up("start", self.start, {"origin": None, "labeled": None})
+        if self.start == "labeled" and not selector(self.selector).uses_centers:
+            raise ValueError(
+                "start='labeled' needs a selector that starts from given rows, such as k-center; "
+                f"{type(selector(self.selector)).__name__} does not look at them"
+            )
+
+    def embedding(self, request: Request) -> Embedded:
+        """Movements of the pool, and those of the labelled set where k-center starts from them."""
+        if self.start == "origin":
+            return Embedded(self.rows(request))
+        request.needs_labeled(f"{self.method} with start='labeled'")
+        return Embedded(*self.rows_of_both(request))
 
     def rows(self, request: Request, *pools: Pool) -> Tensor:
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""

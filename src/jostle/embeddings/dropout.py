@@ -13,29 +13,36 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from jostle.core import Choice, Embedding
 from jostle.embeddings.masks import Axis, Masks
 from jostle.inputs import Inputs, count, mapped
 from jostle.plumbing.names import unknown
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request
+from jostle.selectors import top_k
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropoutPasses:
-    """Settings of the passes; `rows(request, of)` gives what `of` makes of the T distributions.
+class DropoutPasses(Embedding):
+    """What T dropout passes say of each example: `rows(request, of)` gives what `of` makes of their distributions.
 
     A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size,
     as long as batches are padded to one length. Only dropout acts; BatchNorm stays in eval mode.
     """
 
-    passes: int = 50  # T
-    insert_dropout: float | None = None  # rate of dropout inserted at scoring only, beside the model's own
-    dropout_after: Sequence[str] | None = None  # modules, by pattern; None: convolutions in blocks, or stages
+    selector: Choice = top_k
+    passes: int = 50
+    """T, how many passes there are."""
+    insert_dropout: float | None = None
+    """The rate of dropout inserted at scoring only, beside the model's own."""
+    dropout_after: Sequence[str] | None = None
+    """After which modules it is inserted, by pattern; None: convolutions in blocks, or stages."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.passes < 2:
             raise ValueError(f"passes must be at least 2, since they are compared; got {self.passes}")
         if self.insert_dropout is not None and not 0 < self.insert_dropout < 1:
@@ -91,7 +98,7 @@ class Sampler:
         self.network = network
         self.masks = masks
         self.moved = False  # whether any two passes over the same inputs differed
-        self.first = network.trace.output  # of pass 0; the trace is taken before anything is inserted
+        self.first = network.example_outputs  # of pass 0; the trace is taken before anything is inserted
 
     def outputs(self, inputs: Inputs, number: int) -> Tensor:
         """Outputs of one pass; all passes over the same inputs come in order."""
@@ -205,5 +212,4 @@ def holds(name: str, head: str) -> bool:
 
 def in_front(network: Network, name: str) -> bool:
     """Whether a module is called before the head."""
-    order = network.trace.order
-    return name in order and order[name] < order[network.head]
+    return name in network.order and network.order[name] < network.order[network.head]

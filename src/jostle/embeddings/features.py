@@ -1,14 +1,21 @@
 """Features of the pool and of the labelled set, from one pass so that they compare."""
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
+from jostle.core import Embedded, Embedding
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 
 
-def features(request: Request) -> tuple[Tensor, Tensor | None]:
-    """Features of the pool (n, d), and of the labelled set (m, d) where there is one; maps are averaged."""
-    return parted(request.features(*pools(request)), request)
+@dataclass(frozen=True, kw_only=True)
+class Features(Embedding):
+    """The input of the model's head, maps and tokens averaged; that of the labelled set gives centers."""
+
+    def embedding(self, request: Request) -> Embedded:
+        """Features of the pool, and those of the labelled set as centers."""
+        return Embedded(*parted(request.features(*pools(request)), request))
 
 
 def pools(request: Request) -> tuple[Pool, ...]:

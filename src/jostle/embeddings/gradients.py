@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
+from jostle.core import Embedded, Embedding
 from jostle.embeddings.deviations import Deviations
 from jostle.rows import Outer
 from jostle.scoring.request import Request
+
+ONE_CLASS = (
+    "its rows are gradients at one predicted class; use lcmd for a regression, or coreset with "
+    "selector='k-means++', or noise-stability"
+)
+ONE_OUTPUT = "it follows the gradient of one output; use coreset or noise-stability"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastLayerGradients(Embedding):
+    """The gradient that the predicted class would cause in the last layer, kept as two factors."""
+
+    method: ClassVar[str] = "last-layer-gradients"
+
+    def embedding(self, request: Request) -> Embedded:
+        """Gradients of the pool as two factors."""
+        request.check_task(self.method, ("classification",), ONE_CLASS)
+        features, outputs = request.features_and_outputs()
+        return Embedded(last_layer_gradients(features, request.probabilities_of(outputs)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchedGradients(Embedding):
+    """The gradient of the output with respect to all parameters, sketched; that of the labelled set gives centers.
+
+    A movement of the output under a random jolt is the gradient's product with a random direction, so `sketch`
+    jolts are a random projection that keeps inner products. A regression's outputs are sketched side by side,
+    of a classifier the logit of the predicted class.
+    """
+
+    method: ClassVar[str] = "sketched-gradients"
+    serves: ClassVar[tuple[str, ...]] = ("regression", "classification")
+    sketch: int = 512
+    """How many random directions; fewer are faster and rougher."""
+    estimator: str = "finite"
+    """How gradients are found: "finite" differences, on any model; "jvp": the exact derivative, four times slower."""
+
+    def embedding(self, request: Request) -> Embedded:
+        """Sketched gradients of the pool, (n, sketch), and those of the labelled set as centers."""
+        request.check_task(self.method, self.serves, ONE_OUTPUT)
+        space = "logits" if request.task.name == "regression" else highest
+        jolted = Deviations(jolts=self.sketch, estimator=self.estimator, space=space)
+        return Embedded(*jolted.rows_of_both(request))
 
 
 def last_layer_gradients(features: Tensor, probabilities: Tensor) -> Outer:
@@ -24,18 +71,6 @@ def fisher_roots(probabilities: Tensor) -> Tensor:
     each = torch.eye(probabilities.shape[1], dtype=probabilities.dtype, device=probabilities.device)
     away = each - probabilities[:, None]  # (n, c, c)
     return probabilities.sqrt()[:, :, None] * away
-
-
-def sketched_gradients(request: Request, sketch: int, estimator: str) -> tuple[Tensor, Tensor | None]:
-    """Gradients of the output with respect to all parameters, of pool and labelled set, sketched to (n, sketch).
-
-    A movement of the output under a random jolt is the gradient's product with a random direction, so `sketch`
-    jolts are a random projection that keeps inner products. A regression's outputs are sketched side by side,
-    of a classifier the logit of the predicted class.
-    """
-    space = "logits" if request.task.name == "regression" else highest
-    settings = Deviations(jolts=sketch, estimator=estimator, space=space)
-    return settings.rows_of_both(request)
 
 
 def highest(logits: Tensor) -> Tensor:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.embeddings.features import check_memory, pools
-from jostle.rows.vectors import as_vectors
+from jostle.core import Embedded, Embedding
+from jostle.embeddings.features import check_memory, parted, pools
 from jostle.scoring.request import Request
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
@@ -44,32 +45,45 @@ class Graph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphNetwork:
-    """Settings of the graph network; `fitted` trains it and gives each node's hidden layer and score."""
+class GraphNetwork(Embedding):
+    """What a graph network sees of each example once it tells the pool from the labelled set, which gives centers."""
 
-    width: int = 128  # of the hidden layer
-    dropout: float = 0.3  # of the hidden layer, in training
-    epochs: int = 200  # full-batch steps of Adam
-    lr: float = 1e-3  # learning rate of Adam
-    decay: float = 5e-4  # weight decay of Adam
-    unlabeled_weight: float = 1.2  # lambda: of the pool's part of the loss
-    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+    method: ClassVar[str] = "graph"
+    width: int = 128
+    """Width of the hidden layer."""
+    dropout: float = 0.3
+    """Share of the hidden layer that is dropped in training."""
+    epochs: int = 200
+    """Full-batch steps of Adam."""
+    lr: float = 1e-3
+    """Learning rate of Adam."""
+    decay: float = 5e-4
+    """Weight decay of Adam."""
+    unlabeled_weight: float = 1.2
+    """Lambda, the weight of the pool's part of the loss."""
+    memory_bytes: int = 4 * 2**30
+    """The most memory to use: an error beyond, before anything is computed."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.width < 1 or self.epochs < 1 or not 0 <= self.dropout < 1:
             raise ValueError(
                 "width and epochs are at least 1 and dropout is in [0, 1); "
                 f"got {self.width}, {self.epochs} and {self.dropout}"
             )
 
-    def fitted(self, request: Request, method: str) -> tuple[Tensor, Tensor]:
+    def embedding(self, request: Request) -> Embedded:
+        """Hidden layer and score of each node, those of the labelled set as centers."""
+        return Embedded(*parted(torch.cat(self.fitted(request), dim=1), request))  # (n, width + 1)
+
+    def fitted(self, request: Request) -> tuple[Tensor, Tensor]:
         """Hidden layer (n + m, width) and score before the sigmoid (n + m, 1), the pool's nodes first."""
-        labeled = request.needs_labeled(method)
-        nodes = len(request.pool) + len(labeled)
-        with torch.no_grad():
-            d = as_vectors(request.network.features(request.network.example)).shape[1]
+        labeled = request.needs_labeled(self.method)
+        nodes, d = len(request.pool) + len(labeled), request.feature_width
         numbers = nodes * (3 * d + 6 * self.width)  # features, X, A X; hidden layer, mask and their gradients
-        check_memory(method, 4 * numbers, self.memory_bytes, f"a graph of {nodes:,} nodes with {d} features")
+        check_memory(
+            self.method, 4 * numbers, self.memory_bytes, f"a graph of {nodes:,} nodes with {d} features"
+        )
         graph = Graph.of(request.features(*pools(request)))
         is_labeled = torch.arange(nodes, device=request.device) >= len(request.pool)
         return self.trained(graph, is_labeled, request)

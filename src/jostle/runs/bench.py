@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from jostle import datasets, models, strategies
+from jostle.core import Strategy
 from jostle.datasets import Data, Split, Texts
 from jostle.datasets.views import part_of
 from jostle.plumbing.user_files import checksum, is_own
 from jostle.rng import generator
 from jostle.runs.protocol import Amount, Named, Protocol
 from jostle.scoring.copies import device_named
-from jostle.strategies.base import Strategy
 from jostle.tasks import TASKS, Classification, Task
 from jostle.training.evaluate import evaluate
 from jostle.training.train import Indexed

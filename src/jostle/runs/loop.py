@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jostle.core import Joined, Strategy
 from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
 from jostle.results.cycles import Cycle
 from jostle.rng import derive, generator
 from jostle.runs.bench import Bench
-from jostle.scoring.request import Fit
-from jostle.strategies.base import Strategy
-from jostle.training.joined import Joined
+from jostle.scoring.options import Fit
 from jostle.training.train import Indexed, on, train
 
 TRIES = 20_000  # shuffles until the initial set holds every class

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from jostle.core import Strategy
 from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
 from jostle.rng import derive
 from jostle.runs.bench import Bench, strategy_of
 from jostle.runs.loop import fresh
 from jostle.runs.workers import explained
-from jostle.strategies.base import Strategy
 
 HANDFUL = 12
 

@@ -78,6 +78,21 @@ class Network:
             )
         return trace
 
+    @property
+    def example_outputs(self) -> Tensor:
+        """Outputs of the couple of examples that the network was shown first, (2, ...)."""
+        return self.trace.output
+
+    @property
+    def order(self) -> Mapping[str, int]:
+        """When each module was first called in a forward pass; those that were not are not in it."""
+        return self.trace.order
+
+    @property
+    def likely_head(self) -> str | None:
+        """The module that looks most like the head, whatever the call names; None where none does."""
+        return self.trace.head
+
     def prepared(self, inputs: Inputs) -> Inputs:
         """Inputs on the device, in the weights' precision and the memory layout that convolutions like."""
 

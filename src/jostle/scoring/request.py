@@ -15,46 +15,72 @@ from torch import Tensor, nn
 
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing.progress import Advance, progress_bar
-from jostle.rng import generator
+from jostle.rng import as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one
-from jostle.scoring.network import Network
+from jostle.scoring.copies import device_of
+from jostle.scoring.network import Head, Network, Read
+from jostle.scoring.options import Fit, Options, check_options
+from jostle.scoring.precision import full_float32
 from jostle.tasks import TASKS, Classification, Task, task_for
-
-Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 
 
 @dataclass
 class Request:
     """All that one call was given, checked: strategies ask it for outputs, features and draws."""
 
-    copied: Callable[[], Network]  # copies the model when it is first needed
     model: nn.Module  # the user's own, to be read only
-    pool: Pool
+    pool: Pool  # the candidates
+    labeled: Labeled | None
     seed: int
-    labeled: Labeled | None = None
-    fit: Fit | None = None
-    given_task: str | Task | None = None
-    batch_size: int | None = None
-    show_progress: bool | None = None
+    options: Options
+    head: Head = None
+    read: Read | None = None
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
 
     @cached_property
     def network(self) -> Network:
-        """A private copy of the model: never the user's own weights."""
-        return self.copied()
+        """A private copy of the model, made when it is first needed: never the user's own weights."""
+        device = self.options.get("device")
+        return Network(self.model, self.pool.first(2), head=self.head, outputs=self.read, device=device)
+
+    def network_of(self, model: nn.Module) -> Network:
+        """A private copy of another model, read like this one and on the same device."""
+        example, device = self.network.example, self.network.device
+        return Network(model, example, head=self.head, outputs=self.read, device=device)
+
+    @property
+    def fit(self) -> Fit | None:
+        """What trains a further model on (dataset, seed), where the call was given it."""
+        return self.options.get("fit")
 
     @cached_property
     def task(self) -> Task:
         """The task as given, or as the outputs' shape tells."""
-        return task_for(self.given_task, self.network.trace.output)
+        return task_for(self.options.get("task"), self.network.example_outputs)
 
     @cached_property
-    def softening(self) -> Task:
+    def softmax_task(self) -> Task:
         """The task, asked for probabilities: a softmax over what looks like such already is warned of, once."""
         softmax = type(self.task).probabilities is Classification.probabilities
-        if softmax and sums_to_one(self.network.trace.output):
+        if softmax and sums_to_one(self.network.example_outputs):
             warnings.warn(ALREADY_PROBABILITIES, stacklevel=3)
         return self.task
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of the model's outputs for a couple of examples, (2, ...)."""
+        return tuple(self.network.example_outputs.shape)
+
+    @property
+    def classes(self) -> int:
+        """How many classes the outputs tell apart, at each site."""
+        return self.task.distribution(self.network.example_outputs).shape[-1]
+
+    @cached_property
+    def feature_width(self) -> int:
+        """The width d of features as vectors."""
+        with torch.no_grad():
+            return as_vectors(self.network.features(self.network.example)).shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -64,7 +90,9 @@ class Request:
     @property
     def micro_batch(self) -> int:
         """Examples per forward pass."""
-        return min(self.batch_size or self.network.micro_batch, self.pool.largest_batch or 2**31)
+        return min(
+            self.options.get("batch_size") or self.network.micro_batch, self.pool.largest_batch or 2**31
+        )
 
     def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
         """A generator for one purpose of this call."""
@@ -80,8 +108,9 @@ class Request:
         """Refuse a task that a method does not serve, before any long work; a user's own task is let through."""
         task = self.task.name
         if task in TASKS and task not in serves:
-            shape = tuple(self.network.trace.output.shape)
-            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}")
+            raise ValueError(
+                f"{method} is not available for {task} (outputs of shape {self.output_shape}): {why}"
+            )
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
         """Prepared micro-batches of the pool, or of several pools in turn."""
@@ -119,11 +148,11 @@ class Request:
 
     def probabilities_of(self, outputs: Tensor) -> Tensor:
         """Probabilities in the outputs' own layout, (n, ...)."""
-        return self.softening.probabilities(outputs)
+        return self.softmax_task.probabilities(outputs)
 
     def distribution_of(self, outputs: Tensor) -> Tensor:
         """Probabilities as (n, sites, c)."""
-        return self.softening.distribution(outputs)
+        return self.softmax_task.distribution(outputs)
 
     def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
         """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
@@ -151,7 +180,7 @@ class Request:
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Advance]:
         """A progress bar for a part of this call."""
-        with progress_bar(what, total, self.show_progress) as advance:
+        with progress_bar(what, total, self.options.get("progress")) as advance:
             yield advance
 
     @contextmanager
@@ -162,6 +191,22 @@ class Request:
             yield
         finally:
             self.seconds[part] += time.perf_counter() - start
+
+
+@contextmanager
+def requested(
+    model: nn.Module, pool: Any, options: Options, head: Head = None, outputs: Read | None = None
+) -> Iterator[Request]:
+    """A request for a while: global generators are seeded inside and restored after, and float32 is not rounded."""
+    check_options(options)
+    reading = options.get("collate_fn"), options.get("num_workers", 0)
+    candidates = Pool.of(pool, *reading).without(options.get("exclude"))
+    seed = as_seed(options.get("seed"))
+    where = torch.device(options.get("device") or device_of(model))
+    with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
+        given = options.get("labeled")
+        labeled = None if given is None else Labeled.of(given, *reading)
+        yield Request(model, candidates, labeled, seed, options, head, outputs)
 
 
 ALREADY_PROBABILITIES = (

@@ -20,8 +20,10 @@ class KCenter(Selector):
     Ties go to the earlier row. Without origin and centers the first pick is drawn, its score NaN.
     """
 
-    unit: bool = False  # scale rows to unit length first
-    origin: bool = True  # without centers, start from the zero row: the first pick is the longest row
+    unit: bool = False
+    """Scale rows to unit length first."""
+    origin: bool = True
+    """Without centers, start from the zero row: the first pick is the longest row."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed matters only without origin and centers."""

@@ -20,7 +20,8 @@ class ProbCover(Selector):
     are covered, the rest is drawn with the seed, at a score of 0.
     """
 
-    delta: float = 1.0  # radius of a ball, its surface not included
+    delta: float = 1.0
+    """Radius of a ball, its surface not included."""
 
     def __post_init__(self) -> None:
         if not self.delta > 0:

@@ -24,9 +24,12 @@ class Typical(Selector):
     hold outliers: they come only when the others are empty, and rows without any neighbour last.
     """
 
-    clusters: int = 500  # at most; otherwise one for each center and each pick
-    small: int = 5  # clusters of this size or less
-    neighbours: int = 20  # at most; otherwise half of the cluster
+    clusters: int = 500
+    """The most clusters; otherwise there is one for each center and each pick."""
+    small: int = 5
+    """Clusters of this size or less come last."""
+    neighbours: int = 20
+    """The most neighbours that typicality looks at; otherwise half of the cluster."""
 
     def __post_init__(self) -> None:
         if min(self.clusters, self.small, self.neighbours) < 1:

@@ -4,10 +4,11 @@ from typing import Any
 
 from torch import nn
 
+from jostle.core import Query, Strategy
+from jostle.scoring.options import Options, split_options
 from jostle.strategies.alfa_mix import AlfaMix
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
-from jostle.strategies.base import SELECT_OPTIONS, Query, Strategy, split_options
 from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.catalogue import Entry, build, built, describe, names, register
 from jostle.strategies.classical import Entropy, ExpectedGradientLength, LeastConfidence, Margin, Random
@@ -28,7 +29,7 @@ def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **opti
     """Choose n examples with any strategy by name: options are those of `Strategy.select` and its settings."""
     call, settings = split_options(options)
     if isinstance(strategy, str):
-        return built(strategy, settings, SELECT_OPTIONS).select(model, pool, n, **call)
+        return built(strategy, settings, Options.__annotations__).select(model, pool, n, **call)
     if settings:
         raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
     return strategy.select(model, pool, n, **call)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Embedded, Strategy
 from jostle.embeddings.features import parted, pools
 from jostle.inputs import Inputs, Labeled
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, k_center
+from jostle.selectors import Picks
 from jostle.selectors.k_means import k_means
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
@@ -45,13 +44,17 @@ class AlfaMix(Strategy):
     A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
-    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
-    form: str = "closed"  # of the mixture: "closed" or "optimized"
-    cap_step: float | None = None  # the cap on the mixture rises by this up to 1; None: 0.2, optimised 1/32
-    steps: int = 5  # of Adam, in the optimised form
-    lr: float = 0.1  # a tenth of it in the last third
+    form: str = "closed"
+    """How the mixture is found: "closed" or "optimized"."""
+    cap_step: float | None = None
+    """The cap on the mixture rises by this up to 1; None: 0.2, optimised 1/32."""
+    steps: int = 5
+    """Steps of Adam, in the optimised form."""
+    lr: float = 0.1
+    """The learning rate of Adam, a tenth of it in the last third."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         look_up("form", self.form, CAP_STEPS)
         if self.cap_step is not None and not 0 < self.cap_step <= 1:
             raise ValueError(f"cap_step is in (0, 1]; got {self.cap_step}")
@@ -81,7 +84,7 @@ class AlfaMix(Strategy):
         request.check_task("alfa-mix", ("classification",), why)
         labeled = request.needs_labeled("alfa-mix")
         head = head_of(request)
-        targets = classes_of(labeled, request.network.trace.output.shape[1]).to(request.device)
+        targets = classes_of(labeled, request.output_shape[1]).to(request.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from jostle.core import Choice, Embedding
 from jostle.inputs import Pool
 from jostle.plumbing.names import look_up
 from jostle.rng import derive, seeded_globals
 from jostle.rows.vectors import non_finite
 from jostle.scoring.request import Request
+from jostle.selectors import top_k
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -27,17 +29,25 @@ SMALL = 32  # pixels: images up to this size are not resized to `resize`
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoencoderSettings:
-    """Settings of the methods that train an autoencoder on the pool's and the labelled images."""
+class Autoencoding(Embedding):
+    """How unlabelled each image looks to a discriminator, whose autoencoder learns from pool and labelled set."""
 
-    steps: int | None = None  # of training; None: the published 100 passes, 100 (m + n) / batch
-    batch: int = 128  # images of each set in a step
-    learning_rate: float = 5e-4  # of Adam
-    latent: int = 32  # width of the code
-    encoder: str | None = None  # "full" (23 million weights) or "light"; None: light up to 28 x 28 pixels
-    resize: int = 64  # images larger than 32 x 32 are shrunk or stretched to this many pixels a side
+    selector: Choice = top_k
+    steps: int | None = None
+    """Steps of training; None: the published 100 passes, 100 (m + n) / batch."""
+    batch: int = 128
+    """Images of each set in a step."""
+    learning_rate: float = 5e-4
+    """The learning rate of Adam."""
+    latent: int = 32
+    """The width of the code."""
+    encoder: str | None = None
+    """Which encoder: "full" (23 million weights) or "light"; None: light up to 28 x 28 pixels."""
+    resize: int = 64
+    """Images larger than 32 x 32 are shrunk or stretched to this many pixels a side."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.steps is not None and self.steps < 1) or self.batch < 1:
             raise ValueError(f"steps and batch must be at least 1; got {self.steps} and {self.batch}")
         if self.encoder is not None:

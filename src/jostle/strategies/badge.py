@@ -1,18 +1,12 @@
 """BADGE (Ash et al., ICLR 2020): diverse gradients of the last layer."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from jostle.embeddings.base import Embedded
-from jostle.embeddings.gradients import last_layer_gradients
-from jostle.scoring.request import Request
+from jostle.core import Choice
+from jostle.embeddings.gradients import LastLayerGradients
 from jostle.selectors import k_means_pp
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
-
-WHY_NOT = (
-    "its rows are gradients at one predicted class; use lcmd for a regression, or coreset with "
-    "selector='k-means++', or noise-stability"
-)
 
 
 @register(
@@ -25,15 +19,10 @@ WHY_NOT = (
     when="classification of any size, images or text, when a batch must be both uncertain and diverse",
 )
 @dataclass(frozen=True, kw_only=True)
-class Badge(Strategy):
+class Badge(LastLayerGradients):
     """The gradient that the predicted class would cause in the last layer is short where the model is sure.
     k-means++ on these gradients draws examples that are uncertain and unlike each other.
     """
 
+    method: ClassVar[str] = "badge"
     selector: Choice = k_means_pp
-
-    def embedding(self, request: Request) -> Embedded:
-        """Gradients of the pool as two factors."""
-        request.check_task("badge", ("classification",), WHY_NOT)
-        features, outputs = request.features_and_outputs()
-        return Embedded(last_layer_gradients(features, request.probabilities_of(outputs)))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import torch
 from torch import Tensor
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Embedded, Strategy
 from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
-from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, k_center
-from jostle.strategies.base import Choice, Strategy
+from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "regression")
@@ -37,11 +35,13 @@ class Bait(Strategy):
     Matrices for every example are updated along with the inverse, never computed anew (Woodbury's identity).
     """
 
-    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
-    regularization: float = 1.0  # lambda; the authors take 0.01 on CIFAR-10
-    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+    regularization: float = 1.0
+    """Lambda, the weight of the identity beside the information; the authors take 0.01 on CIFAR-10."""
+    memory_bytes: int = 4 * 2**30
+    """The most memory to use: an error beyond, before anything is computed."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.regularization > 0:
             raise ValueError(f"regularization must be above 0; got {self.regularization}")
 
@@ -87,9 +87,8 @@ class Bait(Strategy):
 
     def check_size(self, request: Request, examples: int) -> None:
         """Refuse what does not fit before computing it."""
-        with torch.no_grad():
-            d = as_vectors(request.network.features(request.network.example)).shape[1]
-        c = 1 if request.task.name == "regression" else request.network.trace.output.shape[1]
+        d = request.feature_width
+        c = 1 if request.task.name == "regression" else request.output_shape[1]
         needed = 8 * (3 * (c * d) ** 2 + examples * (5 * c * c + 2 * d))
         what = f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples"
         check_memory("bait", needed, self.memory_bytes, what)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import DropoutPasses
 from jostle.embeddings.uncertainty import entropy
@@ -16,7 +16,6 @@ from jostle.rows import Rows
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector
 from jostle.selectors.base import check_count
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 from jostle.strategies.disagreement import WHY_NOT
 
@@ -33,8 +32,10 @@ class JointInformation(Selector):
     the rest goes by what each label tells alone.
     """
 
-    exact: int = 100_000  # entries c^b of the joint distribution of b labels
-    samples: int = 10_000  # combinations of labels drawn beyond that
+    exact: int = 100_000
+    """The most entries c^b of the joint distribution of b labels that are held; beyond, combinations are drawn."""
+    samples: int = 10_000
+    """How many combinations of labels are drawn beyond `exact`."""
 
     def __post_init__(self) -> None:
         if self.exact < 1 or self.samples < 1:
@@ -146,7 +147,7 @@ def rest(alone: Tensor, picked: Tensor) -> Tensor:
     when="small batches and many passes: T passes can tell ln T nats, a few dozen labels at most",
 )
 @dataclass(frozen=True, kw_only=True)
-class BatchBald(DropoutPasses, Strategy):
+class BatchBald(DropoutPasses):
     """Take the batch whose labels together tell most about the weights, one example after another. A copy of what
     is already in the batch adds little, where bald would take both.
     """

@@ -1,34 +1,24 @@
-"""What a strategy's card says of its settings: names, defaults, and the why beside each field."""
+"""What a strategy's card says of its settings: names, defaults, and the sentence below each field."""
 
-import inspect
-import re
 from functools import partial
 from typing import Any
 
+from jostle.plumbing.documented import field_docs
 from jostle.strategies.catalogue import Entry
 
-SHARED = ("selector", "head", "outputs")  # every strategy has these; the page explains them once
+SHARED = ("selector", "head", "outputs")  # nearly every strategy has these; the page explains them once
 
 
 def own_settings(entry: Entry) -> list[tuple[str, Any, str]]:
-    """Settings that are the strategy's own, with their defaults and the comments beside their fields."""
+    """Settings that are the strategy's own, with their defaults and what is said of them."""
     kind = entry.build.func if isinstance(entry.build, partial) else entry.build
     fixed = entry.build.keywords if isinstance(entry.build, partial) else {}
-    why = comments(kind)
+    said = field_docs(kind) if isinstance(kind, type) else {}
     return [
-        (name, value, f": {why[name]}" if name in why else "")
+        (name, value, f": {said[name]}" if name in said else "")
         for name, value in entry.settings.items()
         if name not in SHARED or name in fixed
     ]
-
-
-def comments(kind: Any) -> dict[str, str]:
-    """Field -> the comment at its line's end, those of base classes included."""
-    found: dict[str, str] = {}
-    for base in reversed(inspect.getmro(kind)):
-        if base.__module__.startswith("jostle"):
-            found |= dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(base), re.MULTILINE))
-    return found
 
 
 def shown(value: Any) -> str:

@@ -9,10 +9,10 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from jostle.core import Strategy
 from jostle.plumbing.names import look_up
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
-from jostle.strategies.base import Strategy
 
 Build = Callable[..., Strategy]
 B = TypeVar("B", bound=Build)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.uncertainty import (
     entropy,
     expected_gradient_length,
@@ -16,7 +16,6 @@ from jostle.inputs import Inputs
 from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import top_k, uniform
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
 
 ONE_PASS = "one forward pass"
@@ -37,7 +36,7 @@ MANY_LABELS = (
     when="as the yardstick: a method that does not beat it is not worth its cost",
 )
 @dataclass(frozen=True, kw_only=True)
-class Random(Strategy):
+class Random(Embedding):
     """Draw examples uniformly without replacement. A longer list with the same seed begins with the shorter one."""
 
     selector: Choice = uniform
@@ -57,7 +56,7 @@ class Random(Strategy):
     when="probabilities can be trusted and batches are small: near copies score alike and are taken together",
 )
 @dataclass(frozen=True, kw_only=True)
-class Entropy(Strategy):
+class Entropy(Embedding):
     """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
     uniform one.
     """
@@ -80,7 +79,7 @@ class Entropy(Strategy):
     when="many classes: it looks at the two that compete, and ignores how the rest is spread",
 )
 @dataclass(frozen=True, kw_only=True)
-class Margin(Strategy):
+class Margin(Embedding):
     """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
 
     selector: Choice = top_k
@@ -101,7 +100,7 @@ class Margin(Strategy):
     when="only the winning class matters, as with accuracy",
 )
 @dataclass(frozen=True, kw_only=True)
-class LeastConfidence(Strategy):
+class LeastConfidence(Embedding):
     """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
     chance to be wrong.
     """
@@ -124,7 +123,7 @@ class LeastConfidence(Strategy):
     when="one example at a time, and the length of features means something; badge is its form for batches",
 )
 @dataclass(frozen=True, kw_only=True)
-class ExpectedGradientLength(Strategy):
+class ExpectedGradientLength(Embedding):
     """Take the examples that would change the last layer most, averaged over the labels they may have.
     It weighs how unsure the model is with the length of the features.
     """

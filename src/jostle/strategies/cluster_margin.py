@@ -1,19 +1,18 @@
 """Cluster-Margin (Citovsky et al., NeurIPS 2021): small margins, spread over clusters."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Embedded, Strategy
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Inputs
 from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, k_center
-from jostle.strategies.base import Choice, Strategy
+from jostle.selectors import Picks
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 
@@ -34,12 +33,15 @@ class ClusterMargin(Strategy):
     The paper clusters once for all rounds; a call knows no other, so it clusters the pool that it is given.
     """
 
-    selector: Choice = field(default=k_center, init=False, repr=False)  # it picks by itself
-    spare: float = 1.25  # k_m / n: examples of small margin per pick; 10 for very large pools
-    cluster_size: int = 10  # examples per cluster on average
-    memory_bytes: int = 4 * 2**30  # an error beyond, before anything is computed
+    spare: float = 1.25
+    """k_m / n, examples of small margin per pick; 10 for very large pools."""
+    cluster_size: int = 10
+    """Examples per cluster on average."""
+    memory_bytes: int = 4 * 2**30
+    """The most memory to use: an error beyond, before anything is computed."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.spare < 1 or self.cluster_size < 1:
             raise ValueError(
                 f"spare and cluster_size are at least 1; got {self.spare} and {self.cluster_size}"

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from jostle.embeddings.base import Embedded
-from jostle.embeddings.features import features
+from jostle.core import Embedded
+from jostle.embeddings.features import Features
 from jostle.scoring.request import Request
-from jostle.strategies.base import Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 
@@ -19,13 +18,12 @@ from jostle.strategies.catalogue import ANY_TASK, register
     when="large batches on any task with good features; it ignores what the model is unsure of",
 )
 @dataclass(frozen=True, kw_only=True)
-class CoreSet(Strategy):
+class CoreSet(Features):
     """Every example should lie near a labelled one in the space of features.
     Greedy k-center takes the example farthest from all that is labelled or picked, again and again.
     """
 
     def embedding(self, request: Request) -> Embedded:
-        """Features of the pool, and those of the labelled set as centers."""
+        """Features of the pool, and those of the labelled set, which is what there is to cover from."""
         request.needs_labeled("coreset")
-        rows, centers = features(request)
-        return Embedded(rows, centers)
+        return super().embedding(request)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
 from jostle.embeddings.dropout import DropoutPasses
 from jostle.inputs import Inputs
@@ -15,7 +15,6 @@ from jostle.rng import derive
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.tasks import Regression
 
@@ -38,12 +37,10 @@ COST = "T forward passes"
     when="the network was trained with dropout, or insert_dropout=0.3 as in the noise-stability paper's code",
 )
 @dataclass(frozen=True, kw_only=True)
-class Bald(DropoutPasses, Strategy):
+class Bald(DropoutPasses):
     """Take the examples on which dropout passes are each sure but disagree. This is the mutual information of the
     label and the weights: noise in the data, which all passes agree on, does not count.
     """
-
-    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Mutual information."""
@@ -61,12 +58,10 @@ class Bald(DropoutPasses, Strategy):
     when="beside bald, to see whether passes that disagree say more than passes that are unsure",
 )
 @dataclass(frozen=True, kw_only=True)
-class EntropyDropout(DropoutPasses, Strategy):
+class EntropyDropout(DropoutPasses):
     """Take the examples whose distribution, averaged over dropout passes, is flattest. It adds up what the weights
     and what the data leave open.
     """
-
-    selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
         """Entropy of the mean, not the mean of the entropies."""
@@ -86,16 +81,19 @@ class EntropyDropout(DropoutPasses, Strategy):
     when="training is cheap, or an ensemble exists anyway",
 )
 @dataclass(frozen=True, kw_only=True)
-class QueryByCommittee(Strategy):
+class QueryByCommittee(Embedding):
     """Train several networks on the same labelled set from different seeds, and take the examples on which they
     disagree. The given model is the first member; `members` brings a whole committee instead of training one.
     """
 
     selector: Choice = top_k
-    committee: int = 5  # M, the given model included
-    members: Sequence[nn.Module] | None = None  # the whole committee: the given model counts only if listed
+    committee: int = 5
+    """M, the number of members, the given model included."""
+    members: Sequence[nn.Module] | None = None
+    """The whole committee, trained: the given model counts only if listed."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         size = self.committee if self.members is None else len(self.members)
         if size < 2:
             raise ValueError(f"a committee has at least 2 members; got {size}")
@@ -119,7 +117,7 @@ class QueryByCommittee(Strategy):
             networks = [request.network, *self.trained(request)]
         else:
             networks = [self.private(member, request) for member in self.members]
-        shapes = {tuple(network.trace.output.shape) for network in networks}
+        shapes = {tuple(network.example_outputs.shape) for network in networks}
         if len(shapes) > 1:
             raise ValueError(f"members must give outputs of one shape; got {sorted(shapes)}")
         return networks
@@ -142,5 +140,4 @@ class QueryByCommittee(Strategy):
         """A copy of a member, in eval mode, where the request computes."""
         if not isinstance(model, nn.Module):
             raise TypeError(f"a member of a committee is a torch.nn.Module; got {type(model).__name__}")
-        network = request.network
-        return Network(model, network.example, head=self.head, outputs=self.outputs, device=network.device)
+        return request.network_of(model)

@@ -1,15 +1,13 @@
 """CoreGCN and UncertainGCN (Caramalau et al., CVPR 2021): a graph network tells labelled from unlabelled."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import torch
-
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded
 from jostle.embeddings.features import parted
 from jostle.embeddings.graph import GraphNetwork
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Caramalau et al., Sequential Graph Convolutional Network for Active Learning, CVPR 2021"
@@ -27,15 +25,12 @@ NEEDS = ("features", "labelled set", "extra training")
     when="any task with features, when coreset's plain distances mix what is near with what is alike",
 )
 @dataclass(frozen=True, kw_only=True)
-class CoreGCN(GraphNetwork, Strategy):
+class CoreGCN(GraphNetwork):
     """A graph network over pool and labelled set learns which of its nodes are labelled.
     Greedy k-center from the labelled nodes then works on what the network sees of each node.
     """
 
-    def embedding(self, request: Request) -> Embedded:
-        """Hidden layer and score of each node, those of the labelled set as centers."""
-        rows, centers = parted(torch.cat(self.fitted(request, "core-gcn"), dim=1), request)  # (n, width + 1)
-        return Embedded(rows, centers)
+    method: ClassVar[str] = "core-gcn"
 
 
 @register(
@@ -48,15 +43,17 @@ class CoreGCN(GraphNetwork, Strategy):
     when="small batches; core-gcn keeps large ones diverse",
 )
 @dataclass(frozen=True, kw_only=True)
-class UncertainGCN(GraphNetwork, Strategy):
+class UncertainGCN(GraphNetwork):
     """A graph network over pool and labelled set learns which of its nodes are labelled.
     It takes the examples whose score lies nearest a low margin: those it is surest are unlike the labelled ones.
     """
 
+    method: ClassVar[str] = "uncertain-gcn"
     selector: Choice = top_k
-    margin: float = 0.1  # the score looked for; 1 is labelled
+    margin: float = 0.1
+    """The score looked for; 1 is labelled."""
 
     def embedding(self, request: Request) -> Embedded:
         """Minus the distance of each score to the margin."""
-        scores, _ = parted(self.fitted(request, "uncertain-gcn")[1], request)
+        scores, _ = parted(self.fitted(request)[1], request)
         return Embedded(-(scores.sigmoid() - self.margin).abs())  # (n, 1)

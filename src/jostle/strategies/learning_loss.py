@@ -9,17 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded, Embedding, Joined
 from jostle.inputs import Inputs
 from jostle.rng import derive, seeded_globals
 from jostle.scoring.copies import device_of, unwrapped
+from jostle.scoring.layers import layers_named, layers_over_depth, vector_reader, watching_layers
 from jostle.scoring.network import Network, known_arguments
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
-from jostle.strategies.taps import named, spread, vector_reader, watching
-from jostle.training.joined import Joined
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
 
@@ -34,7 +32,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
     when="you train the model yourself and want a score that costs one pass, on any loss that examples have",
 )
 @dataclass(frozen=True, kw_only=True)
-class LearningLoss(Strategy):
+class LearningLoss(Embedding):
     """A module that reads intermediate layers is trained with the model to tell which of two examples has the
     larger loss. The examples with the largest predicted loss are picked.
 
@@ -56,15 +54,23 @@ class LearningLoss(Strategy):
     """
 
     selector: Choice = top_k
-    layers: Sequence[str] | None = None  # names of the layers to read; None: up to four, over the depth
-    hidden: int = 128  # width of each layer's branch
-    lr: float | None = None  # of the predictor's SGD; None: the model's own, too small where that has Adam
-    margin: float = 1.0  # by which the predictions of a pair shall differ
-    weight: float = 1.0  # of the pair loss beside the task's
-    detach_after: float = 0.6  # fraction of training after which the pair loss no longer moves the model
-    tokens: str = "first"  # what is read of a sequence (n, tokens, d); "mean" where none of them leads it
+    layers: Sequence[str] | None = None
+    """Names of the layers to read; None: up to four, over the depth."""
+    hidden: int = 128
+    """Width of each layer's branch."""
+    lr: float | None = None
+    """Learning rate of the predictor's SGD; None: the model's own, too small where that has Adam."""
+    margin: float = 1.0
+    """The gap by which the predictions of a pair shall differ."""
+    weight: float = 1.0
+    """Weight of the pair loss beside the task's."""
+    detach_after: float = 0.6
+    """Fraction of training after which the pair loss no longer moves the model."""
+    tokens: str = "first"
+    """What is read of a sequence (n, tokens, d): the "first" token, or the "mean" where none of them leads it."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         vector_reader(self.tokens)  # an unknown reading is better refused here than in training
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> LearningLossJoined:
@@ -79,14 +85,18 @@ class LearningLoss(Strategy):
             )
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
             network = Network(model, example)
-            layers = named(network, self.layers) if self.layers is not None else spread(network)
-            with watching(network.module, layers, vector_reader(self.tokens)) as seen:
+            layers = self.layers_of(network)
+            with watching_layers(network.module, layers, vector_reader(self.tokens)) as seen:
                 network.call(network.example)
             vectors = [seen[layer] for layer in layers]
             with torch.device("cpu"):  # so that a seed means the same weights on every device
                 predictor = LossPredictor([vector.shape[1] for vector in vectors], self.hidden)
         predictor.to(device_of(model), vectors[0].dtype)
         return LearningLossJoined(LossPredicting(model, predictor, layers, self.tokens), self)
+
+    def layers_of(self, network: Network) -> list[str]:
+        """The layers to read, as set or chosen."""
+        return layers_over_depth(network) if self.layers is None else layers_named(network, self.layers)
 
     def embedding(self, request: Request) -> Embedded:
         """The predicted loss of each example."""
@@ -167,7 +177,7 @@ class LossPredicting(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model returns; arguments by name that it does not know are left out, as `select` does."""
-        with watching(self.model, self.layers, vector_reader(self.tokens)) as seen:
+        with watching_layers(self.model, self.layers, vector_reader(self.tokens)) as seen:
             returned = self.model(*args, **known_arguments(self.model, kwargs))
         self.seen = [seen[layer] for layer in self.layers]
         return returned

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from jostle.embeddings.base import Embedded
 from jostle.embeddings.deviations import Deviations
-from jostle.plumbing.names import look_up
-from jostle.scoring.request import Request
-from jostle.selectors import KCenter, longest, selector
-from jostle.strategies.base import Strategy, split_options
+from jostle.scoring.options import split_options
+from jostle.selectors import KCenter, longest
 from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
@@ -27,28 +24,12 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
     when="the first thing to try: it needs no labels, no dropout and no extra training, on any task",
 )
 @dataclass(frozen=True, kw_only=True)
-class NoiseStability(Deviations, Strategy):
+class NoiseStability(Deviations):
     """Nudge the parameters K times and watch every output; movements are projections of the model's gradient.
     Greedy k-center from the origin then takes examples whose movements are large and unlike each other.
     """
 
-    start: str = "origin"  # where k-center starts; "labeled": from the movements of the labelled set
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        look_up("start", self.start, {"origin": None, "labeled": None})
-        if self.start == "labeled" and not selector(self.selector).uses_centers:
-            raise ValueError(
-                "start='labeled' needs a selector that starts from given rows, such as k-center; "
-                f"{type(selector(self.selector)).__name__} does not look at them"
-            )
-
-    def embedding(self, request: Request) -> Embedded:
-        """Movements of the pool, and those of the labelled set where k-center starts from them."""
-        if self.start == "origin":
-            return Embedded(self.rows(request))
-        request.needs_labeled("noise-stability with start='labeled'")
-        return Embedded(*self.rows_of_both(request))
+    method: ClassVar[str] = "noise-stability"
 
 
 register(

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.features import parted, pools
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
 from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 
@@ -25,7 +24,7 @@ from jostle.strategies.catalogue import DISTRIBUTIONS, register
     when="the very first labels, with self-supervised features given by head= as a function (model, x) -> (n, d)",
 )
 @dataclass(frozen=True, kw_only=True)
-class ProbCover(Strategy):
+class ProbCover(Embedding):
     """A labelled example stands for all within a distance delta of it, in features of unit length.
     Each pick covers most of what nothing labelled or picked covers yet.
 
@@ -34,10 +33,13 @@ class ProbCover(Strategy):
     """
 
     selector: Choice = prob_cover
-    delta: float | None = None  # radius of a ball; None: by purity
-    purity: float = 0.95  # without delta: share of balls that hold rows of one k-means cell only
+    delta: float | None = None
+    """Radius of a ball; None: by purity."""
+    purity: float = 0.95
+    """Without delta: share of balls that hold rows of one k-means cell only."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.delta is not None and not self.delta > 0:
             raise ValueError(f"delta is the radius of a ball and above 0; got {self.delta}")
         if not 0 < self.purity <= 1:
@@ -51,11 +53,9 @@ class ProbCover(Strategy):
         rows = unit_length(request.features(*pools(request)))
         assert isinstance(rows, Tensor)
         delta = self.delta or self.pure_delta(rows, request)
-        rows, centers = parted(rows / delta, request)
-        return Embedded(rows, centers)
+        return Embedded(*parted(rows / delta, request))
 
     def pure_delta(self, rows: Tensor, request: Request) -> float:
         """The radius by purity, with as many cells as the outputs have classes."""
-        classes = request.task.distribution(request.network.trace.output).shape[-1]
-        cells, _ = k_means(rows, min(classes, len(rows)), request.seed)
+        cells, _ = k_means(rows, min(request.classes, len(rows)), request.seed)
         return max(pure_radius(rows, cells, self.purity), torch.finfo(rows.dtype).tiny)

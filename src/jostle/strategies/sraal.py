@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Embedded
 from jostle.scoring.request import Request
-from jostle.selectors import top_k
 from jostle.strategies.autoencoders import (
-    AutoencoderSettings,
+    Autoencoding,
     Encoder,
     Frame,
     decoder,
@@ -29,7 +28,6 @@ from jostle.strategies.autoencoders import (
     standardize,
     state_losses,
 )
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "segmentation")
@@ -48,20 +46,25 @@ DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: 
     when="vaal is affordable, and the model's own uncertainty shall count beside novelty",
 )
 @dataclass(frozen=True, kw_only=True)
-class SRAAL(AutoencoderSettings, Strategy):
+class SRAAL(Autoencoding):
     """A generator learns codes that both rebuild the images and predict the labels, while a discriminator learns
     their state: 0 if labelled, else how uncertain the model is. The images of the highest predicted state are picked.
 
     Segmentation: the uncertainty is the mean over the pixels, and the labels that are predicted are maps.
     """
 
-    selector: Choice = top_k
-    batch: int = 250  # images of each set in a step
-    latent: int = 200  # the first half is decoded, the second half predicts the target
-    reconstruction: float = 5.0  # weight of the pixels' squared error
-    beta: float = 1.0  # weight of the codes' divergence
-    supervision: float = 5.0  # weight of the task's loss on labelled images
-    adversary: float = 1.0  # weight of fooling the discriminator
+    batch: int = 250
+    """Images of each set in a step."""
+    latent: int = 200
+    """The first half is decoded, the second half predicts the target."""
+    reconstruction: float = 5.0
+    """Weight of the pixels' squared error."""
+    beta: float = 1.0
+    """Weight of the codes' divergence."""
+    supervision: float = 5.0
+    """Weight of the task's loss on labelled images."""
+    adversary: float = 1.0
+    """Weight of fooling the discriminator."""
 
     def embedding(self, request: Request) -> Embedded:
         """How much labelling each image of the pool would change its state."""
@@ -82,8 +85,7 @@ class SRAAL(AutoencoderSettings, Strategy):
     ) -> tuple[Encoder, nn.Module]:
         """Encoder and discriminator, trained against each other."""
         steps, task, device = self.number_of_steps(len(known) + len(new)), request.task, request.device
-        outputs = request.network.trace.output
-        generator = fresh(lambda: Generator(frame, self.latent, outputs), request, "sraal")
+        generator = fresh(lambda: Generator(frame, self.latent, request.output_shape), request, "sraal")
         judge = fresh(lambda: discriminator(self.latent, hidden=4), request, "discriminator")
         adams = [torch.optim.Adam(net.parameters(), self.learning_rate) for net in (generator, judge)]
         rates = [
@@ -130,7 +132,7 @@ def uncertainty(probabilities: Tensor) -> Tensor:
 class Generator(nn.Module):
     """An encoder whose code is half for the images and half for the targets."""
 
-    def __init__(self, frame: Frame, latent: int, outputs: Tensor) -> None:
+    def __init__(self, frame: Frame, latent: int, outputs: tuple[int, ...]) -> None:
         super().__init__()
         self.encoder = Encoder(frame, latent)
         self.split = latent // 2
@@ -144,13 +146,13 @@ class Generator(nn.Module):
         return self.decoder(code[:, : self.split]), self.learner(code[:, self.split :]), mean, log_variance
 
 
-def learner(frame: Frame, latent: int, outputs: Tensor) -> nn.Sequential:
-    """Codes -> what the model gives: classes, or maps of them."""
-    if outputs.ndim > 2 and max(outputs.shape[2:]) > 1:
-        return decoder(frame, latent, channels=outputs.shape[1])
+def learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequential:
+    """Codes -> what the model gives, of this shape: classes, or maps of them."""
+    if len(outputs) > 2 and max(outputs[2:]) > 1:
+        return decoder(frame, latent, channels=outputs[1])
     widths = (latent, 1024, 256)
     hidden = [(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(widths)]
-    return nn.Sequential(*(part for layer in hidden for part in layer), nn.Linear(256, outputs.shape[1]))
+    return nn.Sequential(*(part for layer in hidden for part in layer), nn.Linear(256, outputs[1]))
 
 
 def resized(targets: Tensor, side: int) -> Tensor:

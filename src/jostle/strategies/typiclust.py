@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from jostle.embeddings.base import Embedded
-from jostle.embeddings.features import features
-from jostle.scoring.request import Request
+from jostle.core import Choice
+from jostle.embeddings.features import Features
 from jostle.selectors.typical import typical
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import ANY_TASK, register
 
 
@@ -20,7 +18,7 @@ from jostle.strategies.catalogue import ANY_TASK, register
     when="the very first labels, with self-supervised features given by head= as a function (model, x) -> (n, d)",
 )
 @dataclass(frozen=True, kw_only=True)
-class TypiClust(Strategy):
+class TypiClust(Features):
     """With few labels, typical examples teach more than odd ones.
     k-means finds clusters, and each cluster without labels gives the example whose neighbours are nearest.
 
@@ -29,8 +27,3 @@ class TypiClust(Strategy):
     """
 
     selector: Choice = typical
-
-    def embedding(self, request: Request) -> Embedded:
-        """Features of the pool, and those of the labelled set as centers."""
-        rows, centers = features(request)
-        return Embedded(rows, centers)

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.embeddings.base import Embedded
+from jostle.core import Embedded
 from jostle.scoring.request import Request
-from jostle.selectors import top_k
 from jostle.strategies.autoencoders import (
-    AutoencoderSettings,
+    Autoencoding,
     Encoder,
     Frame,
     decoder,
@@ -28,7 +27,6 @@ from jostle.strategies.autoencoders import (
     standardize,
     state_losses,
 )
-from jostle.strategies.base import Choice, Strategy
 from jostle.strategies.catalogue import register
 
 TASKS = ("classification", "segmentation")
@@ -45,16 +43,17 @@ WHY_NOT = "it is published for classes of images or of their pixels; use coreset
     when="the pool holds kinds of images that the labelled set lacks, and the model is not to be trusted yet",
 )
 @dataclass(frozen=True, kw_only=True)
-class VAAL(AutoencoderSettings, Strategy):
+class VAAL(Autoencoding):
     """A variational autoencoder learns codes of all images while a discriminator learns to tell labelled codes
     from unlabelled ones. The images that look least labelled are picked; the model itself is never asked.
 
     Both sets pass the autoencoder together: BatchNorm would give a set away that passes alone.
     """
 
-    selector: Choice = top_k
-    beta: float = 1.0  # weight of the codes' divergence, as published; 0.1 lets codes keep more of the images
-    adversary: float = 1.0  # weight of fooling the discriminator
+    beta: float = 1.0
+    """Weight of the codes' divergence, as published; 0.1 lets codes keep more of the images."""
+    adversary: float = 1.0
+    """Weight of fooling the discriminator."""
 
     def embedding(self, request: Request) -> Embedded:
         """How unlabelled each image of the pool looks."""

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from jostle.core import Joined
 from jostle.inputs import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
 from jostle.scoring.copies import device_of
 from jostle.scoring.network import arguments, output_of
 from jostle.tasks import Task
 from jostle.training.augment import Augmentation
-from jostle.training.joined import Joined
 
 
 class Indexed(Protocol):

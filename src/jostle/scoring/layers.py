@@ -22,7 +22,7 @@ TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @contextmanager
-def watching(
+def watching_layers(
     model: nn.Module, layers: Sequence[str], read: Callable[[nn.Module, Tensor], T]
 ) -> Iterator[dict[str, T]]:
     """What `read(module, output)` says of each layer, filled in by a forward pass inside."""
@@ -55,7 +55,7 @@ def vector_reader(tokens: str) -> Callable[[nn.Module, Tensor], Tensor]:
     return read
 
 
-def named(network: Network, layers: Sequence[str]) -> list[str]:
+def layers_named(network: Network, layers: Sequence[str]) -> list[str]:
     """The layers as given, each of which exists and is called."""
     if not layers or isinstance(layers, str):
         raise ValueError(
@@ -65,19 +65,19 @@ def named(network: Network, layers: Sequence[str]) -> list[str]:
     for layer in layers:
         if layer not in names:
             raise unknown("layer", layer, (name for name in names if name))
-        if not network.trace.calls.get(layer):
+        if layer not in network.order:
             raise ValueError(f"the layer {layer!r} is never called in the model's forward pass")
     return list(layers)
 
 
-def spread(network: Network) -> list[str]:
+def layers_over_depth(network: Network) -> list[str]:
     """Up to four layers in front of the head, each at the end of a quarter of the depth.
 
     Where two or more give maps or sequences, those that give vectors are left out.
     """
-    order = network.trace.order
-    blocks = sorted((block for block in trunk(network) if in_front(network, block)), key=order.__getitem__)
-    with watching(network.module, blocks, lambda _, output: output.ndim) as dimensions:
+    in_front = (block for block in trunk(network) if ends_before_head(network, block))
+    blocks = sorted(in_front, key=network.order.__getitem__)
+    with watching_layers(network.module, blocks, lambda _, output: output.ndim) as dimensions:
         network.call(network.example)
     maps = [block for block in blocks if dimensions[block] > 2]
     blocks = maps if len(maps) > 1 else blocks
@@ -109,7 +109,7 @@ def called_children(network: Network, parent: str) -> list[str]:
     found: list[str] = []
     for name, child in network.module.get_submodule(parent).named_children():
         path = f"{parent}.{name}" if parent else name
-        if path in network.trace.order:
+        if path in network.order:
             found += [path] if depth(child) else []
         else:
             found += called_children(network, path)
@@ -121,7 +121,7 @@ def depth(module: nn.Module) -> int:
     return sum(next(part.parameters(recurse=False), None) is not None for part in module.modules())
 
 
-def in_front(network: Network, block: str) -> bool:
+def ends_before_head(network: Network, block: str) -> bool:
     """Whether a block ends before the head starts."""
-    order, head = network.trace.order, network.trace.head
+    order, head = network.order, network.likely_head
     return head is None or (order[block] < order[head] and not f"{head}.".startswith(f"{block}."))

@@ -1,0 +1,41 @@
+"""An Embedding is a strategy that has rows: a request in, one row for each example out, then its selector."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from jostle.core.strategy import Embedded, Strategy
+from jostle.scoring.request import Request
+from jostle.selectors import Picks, Selector, k_center, selector
+
+Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Strategy):
+    """Turns a request into one row for each example, among which its selector picks: any selector will do.
+
+    `embedding` says the rows; how rows become picks is written here, once and for all.
+    """
+
+    selector: Choice = k_center
+    """How rows become picks: a selector, its name, or a function (rows, n) -> positions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        selector(self.selector)  # a name that is not known shows now, not after the scoring
+
+    @abstractmethod
+    def embedding(self, request: Request) -> Embedded:
+        """One row for each example of the request's pool, and centers where the selector is to start from some."""
+
+    @final
+    def query(self, request: Request, n: int) -> Picks:
+        """Embed, then select."""
+        with request.timed("embedding"):
+            embedded = self.embedding(request)
+        with request.timed("selection"):
+            return selector(self.selector).pick(embedded.rows, n, centers=embedded.centers, seed=request.seed)

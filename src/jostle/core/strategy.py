@@ -1,0 +1,101 @@
+"""A Strategy answers a request (model, pool, seed) with picks: one call for every method there is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from torch import Tensor, nn
+
+from jostle.core.joined import Joined
+from jostle.core.query import Query
+from jostle.inputs import Inputs, Pool, check_count
+from jostle.plumbing.documented import with_options
+from jostle.rows import Rows
+from jostle.scoring.network import Head, Read
+from jostle.scoring.options import DEFAULTS, Options
+from jostle.scoring.request import Request, requested
+from jostle.selectors import Picks
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What a strategy chooses by: one row or score for each example, and rows that are chosen already."""
+
+    rows: Rows
+    """One for each example of the pool: (n, d), two factors (`Outer`), or scores (n,)."""
+    centers: Tensor | None = None
+    """Rows of what is labelled, (m, d), for selectors that keep away from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(ABC):
+    """Answers a request with picks: `query(request, n)`, behind one `select`. Its settings are its fields.
+
+    What factors into rows and a selector is an `Embedding`; what does not is a Strategy of its own.
+    """
+
+    head: Head = None
+    """The layer whose input is the feature, by name, or a function (model, inputs) -> features (n, d); None: the last
+    linear or 1x1 convolution."""
+    outputs: Read | None = None
+    """A function from what the model returns to its output tensor; None: that tensor, the first of several, or
+    `logits`."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be; a subclass calls this, then looks at its own."""
+        if self.outputs is not None and not callable(self.outputs):
+            raise TypeError(
+                f"outputs is a function from what the model returns to a tensor; got {self.outputs!r}"
+            )
+
+    @abstractmethod
+    def query(self, request: Request, n: int) -> Picks:
+        """Choose n examples of the request's pool."""
+
+    @abstractmethod
+    def embedding(self, request: Request) -> Embedded:
+        """What it chooses by, for `embed`: a row or a score for each example of the request's pool."""
+
+    def join(self, model: nn.Module, example: Inputs, seed: int) -> Joined:
+        """Take part in training; learning loss does, all others train the model alone.
+
+        `example` is a couple of inputs, which show the shapes of the model's layers.
+        """
+        return Joined(model)
+
+    @with_options(Options, DEFAULTS)
+    def select(self, model: nn.Module, pool: Any, n: int, **options: Unpack[Options]) -> Query:
+        """Choose n examples of the pool; the model and the global random state stay as they were.
+
+        Args:
+            model: Any `nn.Module` that gives logits; a private copy of it is scored, in eval mode.
+            pool: What to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data loader.
+            n: How many to pick, at most the pool less the excluded.
+        """
+        inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
+        candidates = inputs.without(options.get("exclude"))
+        check_count(n, candidates, inputs)
+        with self.request(model, inputs, **options) as request:
+            picks = self.query(request, n)
+            indices = candidates.positions[picks.positions.cpu()].numpy()
+            return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
+
+    @with_options(Options, DEFAULTS)
+    def embed(self, model: nn.Module, pool: Any, **options: Unpack[Options]) -> Rows:
+        """The rows or scores that `select` would choose by, of the whole pool less the excluded.
+
+        Args:
+            model: As `select` takes it.
+            pool: As `select` takes it.
+        """
+        with self.request(model, pool, **options) as request:
+            return self.embedding(request).rows
+
+    def request(
+        self, model: nn.Module, pool: Any, **options: Unpack[Options]
+    ) -> AbstractContextManager[Request]:
+        """A request for a while, as `query` and `embedding` get it, for those who want to look inside."""
+        return requested(model, pool, options, self.head, self.outputs)

@@ -1,0 +1,72 @@
+"""What a class says of its fields and a function of its options, read from the strings that stand below them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import pairwise
+from textwrap import dedent
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """Field -> the string literal below it, as one line; those of base classes included."""
+    found: dict[str, str] = {}
+    for base in reversed(inspect.getmro(kind)):
+        found |= _own_docs(base)
+    return found
+
+
+@cache
+def _own_docs(kind: type) -> dict[str, str]:
+    """Those that stand in the class itself; none where its source cannot be read."""
+    if kind.__module__ == "builtins":
+        return {}
+    try:
+        (definition,) = ast.parse(dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    assert isinstance(definition, ast.ClassDef)
+    body = definition.body
+    return {
+        field.target.id: " ".join(below.value.value.split())
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
+
+
+def _as_written(annotation: Any) -> Any:
+    """A type hint as the source has it, where its evaluation was put off."""
+    return getattr(annotation, "__forward_arg__", annotation)
+
+
+def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
+    """Let `help()` show the keywords of `**options: Unpack[options]` one by one, with what is said of each.
+
+    An option that is not among the `defaults` is None unless given.
+    """
+
+    def show(function: F) -> F:
+        signature = inspect.signature(function)
+        free = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        shown = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=_as_written(kind)
+            )
+            for name, kind in options.__annotations__.items()
+        ]
+        vars(function)["__signature__"] = signature.replace(parameters=[*free, *shown])
+        said = field_docs(options)
+        lines = [f"    {name}: {said[name]}" for name in options.__annotations__ if name in said]
+        function.__doc__ = "\n".join([inspect.getdoc(function) or "", *lines])
+        return function
+
+    return show
