@@ -80,7 +80,7 @@ def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
 def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
     run_cli("show", "noise-stability")
     said = capsys.readouterr().out
-    assert "scale = 0.001: zeta: the length of a jolt relative to that of the parameters" in said
+    assert "scale = 0.001: Zeta, the length of a jolt relative to that of the parameters" in said
     assert "head = none" in said
 
 

@@ -23,7 +23,7 @@ import jostle
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(jostle.Strategy):
+class Own(jostle.Embedding):
     depth: int = 2
 
     def embedding(self, request):
@@ -128,7 +128,7 @@ def test_a_data_set_by_name_is_checked_in_the_same_words(own: str, tmp_path: Pat
     (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n")
     for name, settings, said in (
         (f"csv:{tmp_path / 'a.csv'}", {"tagret": "b"}, "did you mean 'target'?"),
-        (f"csv:{tmp_path / 'a.csv'}", {"test": "x"}, "test takes a number; got 'x'"),
+        (f"csv:{tmp_path / 'a.csv'}", {"test": "x"}, "test takes a number or none; got 'x'"),
         (f"{own}:number", {"size": "x"}, "own.py:number: size takes a whole number; got 'x'"),
         ("camvid", {"rot": "x"}, "(known: part, size)"),  # the folder of all data is no setting
     ):
