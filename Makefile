@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest coverage check bench docs clean
+.PHONY: demo test test-data test-oldest test-integrations coverage check bench docs site clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +8,7 @@ OLDEST_READY := .venv-oldest/ready
 PYTEST := -m pytest -q -n 2
 
 # Two test processes share two cores: more threads in each would be in each other's way.
-test test-data test-oldest coverage: export OMP_NUM_THREADS = 1
+test test-data test-oldest test-integrations coverage: export OMP_NUM_THREADS = 1
 
 demo: $(READY)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
@@ -22,6 +22,10 @@ test-data: $(READY)  ## the tests on real data, which lies where JOSTLE_DATA say
 
 test-oldest: $(OLDEST_READY)  ## every test, with the oldest versions that pyproject.toml allows
 	JOSTLE_DATA= $(OLDEST)/python $(PYTEST)
+
+test-integrations: $(READY)  ## the pages for users of other packages, which are installed for it
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[integrations]"
+	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or scikit"
 
 coverage: $(READY)  ## which lines and branches no test reaches
 	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)
@@ -39,9 +43,14 @@ bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/b
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/strategies.md
 	$(BIN)/python -m tools.evidence docs/results.md
+	$(BIN)/python -m tools.picture docs/figures/jostle.svg
+
+site: $(READY)  ## the documentation as a site: open site/index.html
+	$(BIN)/python -m sphinx -q -W -n -d build/site docs site
+	@echo "open site/index.html"
 
 clean:
-	rm -rf .venv .venv-oldest dist build runs .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

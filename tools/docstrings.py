@@ -1,0 +1,77 @@
+"""How docstrings reach the site: they are plain text to `help()`, and Sphinx reads reStructuredText."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import is_dataclass
+from importlib import import_module
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any
+
+from sphinx.addnodes import desc_signature
+
+if TYPE_CHECKING:
+    from docutils.nodes import Node
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.domains import Domain
+
+
+def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """An indented block after a colon is code, which reStructuredText wants said with two colons."""
+    for place, (line, empty, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
+        if line.endswith(":") and not line.endswith("::") and not empty.strip() and after.startswith("    "):
+            lines[place] = line + ":"
+
+
+def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """What Python says of all dicts and numbers says nothing of one of ours."""
+    borrowed = (type(thing).__doc__ or "").splitlines()[:1]
+    if what == "data" and type(thing).__module__ == "builtins" and lines[:1] == borrowed:
+        lines.clear()
+
+
+def hide_constructor(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
+    """The fields of a dataclass are listed with their defaults: its constructor would say them again."""
+    return ("", None) if what == "class" and is_dataclass(thing) else None
+
+
+def is_told_above(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """A method that does what its base class promises is not told again."""
+    qualified = getattr(thing, "__qualname__", "").split(".")
+    if len(qualified) != 2 or not isfunction(thing):
+        return None
+    owner = getattr(sys.modules.get(thing.__module__), qualified[0], object)
+    return True if any(name in vars(base) for base in owner.__mro__[1:-1]) else None
+
+
+def may_stay_a_word(app: Sphinx, domain: Domain | None, node: pending_xref) -> bool | None:
+    """Whether a name that no page documents is no mistake: words in backticks, and types in signatures."""
+    in_backticks = node["reftype"] == "obj"
+    return True if in_backticks or is_in_signature(node) else None
+
+
+def is_in_signature(node: Node) -> bool:
+    """Whether a name stands in the signature of a class, function or setting."""
+    while node is not None:
+        if isinstance(node, desc_signature):
+            return True
+        node = node.parent
+    return False
+
+
+def home(app: Sphinx, module: str, attribute: str) -> str:
+    """The module whose source page shows a name; of a named tuple's field Sphinx alone would not find it."""
+    owner = getattr(import_module(module), attribute.split(".")[0])
+    return str(getattr(owner, "__module__", module))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Tell Sphinx."""
+    app.connect("autodoc-process-docstring", drop_borrowed)
+    app.connect("autodoc-process-docstring", mark_code)
+    app.connect("autodoc-process-signature", hide_constructor)
+    app.connect("autodoc-skip-member", is_told_above)
+    app.connect("viewcode-follow-imported", home)
+    app.connect("warn-missing-reference", may_stay_a_word)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
