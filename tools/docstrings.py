@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import is_dataclass
 from importlib import import_module
-from inspect import isfunction
+from inspect import getdoc, isfunction
 from typing import TYPE_CHECKING, Any
 
 from sphinx.addnodes import desc_signature
@@ -26,9 +26,13 @@ def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
 
 def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """What Python says of all dicts and numbers says nothing of one of ours."""
-    borrowed = (type(thing).__doc__ or "").splitlines()[:1]
-    if what == "data" and type(thing).__module__ == "builtins" and lines[:1] == borrowed:
+    if what == "data" and type(thing).__module__ == "builtins" and lines[:1] == first_line(type(thing)):
         lines.clear()
+
+
+def first_line(thing: Any) -> list[str]:
+    """How a docstring begins, if there is one."""
+    return (getdoc(thing) or "").splitlines()[:1]
 
 
 def hide_constructor(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:

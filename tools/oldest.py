@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-TOOLS = frozenset({"test", "dev", "docs"})  # extras of those who work on the project; they use what is new
+TOOLS = frozenset(
+    {"test", "dev", "docs", "integrations"}
+)  # extras of those who work on the project; they use what is new
 REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[[\w,-]+\])?>=(?P<bound>[\d.]+)")
 
 
