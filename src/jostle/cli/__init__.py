@@ -30,6 +30,8 @@ MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set 
 OPTIONS = {  # what messages for Python say, and the option of `jostle pick` that does it
     "pass labeled=": "--labeled",
     "pass fit=": "--fit",
+    "pass overwrite=": "--overwrite",
+    "say task=": "--task",
 }
 
 

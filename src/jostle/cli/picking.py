@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +12,23 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
+from jostle.plumbing.specs import called
 from jostle.plumbing.user_files import from_file, is_own
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from jostle.core import Query
     from jostle.datasets import Data
 
+FRAMING = {
+    "size",
+    "short",
+    "mode",
+    "scale",
+    "mean",
+    "std",
+}  # settings of a folder that make tensors of images
 Spec = (
     "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
 )
@@ -39,7 +48,21 @@ def pick(
     ] = "noise-stability",
     labeled: Annotated[
         str | None,
-        typer.Option(help="The labelled examples, for strategies that need them; given like --pool."),
+        typer.Option(
+            help="The labelled examples, given like --pool: the model is tested on them, strategies may learn "
+            "from them, and none of them is picked."
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[Path] | None,
+        typer.Option(help="The csv of an earlier round, whose picks are not picked again. Repeatable."),
+    ] = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            help="Your preprocessing as file.py:function: an image of a folder (PIL), or a text, or a tensor, in; "
+            "a tensor out."
+        ),
     ] = None,
     fit: Annotated[
         str | None, typer.Option(help="file.py:function that trains a model on (dataset, seed), for qbc.")
@@ -54,6 +77,9 @@ def pick(
     gallery: Annotated[
         Path | None, typer.Option(help="Also write a page that shows the picks, such as picks.html.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write over files that are not jostle's own.")
+    ] = False,
     encoder: Annotated[
         str | None, typer.Option(help="For texts: the model whose tokeniser reads them.")
     ] = None,
@@ -64,46 +90,64 @@ def pick(
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
+    import torch
+
     from jostle import strategies
-    from jostle.datasets.views import pool_of
-    from jostle.plumbing.specs import called
+    from jostle.cli.feeding import Known, answers, fed, tried
+    from jostle.cli.places import Places
+    from jostle.datasets.views import labelled_data, pool_of
+    from jostle.inputs import check_count
     from jostle.scoring.copies import device_named
 
     name, settings = called(strategy)
     chosen = strategies.build(name, **settings)
     device_named(device)
-    network = loaded(model)
-    examples = pool_data(pool, data, encoder)
+    places = Places(out, gallery, overwrite)
+    given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
+    places.check(given, exclude or ())
+    network, read = loaded(model).to(device), Reader(data, encoder, transform)
+    examples = read("--pool", pool)
+    labels = read("--labeled", labeled) if labeled else None
+    told = Told()
+    excluded = left_out(examples, labels, exclude or (), told)
+    everything = pool_of(examples.train.inputs)
+    candidates = everything.without(excluded)
+    check_count(n, candidates, everything)
+    seen = tried(network, candidates, examples, device)
+    told.say("Fed", fed(examples, candidates))
+    known = None if labels is None else Known.of(labels, seen, task)
+    if known is not None:
+        told.say("Labelled", known.words(seen))
     query = chosen.select(
-        network.to(device),
-        pool_of(examples.train.inputs),
+        network,
+        everything,
         n,
-        labeled=labelled(labeled, data, encoder),
+        labeled=None if known is None else labelled_data(known.data),
         fit=function("--fit", fit) if fit else None,
-        task=task,
+        task=task if known is None else known.task,
+        exclude=excluded,
         seed=seed,
         batch_size=batch_size,
         device=device,
     )
-    report(query, examples, strategy, out, gallery)
-
-
-def report(query: Query, examples: Data, strategy: str, out: Path, gallery: Path | None) -> None:
-    """Write the picks, and their gallery if asked for, and say where they are."""
-    from jostle.plumbing.files import write_whole
-
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    if str(out) == "-":
-        print(as_csv(query, examples), end="")
-    else:
-        write_whole(out, as_csv(query, examples))
-    place = "standard output" if str(out) == "-" else str(out)
-    console.print(
-        f"{len(query)} of {len(examples.train)} examples picked by {strategy}: {place}", markup=False
-    )
+    places.write_picks(query, examples)
+    told.say("Picked", f"{len(query)} of {len(examples.train)} by {strategy}, seed {seed}: {out}")
     if gallery is not None:
-        write_whole(gallery, page(query, examples, strategy))
-        console.print(f"Gallery: {gallery}", markup=False)
+        shown = everything.take(torch.from_numpy(query.indices))
+        places.write_gallery(query, examples, told.facts, answers(seen, shown, known or task, examples))
+        told.say("Gallery", str(gallery))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said on standard error while the picks come about; their page says it again."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def say(self, what: str, words: str) -> None:
+        """A line of it, just as it is."""
+        self.facts[what] = words.partition("\n")[0]
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"{what}: {words}", markup=False)
 
 
 def function(option: str, spec: str) -> Any:
@@ -128,61 +172,54 @@ def loaded(spec: str) -> nn.Module:
     return made
 
 
-def pool_data(spec: str, root: Path | None, encoder: str | None) -> Data:
-    """The data that a spec names, nothing held out, texts tokenised."""
-    from jostle import datasets
-    from jostle.plumbing.specs import called
+@dataclass(frozen=True)
+class Reader:
+    """Reads the pool and the labelled examples alike: nothing held out, preprocessed, texts tokenised."""
 
-    name, settings = called(spec)
-    data = datasets.named(name, root, settings, read=datasets.pool)
-    if isinstance(data.train.inputs, datasets.Texts):
-        if encoder is None:
-            raise ValueError(f"{spec} holds texts: name the model whose tokeniser reads them with --encoder")
-        data = datasets.tokenize(data, encoder)
-    return data
+    root: Path | None
+    encoder: str | None
+    transform: str | None
+
+    def __call__(self, option: str, spec: str) -> Data:
+        """The data that a spec names."""
+        from jostle import datasets
+        from jostle.datasets.transforms import transformed
+
+        name, settings = called(spec)
+        if self.transform and (clash := sorted(FRAMING & settings.keys())):
+            raise ValueError(
+                f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"
+            )
+        data = datasets.named(name, self.root, settings, read=datasets.pool)
+        if option == "--labeled" and not len(data.train.targets):
+            raise ValueError(f"--labeled {spec} has no labels")
+        if self.transform:
+            return transformed(data, function("--transform", self.transform), self.transform)
+        if isinstance(data.train.inputs, datasets.Texts):
+            if self.encoder is None:
+                raise ValueError(
+                    f"{spec} holds texts: name the model whose tokeniser reads them with --encoder"
+                )
+            data = datasets.tokenize(data, self.encoder)
+        return data
 
 
-def labelled(spec: str | None, root: Path | None, encoder: str | None) -> Any:
-    """The labelled examples as a dataset of (x, y)."""
-    if spec is None:
-        return None
+def left_out(examples: Data, labels: Data | None, files: Sequence[Path], told: Told) -> Tensor:
+    """Positions of the pool that are labelled or were picked before; says how many of each."""
     import torch
 
-    from jostle.datasets.views import labelled_part
+    from jostle.datasets.identity import named, shared
+    from jostle.results.picks import names_in
 
-    split = pool_data(spec, root, encoder).train
-    if not len(split.targets):
-        raise ValueError(f"--labeled {spec} has no labels")
-    return labelled_part(split, torch.arange(len(split)))
-
-
-def as_csv(query: Query, examples: Data) -> str:
-    """The picks in their order: file name or row id, position in the pool, order, score."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "position", "order", "score"])
-    for order, (position, score) in enumerate(
-        zip(query.indices.tolist(), query.scores.tolist(), strict=True)
-    ):
-        writer.writerow([examples.names(position), position, order, score])
-    return text.getvalue()
-
-
-def page(query: Query, examples: Data, strategy: str) -> str:
-    """The picks as a page of pictures or texts."""
-    from jostle.report.page import Page, Section, render, strip
-
-    shown = strip("in the order of picks", query.indices.tolist(), examples.preview, examples.names)
-    return render(
-        Page(
-            title=examples.name,
-            subtitle="",
-            kind="picks",
-            headline=f"{len(query)} examples to label next.",
-            details=f"Picked by {strategy} from {len(examples.train)}, seed {query.seed}.",
-            facts=[],
-            warnings=[],
-            sections=[Section("gallery", "What to label", strips=(shown,))],
-            colours={},
-        )
-    )
+    found = {} if labels is None else {"labelled already": shared(examples, labels)}
+    for path in files:
+        names = set(names_in(path))
+        places = named(examples, names)
+        absent = len(names) - len({examples.names(place) for place in places.tolist()})
+        more = f" ({absent} of its {len(names)} names are not in the pool)" if absent else ""
+        found[f"picked in {path}{more}"] = places
+    gone: Tensor = torch.cat([torch.empty(0, dtype=torch.int64), *found.values()]).unique()
+    if found:
+        parts = ", ".join(f"{len(places)} {why}" for why, places in found.items())
+        told.say("Excluded", f"{len(gone)} of {len(examples.train)}: {parts}")
+    return gone

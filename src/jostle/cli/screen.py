@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as Grid
 
 from jostle.results.cycles import Cycle
-from jostle.results.metrics import METRICS, metric_named
+from jostle.results.metrics import main_metric
 from jostle.results.tables import Table, duration
 from jostle.runs.experiment import Plan
 from jostle.runs.workers import Event, Job, Tell
@@ -135,11 +135,7 @@ class Lines:
 
 def score(cycle: Cycle) -> str:
     """The main metric of a cycle, as people write it."""
-    name = next((metric for metric in METRICS if metric in cycle.metrics), next(iter(cycle.metrics)))
-    metric = metric_named(name)
-    value = cycle.metrics[name] * metric.scale
-    shown = f"{value:.1f} %" if metric.percent else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
-    return f"{metric.title} {shown} with {cycle.labelled} labels"
+    return f"{main_metric(cycle.metrics)} with {cycle.labelled} labels"
 
 
 def print_table(table: Table) -> None:

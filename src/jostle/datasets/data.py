@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +75,7 @@ class Split:
     inputs: Inputs
     targets: Targets
     names: tuple[str, ...] = ()  # file names or row ids, where there are any
+    numbered: bool = False  # names are but row numbers, which mean nothing in another file
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -98,9 +99,7 @@ class Data:
     task: str | None  # a name of `jostle.tasks.TASKS`; None for a pool without labels
     train: Split
     test: Split
-    classes: tuple[
-        str, ...
-    ] = ()  # or the labels of multi-label; empty for regression and pools without labels
+    classes: tuple[str, ...] = ()  # or the labels of multi-label; empty for regression and without labels
     mean: tuple[float, ...] = ()  # per channel, of pixels in 0..1; empty where inputs are not normalised
     std: tuple[float, ...] = ()
     columns: tuple[str, ...] = ()  # what the columns of a table are
@@ -151,6 +150,13 @@ class Data:
         row = inputs[position]
         return self._picture(row) if row.dim() == 3 else self._line(row)
 
+    def cells(self, position: int) -> list[tuple[str, float]]:
+        """The columns of a row that are not zero, and their values; none where the data is no table."""
+        inputs = self.train.inputs
+        if not self.columns or not isinstance(inputs, Tensor):
+            return []
+        return self._cells(inputs[position].flatten().tolist())
+
     def _picture(self, row: Tensor) -> Image.Image:
         if self.mean:
             mean, std = (torch.tensor(v, device=row.device).view(-1, 1, 1) for v in (self.mean, self.std))
@@ -166,9 +172,11 @@ class Data:
         values = row.flatten().tolist()
         if len(self.columns) != len(values):
             return ", ".join(f"{value:g}" for value in values)
+        return ", ".join(f"{column} {value:g}" for column, value in self._cells(values))
+
+    def _cells(self, values: Sequence[float]) -> list[tuple[str, float]]:
         # one-hot columns that are off would drown the rest
-        shown = [f"{c} {v:g}" for c, v in zip(self.columns, values, strict=True) if v]
-        return ", ".join(shown)
+        return [pair for pair in zip(self.columns, values, strict=True) if pair[1]]
 
     @cached_property
     def checksums(self) -> dict[str, str]:

@@ -214,6 +214,10 @@ class ImageFiles:
         """One image as it is framed, before normalising."""
         return self.pixels.image(position)
 
+    def original(self, position: int) -> Image.Image:
+        """One image as it is in its file."""
+        return read_image(self.pixels.files[position])
+
     def __str__(self) -> str:
         centred = "" if not any(self.mean) else f", less the mean {_shown(self.mean)}"
         scaled = "" if all(s == 1 for s in self.std) else f", over the std {_shown(self.std)}"

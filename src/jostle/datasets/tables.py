@@ -80,7 +80,7 @@ def csv_table(
     rows = [str(row) for row in range(len(inputs))]
     held = held_out(rows, (test or 0) if goals else 0)
     train, later = (
-        _at(inputs, targets, table[identity] if identity else rows, chosen)
+        _at(inputs, targets, table[identity] if identity else rows, chosen, numbered=identity is None)
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
     )
     positive = names[1] if len(pieces) == len(names) == 2 else None  # are the two texts of a pair alike?
@@ -213,7 +213,10 @@ def _texts(table: Table, names: Sequence[str]) -> tuple[Tensor | Texts, tuple[st
     return Texts(tuple(zip(*(table[name] for name in names), strict=True))), ()
 
 
-def _at(inputs: Tensor | Texts, targets: Tensor, names: Sequence[str], rows: list[int]) -> Split:
+def _at(
+    inputs: Tensor | Texts, targets: Tensor, names: Sequence[str], rows: list[int], numbered: bool
+) -> Split:
     index = torch.tensor(rows, dtype=torch.int64)
     part = Texts(tuple(inputs.rows[i] for i in rows)) if isinstance(inputs, Texts) else inputs[index]
-    return Split(part, targets[index] if len(targets) else targets, tuple(names[i] for i in rows))
+    goals = targets[index] if len(targets) else targets
+    return Split(part, goals, tuple(names[i] for i in rows), numbered)

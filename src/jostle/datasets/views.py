@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
-from jostle.datasets.data import Split
+from jostle.datasets.data import Data, Split
 from jostle.inputs import Batched, Pool
 from jostle.training.train import Indexed
 
@@ -66,6 +66,11 @@ def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
     if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
         return TensorDataset(inputs, targets)
     return Examples(inputs, targets)
+
+
+def labelled_data(data: Data) -> Dataset[Any]:
+    """All examples of a data set as a dataset of (x, y)."""
+    return labelled_part(data.train, torch.arange(len(data.train)))
 
 
 def columns_of(dataset: Any) -> tuple[Any, Any]:

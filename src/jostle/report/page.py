@@ -104,13 +104,18 @@ def _write_table(table: Table, stem: Path) -> None:
 
 def render(page: Page) -> str:
     """The page as HTML."""
+    known = templates()
+    known.filters["inline"] = inline
+    known.filters["table"] = lambda table: Markup(table.html(page.colours))
+    return known.get_template("report.html.j2").render(page=page)
+
+
+def templates() -> Environment:
+    """The templates of all pages; what they are given is escaped."""
     loader = PackageLoader("jostle.report")
-    environment = Environment(
+    return Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["inline"] = inline
-    environment.filters["table"] = lambda table: Markup(table.html(page.colours))
-    return environment.get_template("report.html.j2").render(page=page)
 
 
 def inline(drawing: Drawing) -> Markup:
@@ -143,7 +148,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= WORDS else text[: WORDS - 1].rstrip() + "…"
 
 
-def thumbnail(image: Image.Image) -> str:
+def thumbnail(image: Image.Image, height: int = THUMB) -> str:
     """A small picture as a data URI; tiny ones keep every pixel, larger ones become JPEG."""
     out = io.BytesIO()
     if max(image.size) <= SMALL:
@@ -151,7 +156,7 @@ def thumbnail(image: Image.Image) -> str:
         kind = "png"
     else:
         small = image.convert("RGB")
-        small.thumbnail((THUMB * 2, THUMB))
+        small.thumbnail((height * 2, height))
         small.save(out, "JPEG", quality=82)
         kind = "jpeg"
     return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode('ascii')}"

@@ -58,3 +58,12 @@ METRICS: Mapping[str, Metric] = {
 def metric_named(name: str) -> Metric:
     """What is known of a metric; an unknown one is taken as it is, larger being better."""
     return METRICS.get(name, Metric(name.replace("_", " ")))
+
+
+def main_metric(metrics: Mapping[str, float]) -> str:
+    """The first of the metrics that people ask for, as they write it: accuracy 81.3 %."""
+    name = next((known for known in METRICS if known in metrics), next(iter(metrics)))
+    metric = metric_named(name)
+    value = metrics[name] * metric.scale
+    shown = f"{value:.1f} %" if metric.percent else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+    return f"{metric.title} {shown}"

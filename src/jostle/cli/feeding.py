@@ -1,0 +1,169 @@
+"""What a user's model is given and how good it is at it: said before the long work, so that a mistake shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from jostle.datasets import Data, ImageFiles
+from jostle.datasets.transforms import Transformed
+from jostle.inputs import Inputs, Pool, arrays
+from jostle.results.metrics import main_metric
+from jostle.scoring.network import Network, shown
+from jostle.tasks import Task, task_for
+
+if TYPE_CHECKING:
+    from jostle.report.gallery import Answer
+
+LOOKED_AT = 16  # examples whose range is told
+ADVICE = (
+    "Give what it was trained on: size=, mode=, scale=, mean= and std= in the brackets of folder:PATH(...), "
+    "or a function of your own with --transform"
+)
+
+
+def tried(model: nn.Module, pool: Pool, data: Data, device: str) -> Network:
+    """The model as strategies see it, tried on two examples; what it cannot take is an error that shows it."""
+    example = pool.first(2)
+    try:
+        return Network(model, example, device=device)
+    except (RuntimeError, TypeError, ValueError, IndexError, KeyError) as error:
+        raise refused(error, example, data) from error
+
+
+def refused(error: Exception, batch: Inputs, data: Data) -> ValueError:
+    """The error of a model that cannot take what it was given."""
+    first = str(error).partition("\n")[0]
+    return ValueError(
+        f"the model cannot take {data.name}: it was given a batch of {shown(batch)}, {made(data)}, and said: "
+        f"{first}. {ADVICE}"
+    )
+
+
+def made(data: Data) -> str:
+    """How the inputs came about."""
+    inputs = data.train.inputs
+    if isinstance(inputs, ImageFiles | Transformed):
+        return str(inputs)
+    if data.columns:
+        more = f" and {len(data.columns) - 4} more" if len(data.columns) > 4 else ""
+        return f"the columns {', '.join(data.columns[:4])}{more}"
+    if any(data.mean):
+        return f"less the mean {data.mean}, over the std {data.std}"
+    return "just as they are"
+
+
+def fed(data: Data, pool: Pool) -> str:
+    """What the model is fed, in words: shape, type, range, how it was made, and an example's name."""
+    batch = pool.first(LOOKED_AT)
+    first = data.names(int(pool.positions[0]))
+    return f"{one_of(batch)}, {made(data)}; such as {first}"
+
+
+def one_of(batch: Inputs) -> str:
+    """One example of a batch in words, and the range of all of them."""
+    columns = batch.items() if isinstance(batch, dict) else [("", batch)]
+    words = []
+    for name, column in columns:
+        for array in arrays(column):
+            low, high = (f"{float(value):.3g}" for value in (array.min(), array.max()))
+            kind = str(array.dtype).removeprefix("torch.")
+            words.append(f"{name} {kind} {tuple(array.shape[1:])} from {low} to {high}".strip())
+    return "; ".join(words)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The labelled examples, as the model's outputs understand their labels."""
+
+    data: Data
+    task: Task
+
+    @classmethod
+    def of(cls, data: Data, network: Network, given: str | None) -> Known:
+        """Settle what the task is: as told, as the labels tell where outputs cannot, as outputs tell."""
+        told = given or (data.task if data.task not in ("classification", "regression") else None)
+        output = network.trace.output
+        task = task_for(told, output)
+        if data.task == "classification" and task.name == "regression":
+            raise ValueError(
+                f"{data.name} has classes ({', '.join(data.classes[:4])}), but the model's outputs of shape "
+                f"{tuple(output.shape)} are numbers: say --task"
+            )
+        if data.task == "regression" and task.name == "classification":
+            data = numbered(data)
+        return cls(data, task)
+
+    def passes(self, network: Network) -> Iterator[tuple[Tensor, Tensor]]:
+        """Outputs and targets, batch by batch."""
+        split = self.data.train
+        with torch.no_grad():
+            for ids in torch.arange(len(split)).split(network.micro_batch):
+                inputs = split.inputs[ids]
+                try:
+                    outputs = network.outputs(network.prepared(inputs))
+                except (RuntimeError, TypeError) as error:
+                    raise refused(error, inputs, self.data) from error
+                targets = split.targets[ids].to(network.device)
+                self.check(targets, outputs)
+                yield outputs, targets
+
+    def check(self, targets: Tensor, outputs: Tensor) -> None:
+        """Refuse labels that the outputs do not have."""
+        width = {"sequence": outputs.shape[-1], "regression": 0}.get(
+            self.task.name, outputs.shape[1:2].numel()
+        )
+        try:
+            self.task.check_targets(targets, width)
+        except ValueError as wrong:
+            raise ValueError(f"{self.data.name} does not fit the model's outputs: {wrong}") from None
+
+    def words(self, network: Network) -> str:
+        """How good the model is on these examples; a warning where guessing would do as well."""
+        metrics = self.task.metrics(self.passes(network))
+        said = f"{len(self.data.train)} examples of {self.data.name}, {main_metric(metrics)}"
+        targets = self.data.train.targets
+        if self.task.name != "classification" or not isinstance(targets, Tensor):
+            return said
+        commonest = int(targets.long().bincount().max()) / len(targets)
+        if metrics["accuracy"] > commonest or commonest == 1:
+            return said
+        order = f"are its classes in the order {', '.join(self.data.classes)}" if self.data.classes else ""
+        return (
+            f"{said}\nWarning: always naming the commonest class would be right for {commonest:.1%}. Is the model "
+            f"fed what it was trained on{f', and {order}' if order else ''}?"
+        )
+
+
+def numbered(data: Data) -> Data:
+    """Labels that are numbers as classes, where the model's outputs are classes."""
+    targets = data.train.targets[torch.arange(len(data.train))]
+    if (targets != targets.round()).any():
+        raise ValueError(
+            f"{data.name} has numbers such as {targets[targets != targets.round()][0]:g} as labels, "
+            "but the model's outputs are classes: say --task"
+        )
+    classes = tuple(map(str, range(int(targets.max()) + 1)))
+    return replace(
+        data, task="classification", classes=classes, train=replace(data.train, targets=targets.long())
+    )
+
+
+def answers(network: Network, pool: Pool, task: Known | str | None, data: Data) -> list[tuple[Answer, ...]]:
+    """What the model says of each example of a pool; nothing where its outputs could mean several things."""
+    from jostle.report.gallery import answers_of
+
+    try:
+        meaning = task.task if isinstance(task, Known) else task_for(task, network.trace.output)
+    except ValueError:
+        return []
+    classes = task.data.classes if isinstance(task, Known) else data.classes
+    found: list[tuple[Answer, ...]] = []
+    with torch.no_grad():
+        for batch in pool.batches(network.micro_batch):
+            found += answers_of(network.outputs(network.prepared(batch)).cpu(), meaning, classes)
+    return found

@@ -1,0 +1,100 @@
+"""A user's own preprocessing: what an example becomes before a model sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from jostle.datasets.data import Batch, Data, Inputs, Split
+from jostle.datasets.errors import DataError
+from jostle.datasets.images import THREADS, ImageFiles, read_image
+from jostle.datasets.text import Texts
+
+Transform = Callable[[Any], Any]  # an image, a text or a tensor -> a tensor, or a dict of them
+
+
+def transformed(data: Data, transform: Transform, name: str = "the transform") -> Data:
+    """The same data, each example as `transform` makes it; what is shown to people stays as it was.
+
+    Of an image file it is given the PIL image, just as it is in the file; of a text the text (a pair as a tuple);
+    of all else the tensor that the data has for it. It should not draw: an example may be asked for more than once.
+    """
+
+    def changed(split: Split) -> Split:
+        return replace(split, inputs=Transformed(split.inputs, transform, name, data.preview, split.names))
+
+    return replace(data, train=changed(data.train), test=changed(data.test))
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """Inputs that a function makes, one by one, of other inputs."""
+
+    by_batch: ClassVar[bool] = True
+
+    inputs: Inputs
+    transform: Transform
+    name: str  # of the transform, for errors
+    preview: Callable[[int], Image.Image | str]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: Tensor) -> Batch:
+        positions = index.tolist()
+        made = [self._made(i, x) for i, x in zip(positions, self._originals(positions), strict=True)]
+        shapes = [_shapes(each) for each in made]
+        for position, shape in zip(positions, shapes, strict=True):
+            if shape != shapes[0]:
+                raise DataError(
+                    f"{self.name} returned {shape} for {self._named(position)} and {shapes[0]} for "
+                    f"{self._named(positions[0])}: examples of a batch need one shape"
+                )
+        batch: Batch = torch.utils.data.default_collate(made)
+        return batch
+
+    def __str__(self) -> str:
+        return f"as {self.name} makes them"
+
+    def _made(self, position: int, example: Any) -> Batch:
+        made = self.transform(example)
+        try:
+            columns = made if isinstance(made, dict) else {"": made}
+            tensors = {key: torch.as_tensor(value) for key, value in columns.items()}
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(
+                f"{self.name} returned {type(made).__name__} for {self._named(position)}; "
+                "expected a tensor, or a dict of tensors"
+            ) from None
+        return tensors if isinstance(made, dict) else tensors[""]
+
+    def _originals(self, positions: list[int]) -> Iterator[Any]:
+        if isinstance(self.inputs, ImageFiles):
+            files = [self.inputs.pixels.files[i] for i in positions]
+            with ThreadPoolExecutor(max(1, min(THREADS, len(files)))) as workers:
+                yield from workers.map(read_image, files)
+        elif isinstance(self.inputs, Texts):
+            rows = (self.inputs.rows[i] for i in positions)
+            yield from (row[0] if len(row) == 1 else row for row in rows)
+        else:
+            batch = self.inputs[torch.tensor(positions, dtype=torch.int64)]
+            for place in range(len(positions)):
+                yield (
+                    {key: column[place] for key, column in batch.items()}
+                    if isinstance(batch, dict)
+                    else batch[place].clone()  # it may change what it is given
+                )
+
+    def _named(self, position: int) -> str:
+        return self.names[position] if self.names else f"example {position}"
+
+
+def _shapes(made: Batch) -> Any:
+    return {k: tuple(v.shape) for k, v in made.items()} if isinstance(made, dict) else tuple(made.shape)

@@ -1,0 +1,27 @@
+"""Cells of a csv that a spreadsheet may open: no name becomes a formula, and every one reads back as it was."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would reckon, or what hides it already
+HIDDEN = re.compile(r"'+[=+\-@\t\r]")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan")
+
+
+def sheet(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as csv; an apostrophe stands before what would be a formula, and numbers stay numbers."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([[hidden(str(cell)) for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def hidden(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
+
+
+def shown(cell: str) -> str:
+    """The cell that `hidden` was given."""
+    return cell[1:] if HIDDEN.match(cell) else cell

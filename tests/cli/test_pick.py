@@ -1,0 +1,323 @@
+"""`jostle pick`: the model is fed what it was trained on, what is labelled is not picked, and no file is lost."""
+
+import csv
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from jostle import NoiseStability, cli, models
+
+MINE = """
+import torch
+from torch import nn
+from jostle import models
+
+def load():
+    return models.build("mnist-cnn", classes=3, seed=0)
+
+class Sizeable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(28 * 28, 3)
+    def forward(self, x):
+        return self.layer(x.flatten(1))
+
+def linear():
+    torch.manual_seed(0)
+    return Sizeable()
+
+def by_rows():
+    torch.manual_seed(0)
+    return nn.Linear(2, 2)
+
+def by_brightness():  # class 1 if bright
+    model = Sizeable()
+    with torch.no_grad():
+        model.layer.weight.copy_(torch.stack([-torch.ones(784), torch.ones(784), torch.zeros(784)]))
+        model.layer.bias.copy_(torch.tensor([784 / 2, -784 / 2, -1000]))
+    return model
+
+def house():
+    model = nn.Linear(2, 1)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[2.0, 0.0]]))
+        model.bias.zero_()
+    return model
+
+def never():
+    raise AssertionError("the model was asked for")
+
+def halved(image):
+    import numpy as np
+    assert image.mode == "L" and image.size == (28, 28)
+    return torch.from_numpy(np.array(image, dtype=np.float32))[None] / 510
+
+def doubled(row):
+    return row * 2
+
+def wrong(image):
+    return "no tensor"
+
+def uneven(image):
+    return torch.zeros(1, 28, image.getpixel((0, 0)))
+"""
+
+
+@pytest.fixture
+def pick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Call `jostle pick` in a folder with 12 grey images of 28 x 28; returns what it said, checks its code."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "photos").mkdir()
+    for number, pixels in enumerate(images()):
+        Image.fromarray(pixels).save(f"photos/{number:02}.png")
+
+    def call(*words: object, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as end:
+            cli.main(["pick", *map(str, words)])
+        said = capsys.readouterr()
+        assert end.value.code == code, said.err
+        return said.err
+
+    return call
+
+
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (12, 28, 28), dtype=np.uint8)
+
+
+def names(path: str = "picks.csv") -> list[str]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return [row["name"] for row in csv.DictReader(file)]
+
+
+SPEC = "folder:photos(mode=L)"
+
+
+def ask(**changes: object) -> list[object]:
+    words = {"--model": "mine.py:linear", "--pool": SPEC, "-n": 4}
+    words |= {f"--{key}": value for key, value in changes.items()}
+    return [part for pair in words.items() for part in pair]
+
+
+@pytest.mark.parametrize(
+    ("spec", "white", "mean", "std"),
+    [
+        ("folder:photos(mode=L)", 255, 0, 1),
+        ("folder:photos(mode=L, size=28)", 255, 0, 1),
+        ("folder:photos(mode=L, size=28, scale=255)", 1, 0, 1),
+        ("folder:photos(mode=L, mean=0.1307, std=0.3081)", 255, 0.1307, 0.3081),
+    ],
+)
+def test_images_of_the_right_size_reach_the_model_untouched(
+    pick: Callable[..., str], spec: str, white: float, mean: float, std: float
+):
+    said = pick(*ask(pool=spec, model="mine.py:load"))
+    fed = (torch.from_numpy(images()).float()[:, None] / white - mean) / std
+    model = models.build("mnist-cnn", classes=3, seed=0)
+    expected = NoiseStability().select(model, fed, n=4, seed=0).indices
+    assert names() == [f"{place:02}.png" for place in expected]
+    low, high = float(fed.min()), float(fed.max())
+    assert f"Fed: float32 (1, 28, 28) from {low:.3g} to {high:.3g}" in said
+    assert "such as 00.png" in said
+
+
+def test_a_transform_of_ones_own(pick: Callable[..., str]):
+    said = pick(*ask(pool="folder:photos", transform="mine.py:halved", model="mine.py:load"))
+    fed = torch.from_numpy(images()).float()[:, None] / 510
+    model = models.build("mnist-cnn", classes=3, seed=0)
+    expected = NoiseStability().select(model, fed, n=4, seed=0).indices
+    assert names() == [f"{place:02}.png" for place in expected]
+    assert "from 0 to 0.5, as mine.py:halved makes them" in said
+    Path("rows.csv").write_text("a,b\n1,2\n3,-4\n5,6\n")
+    said = pick(*ask(pool="csv:rows.csv", transform="mine.py:doubled", model="mine.py:by_rows"), "-n", 1)
+    assert "float32 (2,) from -8 to 12, as mine.py:doubled makes them" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"transform": "mine.py:wrong"}, "mine.py:wrong returned str for 00.png; expected a tensor"),
+        ({"transform": "mine.py:uneven"}, "examples of a batch need one shape"),
+        ({"transform": "mine.py:halved", "pool": SPEC}, "mode is the business of --transform"),
+        ({"transform": "halved"}, "--transform: expected file.py:function; got 'halved'"),
+        ({}, "given a batch of torch.float32 (2, 3, 28, 28), as they are, RGB"),
+        ({"pool": "folder:photos(mode=L, size=14)"}, "short side to 14, then the middle 14 x 14, L"),
+    ],
+)
+def test_what_the_model_cannot_take_is_shown(pick: Callable[..., str], changes: dict[str, str], message: str):
+    said = pick(*ask(**{"pool": "folder:photos"} | changes), code=2)
+    assert message in said
+    assert "Traceback" not in said
+    assert not Path("picks.csv").exists()
+
+
+def labelled_photos(**groups: list[int]) -> None:
+    """Folders of classes with copies of the pool's images, under other names."""
+    for name, places in groups.items():
+        Path("known", name).mkdir(parents=True)
+        for place in places:
+            Path("known", name, f"copy{place}.png").write_bytes(Path(f"photos/{place:02}.png").read_bytes())
+
+
+def test_what_is_labelled_is_not_picked_and_the_model_is_tested_on_it(pick: Callable[..., str]):
+    bright = [int(place) for place in images().mean((1, 2)).argsort()]
+    labelled_photos(dark=bright[:4], light=bright[-4:])
+    words = ask(labeled="folder:known(mode=L)", model="mine.py:by_brightness")
+    said = pick(*words, "--strategy", "random")
+    assert "Excluded: 8 of 12: 8 labelled already" in said
+    pixels = torch.from_numpy(images()).float().flatten(1) / 255
+    right = sum((pixels[i].mean() > 0.5).item() == (i in bright[-4:]) for i in bright[:4] + bright[-4:])
+    assert f"Labelled: 8 examples of folder:known, accuracy {100 * right / 8:.1f} %" in said
+    assert set(names()) == {f"{place:02}.png" for place in bright[4:8]}
+    said = pick(*words, "-n", 5, code=2)
+    assert "asked for 5 examples from a pool of 12 less 8 excluded" in said
+
+
+def test_the_very_files_of_the_pool_are_known(pick: Callable[..., str]):
+    Path("known/a").mkdir(parents=True)
+    os.link("photos/03.png", "known/a/x.png")
+    Path("known/a/y.png").symlink_to(Path("photos/05.png").absolute())
+    Image.fromarray(255 - images()[0]).save("known/a/z.png")
+    said = pick(*ask(labeled="folder:known(mode=L)"), "--strategy", "random", "-n", 10)
+    assert "Excluded: 2 of 12: 2 labelled already" in said
+    assert set(names()) == {f"{place:02}.png" for place in range(12)} - {"03.png", "05.png"}
+
+
+def test_a_model_that_is_no_better_than_guessing_is_warned_of(pick: Callable[..., str]):
+    pixels = images().mean((1, 2))
+    labelled_photos(a=[int(place) for place in pixels.argsort()[-3:]], b=[int(pixels.argmin())])
+    said = pick(*ask(labeled="folder:known(mode=L)", model="mine.py:by_brightness"))
+    assert "accuracy 0.0 %" in said
+    assert "Warning: always naming the commonest class would be right for 75.0%" in said
+    assert "are its classes in the order a, b?" in said
+    said = pick(*ask(labeled='folder:known(mode=L, classes=["b", "a"])', model="mine.py:by_brightness"))
+    assert "accuracy 100.0 %" in said
+    assert "Warning" not in said
+
+
+TABLE = "id,x,y\np,1,2\nq,3,4\nr,5,6\ns,7,8\n"
+
+
+@pytest.mark.parametrize(
+    ("pool", "known", "left"),
+    [
+        (TABLE, "id,x,y,target\nq,0,0,1.5\ns,9,9,2.5\n", {"p", "r"}),  # the same ids
+        (TABLE, "x,y,target\n3,4,1.5\n1,1,2.5\n", {"p", "r", "s"}),  # no ids: the same content
+        ("x,y\n1,2\n3,4\n1,2\n", "x,y,target\n1,2,1.5\n", {"1"}),  # row numbers are no ids
+    ],
+)
+def test_rows_that_are_labelled_are_not_picked(
+    pick: Callable[..., str], pool: str, known: str, left: set[str]
+):
+    Path("pool.csv").write_text(pool)
+    Path("known.csv").write_text(known)
+    words = ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:house", strategy="random")
+    said = pick(*words, "-n", len(left))
+    assert set(names()) == left
+    gone = len(pool.splitlines()) - 1 - len(left)
+    assert f"Excluded: {gone} of {gone + len(left)}: {gone} labelled already" in said
+    errors = [abs(2 * float(row["x"]) - float(row["target"])) for row in csv.DictReader(known.splitlines())]
+    assert f"MAE {sum(errors) / len(errors):.4g}" in said
+
+
+def test_class_numbers_in_a_csv_are_classes_where_outputs_are(pick: Callable[..., str]):
+    Path("pool.csv").write_text("x,y\n1,2\n3,4\n5,6\n")
+    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,1\n")
+    words = ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:by_rows")
+    assert "accuracy" in pick(*words, "-n", 1)
+    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,2\n")
+    said = pick(*words, "-n", 1, code=2)
+    assert (
+        "csv:known.csv does not fit the model's outputs: labels run from 0 to 2, but there are 2 classes"
+        in said
+    )
+    Path("known.csv").write_text("x,y,label\n9,9,0.5\n8,8,2\n")
+    assert "has numbers such as 0.5 as labels" in pick(*words, "-n", 1, code=2)
+    Path("known.csv").write_text("x,y,label\n9,9,cat\n8,8,dog\n")
+    said = pick(*ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:house"), "-n", 1, code=2)
+    assert "has classes (cat, dog), but the model's outputs of shape (2, 1) are numbers: say --task" in said
+
+
+def test_earlier_rounds_are_not_picked_again(pick: Callable[..., str]):
+    first = pick(*ask(), "--out", "first.csv")
+    assert "Excluded" not in first
+    pick(*ask(exclude="first.csv"), "--out", "second.csv")
+    said = pick(*ask(exclude="first.csv"), "--exclude", "second.csv", "--out", "third.csv")
+    assert "Excluded: 8 of 12: 4 picked in first.csv, 4 picked in second.csv" in said
+    assert len({*names("first.csv"), *names("second.csv"), *names("third.csv")}) == 12
+    Path(f"photos/{names('first.csv')[0]}").unlink()  # positions move, names do not
+    said = pick(*ask(exclude="first.csv"), "--out", "fourth.csv")
+    assert "3 picked in first.csv (1 of its 4 names are not in the pool)" in said
+    assert not set(names("first.csv")) & set(names("fourth.csv"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "gone.csv cannot be read"),
+        (b"a,b\n1,2\n", "has no column name or position"),
+        (b"\xff\xfe,\x00", "cannot be read"),
+    ],
+)
+def test_rounds_that_cannot_be_read(pick: Callable[..., str], content: bytes | None, message: str):
+    if content is not None:
+        Path("gone.csv").write_bytes(content)
+    assert message in pick(*ask(exclude="gone.csv"), code=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"out": "notes.csv"}, "notes.csv exists and is not of jostle's making"),
+        ({"gallery": "notes.csv"}, "notes.csv exists and is not of jostle's making"),
+        ({"out": "labelled.csv"}, "labelled.csv exists and is not of jostle's making"),
+        ({"out": "mine.py"}, "--out mine.py is what --model reads: name another file"),
+        ({"out": "first.csv", "exclude": "first.csv"}, "--out first.csv is what --exclude reads"),
+        ({"gallery": "mine.py"}, "--gallery mine.py is what --model reads"),
+        ({"out": "new.html", "gallery": "new.html"}, "--out and --gallery are one file"),
+        ({"out": "new.html", "gallery": "photos/../new.html"}, "--out and --gallery are one file"),
+        ({"out": "/dev/null"}, "a device or a pipe"),
+        ({"out": ".."}, "it is a folder"),
+        ({"out": "notes.csv/picks.csv"}, "notes.csv is not a folder"),
+        ({"out": "link.csv"}, "it is a link to notes.csv"),
+        ({"pool": "csv:notes.csv", "out": "notes.csv"}, "--out notes.csv is what --pool reads"),
+    ],
+)
+def test_files_that_are_not_ours_stay(pick: Callable[..., str], changes: dict[str, str], message: str):
+    Path("notes.csv").write_text("a,b\n1,2\n")
+    Path("first.csv").write_text("name,position,order,score\n00.png,0,0,1.5\n")
+    Path("labelled.csv").write_text("name,position,order,score,label\n00.png,0,0,1.5,cat\n")
+    Path("link.csv").symlink_to("notes.csv")
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    said = pick(*ask(**{"model": "mine.py:never"} | changes), code=2)  # before anything long begins
+    assert message in said
+    assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+def test_overwriting_is_said(pick: Callable[..., str]):
+    Path("notes.csv").write_text("a,b\n1,2\n")
+    assert "that is --overwrite" in pick(*ask(out="notes.csv"), code=2)
+    pick(*ask(out="notes.csv"), "--overwrite")
+    assert len(names("notes.csv")) == 4
+    pick(*ask(out="notes.csv", gallery="notes.html"))  # now it is ours
+    pick(*ask(out="notes.csv", gallery="notes.html"))
+    assert "is what --model reads" in pick(*ask(out="mine.py"), "--overwrite", code=2)
+
+
+def test_names_that_look_like_formulas(pick: Callable[..., str]):
+    odd = ["=1+1", "+a", "-b", "@c", "'=d", "-5", "plain"]
+    Path("pool.csv").write_text("id,x,y\n" + "".join(f"{name},{i},{i * i}\n" for i, name in enumerate(odd)))
+    words = ask(pool="csv:pool.csv", model="mine.py:by_rows")
+    pick(*words, "-n", 7)
+    written = names()
+    assert sorted(written) == sorted(["'=1+1", "'+a", "'-b", "'@c", "''=d", "-5", "plain"])
+    said = pick(*words, "-n", 1, "--exclude", "picks.csv", "--out", "more.csv", code=2)
+    assert "Excluded: 7 of 7: 7 picked in picks.csv" in said
