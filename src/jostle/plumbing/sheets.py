@@ -12,9 +12,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan")
 
 def sheet(rows: Iterable[Sequence[object]]) -> str:
     """Rows as csv; an apostrophe stands before what would be a formula, and numbers stay numbers."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([[hidden(str(cell)) for cell in row] for row in rows])
-    return text.getvalue()
+    return "".join(_line([hidden(str(cell)) for cell in row]) for row in rows)
 
 
 def hidden(cell: str) -> str:
@@ -25,3 +23,9 @@ def hidden(cell: str) -> str:
 def shown(cell: str) -> str:
     """The cell that `hidden` was given."""
     return cell[1:] if HIDDEN.match(cell) else cell
+
+
+def _line(cells: Sequence[str]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerow(cells)  # quotes a carriage return only where lines end with one
+    return text.getvalue().removesuffix("\r\n") + "\n"

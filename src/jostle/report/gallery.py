@@ -16,7 +16,7 @@ from jostle.tasks import Task
 
 MARK = b'<meta name="generator" content="jostle pick">'
 ANSWERS = 3  # the model's likeliest, shown beside each pick
-CELLS = 24  # of a table's row
+CELLS = 10  # of a table's row that are seen at once
 SIDES = ((200, 448), (1000, 288))  # up to so many picks, pictures are so high: a page stays under 40 MB or so
 SMALLEST = 160
 
@@ -58,7 +58,8 @@ def is_gallery(head: bytes) -> bool:
 
 def render(gallery: Gallery) -> str:
     """The page as HTML: one file, no script or picture from elsewhere."""
-    return templates().get_template("gallery.html.j2").render(gallery=gallery, mark=MARK.decode())
+    page = templates().get_template("gallery.html.j2")
+    return page.render(gallery=gallery, mark=MARK.decode(), few=CELLS).lstrip()
 
 
 def cards(query: Query, data: Data, answers: Sequence[tuple[Answer, ...]]) -> list[Card]:
@@ -67,7 +68,7 @@ def cards(query: Query, data: Data, answers: Sequence[tuple[Answer, ...]]) -> li
     told = answers or [()] * len(query)
     pairs = zip(query.indices.tolist(), query.scores.tolist(), told, strict=True)
     return [
-        Card(order, data.names(i), f"{score:.4g}", answers=each, **_shown(data, i, side))
+        Card(order, data.names(i), number(score), answers=each, **_shown(data, i, side))
         for order, (i, score, each) in enumerate(pairs, start=1)
     ]
 
@@ -75,17 +76,28 @@ def cards(query: Query, data: Data, answers: Sequence[tuple[Answer, ...]]) -> li
 def _shown(data: Data, position: int, side: int) -> dict[str, Any]:
     """The picture of a card, its text or its cells."""
     if cells := data.cells(position):
-        return {"cells": tuple((column, f"{value:g}") for column, value in cells[:CELLS])}
+        return {"cells": tuple(cell(column, value) for column, value in cells)}
     files = data.train.inputs
     shown = files.original(position) if isinstance(files, ImageFiles) else data.preview(position)
     return {"picture": thumbnail(shown, side)} if isinstance(shown, Image.Image) else {"text": shorten(shown)}
+
+
+def cell(column: str, value: float) -> tuple[str, str]:
+    """A column and its value; of a one-hot column `roof=flat` the word."""
+    name, equals, word = column.partition("=")
+    return (name, word) if equals and value == 1 else (column, number(value))
+
+
+def number(value: float) -> str:
+    """A number of any size, to be read at a glance."""
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def answers_of(outputs: Tensor, task: Task, classes: Sequence[str]) -> list[tuple[Answer, ...]]:
     """What the model says of each example: the likeliest classes, or shares of pixels and tokens, or numbers."""
     if task.name == "regression":
         return [
-            tuple(Answer("predicts", f"{value:.4g}") for value in row) for row in outputs.flatten(1).tolist()
+            tuple(Answer("predicts", number(value)) for value in row) for row in outputs.flatten(1).tolist()
         ]
     spread = task.distribution(outputs.double())  # (n, sites, c)
     shares = spread[..., 1] if task.name == "multi-label" else spread.mean(1)  # (n, labels) or (n, c)
