@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from jostle.core import Query
 from jostle.datasets import Data, Split
 from jostle.datasets.text import Texts
 from jostle.report.gallery import Answer, Gallery, answers_of, cards, cell, is_gallery, number, render
-from jostle.strategies.base import Query
 from jostle.tasks import TASKS
 
 EVIL = '<script>alert("1")</script>&amp;'

@@ -18,7 +18,6 @@ from jostle.plumbing.user_files import from_file, is_own
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from jostle.core import Query
     from jostle.datasets import Data
 
 FRAMING = {

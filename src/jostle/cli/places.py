@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jostle.core import Query
 from jostle.datasets import Data
 from jostle.plumbing.files import check_target, write_whole
 from jostle.plumbing.specs import called
 from jostle.plumbing.user_files import is_own
 from jostle.results.picks import as_csv, is_picks
-from jostle.strategies.base import Query
 
 if TYPE_CHECKING:
     from jostle.report.gallery import Answer

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from PIL import Image
 from torch import Tensor
 
+from jostle.core import Query
 from jostle.datasets import Data, ImageFiles
 from jostle.report.page import shorten, templates, thumbnail
-from jostle.strategies.base import Query
 from jostle.tasks import Task
 
 MARK = b'<meta name="generator" content="jostle pick">'

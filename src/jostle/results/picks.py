@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jostle.plumbing.sheets import sheet, shown
 
 if TYPE_CHECKING:
+    from jostle.core import Query
     from jostle.datasets import Data
-    from jostle.strategies.base import Query
 
 COLUMNS = ("name", "position", "order", "score")
 
