@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from pydoc import locate
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -93,23 +94,21 @@ def exists(path: Path, place: str, pages: dict[Path, Addresses]) -> bool:
 
 
 def public_names() -> Iterator[str]:
-    for page in API:
-        for room in re.findall(r"automodule:: (\S+)", page.read_text()):
-            module = importlib.import_module(room)
-            own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == room]
-            yield from (f"{room}.{name}" for name in getattr(module, "__all__", own) if name[0] != "_")
+    """What a module lists in `__all__`, or else defines, of every module that the reference shows."""
+    rooms = [room for page in API for room in re.findall(r"automodule:: (\S+)", page.read_text())]
+    for room in ("jostle", *rooms):
+        module = importlib.import_module(room)
+        own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == room]
+        yield from (f"{room}.{name}" for name in getattr(module, "__all__", own) if name[0] != "_")
 
 
-@pytest.fixture(scope="module")
-def documented(site: Path) -> set[str]:
+def test_every_public_name_is_documented(site: Path) -> None:
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
-    return {name for kind in inventory.data if kind.startswith("py:") for name in inventory.data[kind]}
-
-
-def test_every_public_name_is_documented(documented: set[str]) -> None:
+    documented = {name for kind in inventory.data if kind.startswith("py:") for name in inventory.data[kind]}
+    things = {id(locate(name)) for name in documented}  # a thing may have several names, of which one will do
     names = set(public_names())
-    assert {"jostle.strategies.NoiseStability", "jostle.selectors.k_center"} <= names
-    assert not names - documented
+    assert {"jostle.NoiseStability", "jostle.selectors.k_center"} <= names
+    assert not [name for name in names - documented if id(locate(name)) not in things]
 
 
 def test_the_search_index_knows_names_and_words(site: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import is_dataclass
 from importlib import import_module
@@ -16,12 +17,21 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.domains import Domain
 
+ARGUMENT = re.compile(r"^    (\w+):")
+
 
 def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """An indented block after a colon is code, which reStructuredText wants said with two colons."""
     for place, (line, empty, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
         if line.endswith(":") and not line.endswith("::") and not empty.strip() and after.startswith("    "):
             lines[place] = line + ":"
+
+
+def mark_arguments(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """The arguments of a function, each on a line below `Args:`, as Sphinx wants them said."""
+    if "Args:" in lines:
+        start = lines.index("Args:")
+        lines[start:] = ["", *(ARGUMENT.sub(r":param \1:", line) for line in lines[start + 1 :])]
 
 
 def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -50,9 +60,11 @@ def is_told_above(app: Sphinx, what: str, name: str, thing: Any, skip: bool, opt
 
 
 def may_stay_a_word(app: Sphinx, domain: Domain | None, node: pending_xref) -> bool | None:
-    """Whether a name that no page documents is no mistake: words in backticks, and types in signatures."""
+    """Whether a name that no page documents is no mistake: in backticks, in a signature, or of another package."""
     in_backticks = node["reftype"] == "obj"
-    return True if in_backticks or is_in_signature(node) else None
+    package, _, name = node["reftarget"].partition(".")
+    of_others = bool(name) and package != app.config.project
+    return True if in_backticks or of_others or is_in_signature(node) else None
 
 
 def is_in_signature(node: Node) -> bool:
@@ -73,6 +85,7 @@ def home(app: Sphinx, module: str, attribute: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx."""
     app.connect("autodoc-process-docstring", drop_borrowed)
+    app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("autodoc-process-docstring", mark_code)
     app.connect("autodoc-process-signature", hide_constructor)
     app.connect("autodoc-skip-member", is_told_above)
