@@ -9,7 +9,7 @@ import torch
 from official_files import cifar10_files, cifar100_files, python2_batch, tar_gz, write_files
 
 from jostle import datasets
-from jostle.datasets import DataError, MissingDataError
+from jostle.datasets import DataError, MissingDataError, pickles
 
 FOLDER10, FOLDER100 = "cifar-10-batches-py", "cifar-100-python"
 
@@ -53,7 +53,8 @@ def test_cifar100_takes_fine_labels_and_their_names(tmp_path, form):
 @pytest.mark.parametrize("protocol", range(6))
 def test_batches_of_any_pickle_protocol(tmp_path, protocol):
     files = cifar10_files()
-    batch = {"data": np.zeros((2, 3072), np.uint8), "labels": [3, 4]}
+    names = [b"%d.png" % place for place in range(20_000)]  # each is a call with a tuple in older protocols
+    batch = {"data": np.zeros((2, 3072), np.uint8), "labels": [3, 4], "filenames": names}
     files["test_batch"] = pickle.dumps(batch, protocol=protocol)
     write_files(tmp_path / "cifar10" / FOLDER10, files)
     assert datasets.load("cifar10", tmp_path).test.targets.tolist() == [3, 4]
@@ -64,6 +65,33 @@ class Evil:
         return os.mkdir, ("made-by-a-pickle",)
 
 
+class Told:
+    """An object that is pickled as numpy pickles one, whatever it says."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __reduce__(self):
+        return self.parts
+
+
+def forged(state, name="V16", shape=(2,), content=b"A" * 32) -> bytes:
+    kind = Told(np.dtype, (name, False, True), state) if state else np.dtype(name)
+    array = Told(np.zeros(1).__reduce__()[0], (np.ndarray, (0,), b"b"), (1, shape, kind, False, content))
+    return pickle.dumps({"data": array, "labels": [0, 1]}, protocol=2)
+
+
+def test_one_pickle_cannot_spoil_the_next(tmp_path):
+    # BUILD with a pair of states sets attributes, here the defaults of the function that stands for an encoder
+    spoiling = b"\x80\x02c_codecs\nencode\nN}X\x0c\x00\x00\x00__defaults__K\x05\x85s\x86b."
+    write_files(tmp_path / "cifar10" / FOLDER10, cifar10_files() | {"data_batch_1": spoiling})
+    with pytest.raises(DataError, match="has no data and no labels"):
+        datasets.load("cifar10", tmp_path)
+    assert pickles._encoded.__defaults__ is None
+    write_files(tmp_path / "cifar10" / FOLDER10, cifar10_files())
+    assert len(datasets.load("cifar10", tmp_path).train) == 20
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -72,9 +100,18 @@ class Evil:
         (pickle.dumps([1, 2]), "no data and no labels"),
         (python2_batch({"data": np.zeros((2, 3072), np.uint8)}), "no labels"),
         (python2_batch({"data": np.zeros((2, 30), np.uint8), "labels": [0, 1]}), r"pixels uint8 \(2, 3072\)"),
-        (python2_batch({"data": np.zeros((2, 3072)), "labels": [0, 1]}), "found float64"),
+        (python2_batch({"data": np.zeros((2, 3072)), "labels": [0, 1]}), r"an array of f8; expected bytes \(uint8\)"),
         (python2_batch({"data": np.zeros((3, 3072), np.uint8), "labels": [0, 1]}), "for its 2 labels"),
         (pickle.dumps(Evil()), "asks for posix.mkdir|asks for nt.mkdir"),
+        (forged((3, "|", None, ("a",), {"a": 5}, 16, 8, 0)), "an array of V16; expected bytes"),
+        (forged((3, "|", None, ("a",), {}, 16, 8, 0)), "an array of V16; expected bytes"),
+        (b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.", "200000 tuples"),  # a key nested so deep
+        (forged(None, "u1", (2**40,)), "whose bytes do not fit"),
+        (forged(None, "u1", (-2, -16)), "whose bytes do not fit"),
+        (forged(None, "u1", (32,), b"x" * 31), "whose bytes do not fit"),
+        (pickle.dumps({"data": b"", "labels": [[0]]}), "list of class numbers as labels"),
+        (pickle.dumps({"data": b"", "labels": [10**30]}), "list of class numbers as labels"),
+        (pickle.dumps({"data": b"", "labels": 5}), "list of class numbers as labels"),
     ],
 )  # fmt: skip
 def test_bad_batches_are_named(tmp_path, monkeypatch, content, message):

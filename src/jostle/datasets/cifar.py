@@ -1,7 +1,5 @@
 """CIFAR-10 and CIFAR-100: python batches in their folder, or in the official .tar.gz."""
 
-import io
-import pickle
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,6 +13,7 @@ from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import Source, fetch, find
 from jostle.datasets.images import standardised
+from jostle.datasets.pickles import plain
 
 CIFAR10 = Source(
     "cifar10", "cifar-10-python.tar.gz", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
@@ -45,7 +44,9 @@ def cifar100(root: Path | None) -> Data:
     train, test = (_split(files, (name,), "fine_labels", MEAN100, STD100) for name in ("train", "test"))
     where, content = files["meta"]
     names = _unpickled(where, content, "fine_label_names")["fine_label_names"]
-    classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    if not isinstance(names, list) or not all(isinstance(name, str | bytes) for name in names):
+        raise DataError(f"{where}: expected a list of words as fine_label_names")
+    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names)
     return Data("cifar100", "classification", train, test, classes, MEAN100, STD100, sources=source)
 
 
@@ -80,6 +81,8 @@ def _split(
 def _batch(where: str, content: bytes, labels: str) -> tuple[Tensor, Tensor]:
     batch = _unpickled(where, content, "data", labels)
     pixels, targets = batch["data"], batch[labels]
+    if not isinstance(targets, list) or not all(type(label) is int and 0 <= label < 256 for label in targets):
+        raise DataError(f"{where}: expected a list of class numbers as {labels}")
     shape = (len(targets), 3 * 32 * 32)
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape != shape:
         found = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
@@ -89,24 +92,9 @@ def _batch(where: str, content: bytes, labels: str) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(pixels.copy()).view(-1, 3, 32, 32), torch.tensor(targets, dtype=torch.int64)
 
 
-class _Plain(pickle.Unpickler):
-    """Reads arrays, lists and words only: a pickle could otherwise run any code it likes."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        array = np.zeros(1)
-        allowed = {"ndarray": np.ndarray, "dtype": np.dtype, "_reconstruct": array.__reduce__()[0]}
-        if module.split(".")[0] == "numpy" and name in allowed:
-            return allowed[name]
-        if module.startswith("numpy.") and name == "_frombuffer":
-            return array.__reduce_ex__(5)[0]
-        if (module, name) == ("_codecs", "encode"):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-
-
 def _unpickled(where: str, content: bytes, *keys: str) -> dict[str, Any]:
     try:
-        loaded = _Plain(io.BytesIO(content), encoding="bytes").load()
+        loaded = plain(content)
     except Exception as reason:  # a broken pickle can raise almost anything
         raise DataError(f"{where} is not a whole CIFAR python batch: {reason}") from reason
     words = loaded.items() if isinstance(loaded, dict) else ()
