@@ -125,6 +125,41 @@ def test_distinct_positions_that_repeat_and_leave_the_model_alone(
     np.testing.assert_array_equal(again.scores, query.scores)
 
 
+class Overwriting(nn.Module):
+    """Shifts and cuts its inputs, in place or not, in front of another model; that one's layers likewise."""
+
+    def __init__(self, model: nn.Module, inplace: bool) -> None:
+        super().__init__()
+        self.model, self.inplace = model, inplace
+        for part in model.modules():
+            if hasattr(part, "inplace"):
+                part.inplace = inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.sub_(0.3) if self.inplace else x - 0.3
+        return self.model(nn.functional.leaky_relu(x, 0.1, inplace=self.inplace))
+
+
+@pytest.mark.parametrize(("name", "task"), SERVED)
+def test_a_model_that_writes_into_its_inputs_picks_the_same_and_leaves_them_alone(
+    strategy: Strategy, scene: Scene
+) -> None:
+    found = []
+    for inplace in (False, True):
+
+        def fit(dataset: Any, seed: int, inplace: bool = inplace) -> nn.Module:
+            return Overwriting(scene.fit(TensorDataset(dataset.tensors[0].clone()), seed), inplace)
+
+        model = strategy.join(fit(scene.labeled, 0), scene.pool[:2], 0).model
+        pool, known = scene.pool.clone(), TensorDataset(*(part.clone() for part in scene.labeled.tensors))
+        found.append(strategy.select(model, pool, PICKS, labeled=known, fit=fit, seed=3))
+        assert torch.equal(pool, scene.pool)
+        assert all(map(torch.equal, known.tensors, scene.labeled.tensors))
+    plain, overwriting = found
+    assert overwriting.indices.tolist() == plain.indices.tolist()
+    np.testing.assert_array_equal(overwriting.scores, plain.scores)
+
+
 @pytest.mark.parametrize(("name", "task"), SERVED)
 def test_the_whole_pool_can_be_picked_and_excluded_ones_never(strategy: Strategy, scene: Scene) -> None:
     model = scene.trained_with(strategy)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from torch import Tensor, nn
 
@@ -14,10 +15,12 @@ from jostle.core.query import Query
 from jostle.inputs import Inputs, Pool, check_count
 from jostle.plumbing.documented import with_options
 from jostle.rows import Rows
-from jostle.scoring.network import Head, Read
+from jostle.scoring.network import Head, Overwritten, Read
 from jostle.scoring.options import DEFAULTS, Options
 from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,13 @@ class Strategy(ABC):
         inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
         candidates = inputs.without(options.get("exclude"))
         check_count(n, candidates, inputs)
-        with self.request(model, inputs, **options) as request:
+
+        def ask(request: Request) -> Query:
             picks = self.query(request, n)
             indices = candidates.positions[picks.positions.cpu()].numpy()
             return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
+
+        return self.answer(ask, model, inputs, options)
 
     @with_options(Options, DEFAULTS)
     def embed(self, model: nn.Module, pool: Any, **options: Unpack[Options]) -> Rows:
@@ -91,8 +97,16 @@ class Strategy(ABC):
             model: As `select` takes it.
             pool: As `select` takes it.
         """
-        with self.request(model, pool, **options) as request:
-            return self.embedding(request).rows
+        return self.answer(lambda request: self.embedding(request).rows, model, pool, options)
+
+    def answer(self, ask: Callable[[Request], T], model: nn.Module, pool: Any, options: Options) -> T:
+        """What `ask` makes of a request; asked once more where the model turned out to write into its inputs."""
+        try:
+            with requested(model, pool, options, self.head, self.outputs) as request:
+                return ask(request)
+        except Overwritten:
+            with requested(model, pool, options, self.head, self.outputs, careful=True) as request:
+                return ask(request)
 
     def request(
         self, model: nn.Module, pool: Any, **options: Unpack[Options]

@@ -20,6 +20,17 @@ def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
     return change(inputs) if isinstance(inputs, (Tensor, np.ndarray)) else inputs
 
 
+def unshared(tensor: Tensor, given: Tensor) -> Tensor:
+    """A tensor made of a given one, copied where it still lies in the same memory."""
+    same = tensor.device == given.device and tensor.data_ptr() == given.data_ptr()
+    return tensor.clone() if same else tensor
+
+
+def versions(inputs: Inputs) -> list[int]:
+    """How often each tensor of a batch has been written into."""
+    return [0 if array.is_inference() else array._version for array in arrays(inputs)]
+
+
 def count(inputs: Inputs) -> int:
     """How many examples a batch holds."""
     if isinstance(inputs, Mapping):

@@ -16,7 +16,7 @@ T = TypeVar("T")
 MOST = 4  # layers that are chosen automatically
 
 TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
-    "first": lambda sequence: sequence[:, 0],  # BERT's [CLS]
+    "first": lambda sequence: sequence[:, 0].clone(),  # BERT's [CLS]
     "mean": lambda sequence: sequence.mean(1),
 }
 
@@ -50,7 +50,9 @@ def vector_reader(tokens: str) -> Callable[[nn.Module, Tensor], Tensor]:
         signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
         if output.ndim == 3 and not signal:
             return of_sequence(output)
-        return output.flatten(2).mean(2) if output.ndim > 2 else output.reshape(len(output), -1)
+        if output.ndim > 2:
+            return output.flatten(2).mean(2)
+        return output.reshape(len(output), -1).clone()  # the next layer may write into the output
 
     return read
 

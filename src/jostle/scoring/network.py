@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from jostle.inputs import Inputs, count, mapped
+from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
 from jostle.scoring.copies import device_of, memory, private_copy, retie, unwrapped
 from jostle.scoring.trace import Trace
@@ -28,7 +28,8 @@ GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
 class Network:
     """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
 
-    The copy is in eval mode and float32 at least, since a jolt of 1e-3 vanishes in half precision.
+    The copy is in eval mode and float32 at least, since a jolt of 1e-3 vanishes in half precision. A model that writes
+    into its inputs gets copies of them; if it begins to do so after the first pass, `Overwritten` is raised.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Network:
         head: Head = None,
         outputs: Read | None = None,
         device: torch.device | str | None = None,
+        careful: bool = False,
     ) -> None:
         self.original = unwrapped(model)
         self.module = private_copy(self.original).eval()
@@ -48,6 +50,7 @@ class Network:
         self.read = outputs or output_of
         self.given_head = head
         self.weights: dict[str, Tensor] | None = None
+        self.careful = careful  # gives copies, since what is given may be written into
         convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules())
         try:
             self.trace = self.traced(
@@ -66,9 +69,11 @@ class Network:
         self.module.to(memory_format=layout)  # type: ignore[call-overload]
         retie(self.module, self.original)
         self.example = self.prepared(example)
+        lent, size = mapped(torch.clone, self.example), count(self.example)
+        before = versions(lent)
         try:
             with torch.no_grad():
-                trace = Trace.of(self.module, lambda: self.outputs(self.example), count(self.example))
+                trace = Trace.of(self.module, lambda: self.output_of(self.run(lent), size), size)
         except (RuntimeError, TypeError) as error:
             error.add_note(f"(jostle gave the model a first batch of {shown(self.example)})")
             raise
@@ -76,6 +81,7 @@ class Network:
             raise TypeError(
                 f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
             )
+        self.careful |= versions(lent) != before or not same_contents(lent, self.example)
         return trace
 
     @property
@@ -94,13 +100,16 @@ class Network:
         return self.trace.head
 
     def prepared(self, inputs: Inputs) -> Inputs:
-        """Inputs on the device, in the weights' precision and the memory layout that convolutions like."""
+        """Inputs on the device, in the weights' precision and the memory layout that convolutions like: never the
+        user's own memory.
+        """
 
         def prepare(array: Any) -> Tensor:
-            tensor = torch.as_tensor(array).to(self.device, non_blocking=True)
-            if tensor.is_floating_point() and self.dtype is not None:
-                tensor = tensor.to(self.dtype)
-            return tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
+            given = torch.as_tensor(array)
+            floating = given.is_floating_point() and self.dtype is not None
+            tensor = (given.to(self.dtype) if floating else given).to(self.device, non_blocking=True)
+            tensor = tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
+            return unshared(tensor, given)
 
         return mapped(prepare, inputs)
 
@@ -111,7 +120,25 @@ class Network:
         return kinds.pop() if len(kinds) == 1 else None
 
     def call(self, inputs: Inputs) -> Any:
-        """What the model returns for these inputs."""
+        """What the model returns for these inputs, which stay as they are."""
+        with self.lending(inputs) as lent:
+            return self.run(lent)
+
+    @contextmanager
+    def lending(self, inputs: Inputs) -> Iterator[Inputs]:
+        """Inputs for the model to do with as it likes: copies if it is known to write into them, else watched."""
+        lent = mapped(
+            torch.clone if self.careful else unchanged, inputs
+        )  # its dicts and lists are new in any case
+        before = versions(lent)
+        try:
+            yield lent
+        finally:
+            if not self.careful and versions(lent) != before:
+                raise Overwritten
+
+    def run(self, inputs: Inputs) -> Any:
+        """What the model returns for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
         if self.weights is None:
             return self.module(*args, **kwargs)
@@ -129,12 +156,17 @@ class Network:
 
     def outputs(self, inputs: Inputs) -> Tensor:
         """The model's output tensor (n, ...)."""
-        return batched(self.read(self.call(inputs)), count(inputs))
+        return self.output_of(self.call(inputs), count(inputs))
+
+    def output_of(self, returned: Any, size: int) -> Tensor:
+        """The output tensor of what the model returned for a batch of `size` examples."""
+        return batched(self.read(returned), size)
 
     def features(self, inputs: Inputs) -> Tensor:
         """The input of the head, (n, d) or a map; the head itself does not run."""
         if callable(self.given_head):
-            return batched(self.given_head(self.module, inputs), count(inputs))
+            with self.lending(inputs) as lent:
+                return batched(self.given_head(self.module, lent), count(inputs))
         with self.watching_head() as seen, suppress(HeadReached):
             self.call(inputs)
         return self.by_example(seen[-1], inputs)
@@ -161,10 +193,12 @@ class Network:
     def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:
         """The head's inputs, filled in as the model runs; `stop` ends the pass there, as nothing after is needed."""
         name = self.head
-        seen: list[Tensor] = []
+        seen, before = list[Tensor](), list[int]()
 
         def watch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            seen.append((args or tuple(kwargs.values()))[0])
+            features = (args or tuple(kwargs.values()))[0]
+            seen.append(features.clone() if self.careful else features)
+            before.extend(versions(seen[-1]))
             if stop and self.trace.calls[name] == 1:
                 raise HeadReached
 
@@ -173,6 +207,8 @@ class Network:
             yield seen
         finally:
             hook.remove()
+        if versions(seen) != before:
+            raise Overwritten
 
     @cached_property
     def head(self) -> str:
@@ -266,6 +302,21 @@ def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, An
 
 class HeadReached(Exception):  # noqa: N818
     """Ends a forward pass once the features are known."""
+
+
+class Overwritten(RuntimeError):  # noqa: N818
+    """A model wrote into its inputs or features, as it did not in the first pass: a careful network is needed."""
+
+
+def unchanged(array: Tensor) -> Tensor:
+    """The same array."""
+    return array
+
+
+def same_contents(inputs: Inputs, others: Inputs) -> bool:
+    """Whether two batches hold the same numbers, NaN included."""
+    pairs = zip(arrays(inputs), arrays(others), strict=True)
+    return all(torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
 
 
 def output_of(returned: Any) -> Tensor:

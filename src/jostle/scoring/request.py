@@ -35,18 +35,21 @@ class Request:
     options: Options
     head: Head = None
     read: Read | None = None
+    careful: bool = False  # the model may write into what it is given
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
 
     @cached_property
     def network(self) -> Network:
         """A private copy of the model, made when it is first needed: never the user's own weights."""
-        device = self.options.get("device")
-        return Network(self.model, self.pool.first(2), head=self.head, outputs=self.read, device=device)
+        return self.network_on(self.options.get("device"), self.model, self.pool.first(2))
 
     def network_of(self, model: nn.Module) -> Network:
         """A private copy of another model, read like this one and on the same device."""
-        example, device = self.network.example, self.network.device
-        return Network(model, example, head=self.head, outputs=self.read, device=device)
+        return self.network_on(self.network.device, model, self.network.example)
+
+    def network_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> Network:
+        """A private copy of a model on a device, shown a couple of examples."""
+        return Network(model, example, head=self.head, outputs=self.read, device=device, careful=self.careful)
 
     @property
     def fit(self) -> Fit | None:
@@ -195,7 +198,12 @@ class Request:
 
 @contextmanager
 def requested(
-    model: nn.Module, pool: Any, options: Options, head: Head = None, outputs: Read | None = None
+    model: nn.Module,
+    pool: Any,
+    options: Options,
+    head: Head = None,
+    outputs: Read | None = None,
+    careful: bool = False,
 ) -> Iterator[Request]:
     """A request for a while: global generators are seeded inside and restored after, and float32 is not rounded."""
     check_options(options)
@@ -206,7 +214,7 @@ def requested(
     with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
         given = options.get("labeled")
         labeled = None if given is None else Labeled.of(given, *reading)
-        yield Request(model, candidates, labeled, seed, options, head, outputs)
+        yield Request(model, candidates, labeled, seed, options, head, outputs, careful)
 
 
 ALREADY_PROBABILITIES = (

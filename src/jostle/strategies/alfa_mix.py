@@ -174,7 +174,7 @@ def head_of(request: Request) -> Callable[[Tensor], Tensor]:
     module = network.module.get_submodule(network.head)
     with torch.no_grad():
         features, outputs = network.features_and_outputs(network.example)
-        again = module(features)
+        again = module(features.clone())  # a head may write into them
     if (
         not isinstance(again, Tensor)
         or again.flatten(1).shape != outputs.flatten(1).shape
@@ -185,7 +185,7 @@ def head_of(request: Request) -> Callable[[Tensor], Tensor]:
             f"{tuple(features.shape)} is not the model's outputs {tuple(outputs.shape)}: {remedy}"
         )
     layout = features.shape[1:]
-    return lambda rows: module(rows.unflatten(1, layout)).flatten(1)
+    return lambda rows: module(rows.unflatten(1, layout).clone()).flatten(1)
 
 
 def classes_of(labeled: Labeled, classes: int) -> Tensor:

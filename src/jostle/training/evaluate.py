@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.inputs import arrays, mapped
+from jostle.inputs import arrays, mapped, unshared
 from jostle.scoring.network import output_of
 from jostle.tasks import Task
 from jostle.training.train import Indexed, Place, called, on
@@ -34,7 +34,9 @@ def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[
     place = Place.of(model)
     size = micro_batch(inputs)
     for start in range(0, len(inputs), size):
-        outputs = output_of(called(model, mapped(place, rows(inputs, start, size))))
+        outputs = output_of(
+            called(model, mapped(lambda part: unshared(place(part), part), rows(inputs, start, size)))
+        )
         yield outputs.detach(), place(rows(targets, start, size))
 
 
