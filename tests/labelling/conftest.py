@@ -1,6 +1,7 @@
 """Databases of both kinds, and small data to label."""
 
 import os
+import signal
 import tempfile
 import uuid
 import warnings
@@ -28,7 +29,8 @@ def postgres() -> Iterator[str]:
         warnings.simplefilter("ignore")
         server = pgserver.get_server(tempfile.mkdtemp(prefix="jostle-"), cleanup_mode="delete")
     yield server.get_uri()
-    server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: there is nothing to save
+    server._postmaster_info.process.wait(10)
     server.cleanup()
 
 
@@ -42,11 +44,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
     server = make_url(request.getfixturevalue("postgres")).set(drivername="postgresql+psycopg")
     name = f"jostle_{uuid.uuid4().hex}"
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine = create_engine(server)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {name}"))
     engine.dispose()
-    return server.set(database=name).render_as_string(hide_password=False)
+    return server.update_query_dict({"options": f"-csearch_path={name}"}).render_as_string(
+        hide_password=False
+    )
 
 
 def picture(number: int, side: int = 16) -> Image.Image:

@@ -6,7 +6,7 @@ Answers are stored by the number of a class, so that renaming and merging classe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -81,16 +81,31 @@ def stored(kind: AnswerKind, answer: object, classes: Classes) -> Stored:
     return sorted({classes.number(str(name)) for name in answer})
 
 
+def class_of(value: Stored) -> int:
+    """A stored answer of the kind "one"."""
+    assert isinstance(value, int)
+    return value
+
+
+def set_of(value: Stored) -> list[int]:
+    """A stored answer of the kind "several"."""
+    assert isinstance(value, list)
+    return value
+
+
+def number_of(value: Stored) -> float:
+    """A stored answer of the kind "number"."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
 def said(kind: AnswerKind, value: Stored, classes: Classes) -> Answer:
     """A stored answer in words of today."""
     if kind == "number":
-        assert isinstance(value, int | float)
-        return float(value)
+        return number_of(value)
     if kind == "one":
-        assert isinstance(value, int)
-        return classes.now(value)
-    assert isinstance(value, Sequence)
-    return tuple(sorted({classes.now(number) for number in value}, key=list(classes.names.values()).index))
+        return classes.now(class_of(value))
+    return tuple(sorted({classes.now(n) for n in set_of(value)}, key=list(classes.names.values()).index))
 
 
 def _number(answer: object) -> float:

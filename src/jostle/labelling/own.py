@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,10 @@ class Own:
         if not name.isdecimal() or int(name) >= len(self.items):
             raise KeyError(name)
         return shown(self.items[int(name)], name, self.spec)
+
+    def contents(self) -> Iterator[Content]:
+        """Every item."""
+        return (self.read(str(i)) for i in range(len(self.items)))
 
     def column(self, column: str) -> dict[str, Cell]:
         """The only column is `target`: the second list that the function returned."""

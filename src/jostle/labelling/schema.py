@@ -25,6 +25,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    false,
     insert,
     inspect,
     select,
@@ -66,7 +67,12 @@ examples = Table(
     Column("name", Text, nullable=False),
     Column("here", Boolean, nullable=False),  # whether a readable place with this content exists
     Column("copies", Integer, nullable=False),  # how many people are to answer it
-    Column("purpose", String(8)),  # pick, audit or given; set once, when it is first asked or imported
+    Column(
+        "purpose", String(8)
+    ),  # pick, audit or given; set once, when it is first asked, answered or imported
+    Column(
+        "wanted", Boolean, nullable=False, server_default=false()
+    ),  # audited, but shown as a pick: counts no more
     Index("examples_by_purpose", "purpose", "copies"),
 )
 places = Table(

@@ -2,33 +2,49 @@
 
 A project is a folder: `labels.db` (or a PostgreSQL database), the cache of embeddings, and the models of each round.
 Opened again, it goes on where it was. The page and notebooks use the same `Session`; it may be called from many
-threads, and several processes may open one project.
+threads, and several processes may open one project. Everything but `train` works without importing torch.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jostle.labelling import pictures, source
-from jostle.labelling.answers import Answer, Answers, stored
+from jostle.labelling import advice, filling, measures, pictures, review, source, verdicts
+from jostle.labelling.answers import Answer, AnswerKind, Answers, said, stored
 from jostle.labelling.classes import ClassBook
 from jostle.labelling.contents import Content, Question
 from jostle.labelling.index import Index
+from jostle.labelling.index import Progress as Tell
+from jostle.labelling.predictions import Predictions
+from jostle.labelling.records import (
+    Accuracy,
+    Advice,
+    Card,
+    Disagreement,
+    Doubt,
+    Entries,
+    Point,
+    Progress,
+    Suggestion,
+)
 from jostle.labelling.source import Source
-from jostle.labelling.store import Done, Ranked, Store
+from jostle.labelling.store import Done, Store, UnknownKeyError
+
+if TYPE_CHECKING:
+    from jostle.labelling.learners import Learner
 
 DATABASE = "labels.db"
 LONGEST_PERSON = 100  # characters of a person's name
-START = 16  # questions that are drawn at a time before there is a ranking
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a project asks; written down when it is made."""
+    """How a project asks and learns."""
 
     strategy: str = "default"
     batch: int = 50  # answers between two models
@@ -36,19 +52,44 @@ class Settings:
     goal: float | None = None  # accuracy, or mean error for numbers, at which it is enough
     overlap: float = 0.0  # share of examples that two people answer
     seed: int = 0
+    encoder: str | None = None
+    model: str | None = None  # file.py:build
+    fit: str | None = None  # file.py:fit
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"a batch has at least one question; got {self.batch}")
+        for name, share in (("audit", self.audit), ("overlap", self.overlap)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} is a share from 0 to 1 (0% to 100%); got {share}")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What people have said up to an act, and what counts."""
+
+    seq: int
+    given: Sequence[verdicts.Given]
+    labels: dict[str, Any]  # stored answers by key
 
 
 class Session:
     """A labelling project at work."""
 
     def __init__(
-        self, project: Path, examples: Source, store: Store, answers: Answers, settings: Settings
+        self, project: Path, examples: Source, store: Store, kind: AnswerKind, settings: Settings
     ) -> None:
-        self.project, self.source, self.store, self.settings = project, examples, store, settings
-        self.kind = answers.kind
+        self.project, self.source, self.store = project, examples, store
+        self.kind, self.settings = kind, settings
         self.book = ClassBook(store)
         self.index = Index(store, examples, settings.seed, settings.overlap)
-        self._starting = threading.Lock()
+        self._filling = threading.Lock()
+        self._learner: Learner | None = None
+        self._snapshot: tuple[Any, Snapshot] | None = None
+        self.sampled = lru_cache(maxsize=256)(
+            lambda number: Predictions.load(self.round_folder(number) / "audit")
+        )
+        self._predicted = lru_cache(maxsize=1)(lambda number: Predictions.load(self.round_folder(number)))
 
     @classmethod
     def open(
@@ -60,25 +101,21 @@ class Session:
         db: str | None = None,
         text: str | Sequence[str] | None = None,
         hide: Sequence[str] = (),
-        strategy: str = "default",
-        batch: int = 50,
-        audit: float = 0.15,
-        goal: float | None = None,
-        overlap: float = 0.0,
-        seed: int = 0,
-        encoder: str | None = None,
-        model: str | None = None,
-        fit: str | None = None,
+        **settings: Any,
     ) -> Session:
-        """Open a project, or begin one: `answers` are a kind of answer, or the names of the classes."""
+        """Open a project, or begin one; `settings` are the fields of `Settings`.
+
+        `answers` are the names of the classes or an `Answers`; a project that is opened again knows them. `text` names
+        the column or two of a table that are texts, `hide` columns that are neither shown nor learnt from.
+        """
         examples = source.opened(data, text=text, hide=hide)
+        chosen = Settings(**settings)
         folder = Path(project) if project is not None else beside(data)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(db or str(folder / DATABASE))
-        settings = Settings(strategy, batch, audit, goal, overlap, seed)
         spec = agreed(store, answers)
-        session = cls(folder, examples, store, spec, settings)
-        store.note(overlap=overlap)
+        session = cls(folder, examples, store, spec.kind, chosen)
+        store.note(overlap=chosen.overlap, settings=asdict(chosen))
         for name in spec.classes:
             session.book.add(name)
         return session
@@ -87,22 +124,18 @@ class Session:
         """Let go of the database."""
         self.store.close()
 
+    # asking and telling
+
     def ask(self, n: int = 1, person: str = "you") -> list[Question]:
         """The n questions that a person is to have open: asked again before they are answered, they are the same."""
         who = person_name(person)
         keys = self.store.claim(who, n)
-        while len(keys) < n and self._filled():
-            keys = self.store.claim(who, n)
+        if len(keys) < n:
+            with self._filling:
+                if filling.fill(self, n):
+                    keys = self.store.claim(who, n)
         names = self.store.names(keys)
         return [Question(key, self.source.kind, names[key]) for key in keys]
-
-    def _filled(self) -> bool:
-        """Questions drawn uniformly, for when the ranking has come to its end; False where none are left."""
-        with self._starting:
-            current = int(self.store.fact("round", 0))
-            fresh = self.index.start(START)
-            self.store.extend([Ranked(key, "pick") for key in fresh], since=current)
-            return bool(fresh)
 
     def tell(
         self,
@@ -130,19 +163,125 @@ class Session:
         taken = self.store.undo(person_name(person))
         return None if taken is None else self.question(taken.key)
 
+    def release(self, person: str) -> None:
+        """Give a person's open questions back: the page was closed."""
+        self.store.release(person_name(person))
+
     def question(self, key: str) -> Question:
         """The question of a key."""
         names = self.store.names([key])
         if key not in names:
-            from jostle.labelling.store import UnknownKeyError
-
             raise UnknownKeyError(key)
         return Question(key, self.source.kind, names[key])
 
     def content(self, key: str) -> Content:
-        """What a question shows, fit for a browser."""
+        """What a question shows, fit for a browser; GoneError where it is not in the data any more."""
         found = self.index.content(self.question(key).key)
         return pictures.displayed(found) if found.kind == "image" else found
+
+    # classes
+
+    def classes(self) -> list[str]:
+        """The names of the classes, in order."""
+        return list(self.book.classes().names.values())
+
+    def add_class(self, name: str) -> None:
+        """A class more."""
+        if self.kind == "number":
+            raise ValueError("answers are numbers here: there are no classes to add to")
+        self.book.add(name)
+
+    def rename_class(self, old: str, new: str) -> None:
+        """Another name for a class; all its answers have it at once."""
+        self.book.rename(old, new)
+
+    def merge_class(self, old: str, into: str) -> None:
+        """One class becomes part of another, with all its answers."""
+        self.book.merge(old, into)
+
+    # learning
+
+    def train(self, tell: Tell | None = None) -> int:
+        """One round in this process: read the data, learn from all answers, rank what to ask next. Its number."""
+        from jostle.labelling import rounds
+
+        return rounds.run(self, tell)
+
+    def learner(self) -> Learner:
+        """What learns here: a probe on a frozen encoder, or the user's own model."""
+        from jostle.labelling.learners import OwnLearner, ProbeLearner
+
+        if self._learner is None:
+            chosen = self.settings
+            if chosen.model or chosen.fit:
+                self._learner = OwnLearner(self.index, chosen.model, chosen.fit, chosen.encoder)
+            else:
+                self._learner = ProbeLearner(self.index, self.project / "cache", chosen.encoder)
+        return self._learner
+
+    def round_folder(self, number: int) -> Path:
+        """Where a round keeps its model and predictions."""
+        return self.project / "rounds" / f"{number:04}"
+
+    def predictions(self) -> Predictions | None:
+        """What the last model says of every example; None before there is one."""
+        number = self.store.last_model()
+        return self._predicted(number) if number else None
+
+    # numbers
+
+    def snapshot(self) -> Snapshot:
+        """All answers as they stand; read again only when something was added."""
+        classes = self.book.classes()
+        mark = (self.store.last_act(), self.store.current_round(), classes)
+        if self._snapshot is None or self._snapshot[0] != mark:
+            rows = verdicts.given(self.store, self.kind, classes)
+            found = Snapshot(mark[0], rows, verdicts.decided(self.kind, rows, classes))
+            self._snapshot = mark, found
+        return self._snapshot[1]
+
+    def accuracy(self) -> Accuracy:
+        """How good the last model is, by the random audit alone."""
+        return measures.accuracy(self)
+
+    def curve(self) -> tuple[Point, ...]:
+        """Every model so far, measured by the audit as it is now."""
+        return measures.curve(self)
+
+    def advice(self) -> Advice:
+        """To go on or to stop, and why."""
+        return advice.advise(self.accuracy(), self.curve(), measures.kappas(self), filling.left(self))
+
+    def progress(self) -> Progress:
+        """How it goes, all of it."""
+        return review.progress(self)
+
+    # views
+
+    def suggestion(self, key: str) -> Suggestion | None:
+        """What the model would answer; None for audit questions, whose answers must not be swayed."""
+        return review.suggestion(self, key)
+
+    def grid(self, name: str, n: int = 60) -> list[Card]:
+        """Unanswered examples that the model takes for a class, the surest first."""
+        return review.grid(self, name, n)
+
+    def doubts(self, n: int = 50) -> list[Doubt]:
+        """Answers that the model, not having seen them, would not have given; the most doubtful first."""
+        return review.doubts(self, n)
+
+    def disagreements(self) -> list[Disagreement]:
+        """Examples that people answered differently and nobody has settled."""
+        return review.disagreements(self)
+
+    def answers(self, search: str = "", page: int = 1, size: int = 50) -> Entries:
+        """All answers, the latest first; `search` looks at names, people and answers."""
+        return review.entries(self, search, page, size)
+
+    def labels(self) -> dict[str, Answer]:
+        """What counts for each answered example, in words."""
+        classes = self.book.classes()
+        return {key: said(self.kind, value, classes) for key, value in self.snapshot().labels.items()}
 
 
 def agreed(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
@@ -156,11 +295,8 @@ def agreed(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
         store.note(answers=answers.kind)
         return answers
     if answers is None:
-        return (
-            Answers("number")
-            if before == "number"
-            else Answers(before, tuple(ClassBook(store).classes().names.values()))
-        )
+        names = tuple(ClassBook(store).classes().names.values())
+        return Answers(before, names)
     if answers.kind != before:
         raise ValueError(
             f"this project has answers of the kind {before!r}, not {answers.kind!r}: name another project"

@@ -7,7 +7,8 @@ its content may have: that of a file is its size and time, that of a row its con
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
@@ -30,6 +31,9 @@ class Source(Protocol):
 
     def read(self, name: str) -> Content:
         """What lies at a place; KeyError where nothing does, UnreadableError where it cannot be shown."""
+
+    def contents(self) -> Iterator[Content]:
+        """All that lies there and can be read, in order."""
 
     def column(self, column: str) -> Mapping[str, Cell]:
         """A column that is not shown, by place: labels that are there already, or a simulation's truth."""
@@ -73,6 +77,12 @@ class Folder:
             return Content("image", name, path.read_bytes())
         except OSError as reason:
             raise UnreadableError(f"{name} cannot be read: {reason.strerror or reason}") from reason
+
+    def contents(self) -> Iterator[Content]:
+        """Every image file that can be read."""
+        for name in self.places():
+            with suppress(KeyError, UnreadableError):
+                yield self.read(name)
 
     def column(self, column: str) -> dict[str, Cell]:
         """The only column of a folder is `folder`: the name of the folder that a picture lies in."""

@@ -121,6 +121,17 @@ class Store:
             found = select(examples.c.key, examples.c.name).where(examples.c.key.in_(keys))
             return {row.key: row.name for row in tx.execute(found)}
 
+    def purpose(self, key: str) -> str | None:
+        """What an example is asked for; None where it was not."""
+        with self.reading() as tx:
+            return tx.execute(select(examples.c.purpose).where(examples.c.key == key)).scalar_one_or_none()
+
+    def mark_wanted(self, keys: Sequence[str]) -> None:
+        """Audited examples that were shown as picks, or would have been: they measure no more."""
+        if keys:
+            with self.writing() as tx:
+                tx.execute(update(examples).where(examples.c.key.in_(keys)).values(wanted=True))
+
     # asking
 
     def claim(self, person: str, n: int) -> list[str]:
@@ -193,16 +204,21 @@ class Store:
         *,
         seconds: float | None = None,
         id: str | None = None,
+        purpose: Purpose = "pick",
     ) -> Done:
         """Add an act; one that is already there by its id is returned as it is, so that sending twice is safe."""
         with self.writing() as tx:
-            lock = select(examples.c.key).where(examples.c.key == key).with_for_update()
-            if tx.execute(lock).scalar_one_or_none() is None:
+            example = tx.execute(
+                select(examples).where(examples.c.key == key).with_for_update()
+            ).one_or_none()
+            if example is None:
                 raise UnknownKeyError(key)
             if id is not None and (there := _by_id(tx, id)) is not None:
                 if (there.key, there.person) != (key, person):
                     raise ValueError(f"the id {id!r} is taken by an answer to another question")
                 return there
+            if example.purpose is None:  # answered without having been asked
+                tx.execute(update(examples).where(examples.c.key == key).values(purpose=purpose))
             return self._add(tx, key, person, act, value, seconds, id)
 
     def undo(self, person: str) -> Done | None:
@@ -249,6 +265,11 @@ class Store:
         tx.execute(delete(leases).where(leases.c.key == key, leases.c.person == person))
         return replace(made, seq=row["seq"])
 
+    def last_act(self) -> int:
+        """The number of the latest act; it grows with everything that anybody does."""
+        with self.reading() as tx:
+            return int(tx.execute(select(func.coalesce(func.max(acts.c.seq), 0))).scalar_one())
+
     # rankings
 
     def install(self, ranking: Sequence[Ranked], summary: dict[str, Any]) -> int:
@@ -257,8 +278,22 @@ class Store:
             number = int(_fact(tx, "round", 0)) + 1
             tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
             self._rank(tx, number, 0, ranking)
-            self._note(tx, round=number)
+            self._note(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})
         return number
+
+    def current_round(self) -> int:
+        """The number of the round whose ranking is asked; 0 before the first."""
+        return int(self.fact("round", 0))
+
+    def last_model(self) -> int:
+        """The number of the last round that had a model; 0 before the first."""
+        return int(self.fact("model", 0))
+
+    def rounds(self) -> list[tuple[int, float, dict[str, Any]]]:
+        """Number, time and summary of every round."""
+        with self.reading() as tx:
+            rows = tx.execute(select(rounds).order_by(rounds.c.round)).all()
+        return [(row.round, row.at, json.loads(row.summary)) for row in rows]
 
     def extend(self, ranking: Sequence[Ranked], since: int) -> None:
         """Add to the ranking of round `since`, unless another has begun."""

@@ -103,6 +103,11 @@ class Table(ABC):
         listing = self.listing()
         return self.content(name, self.row(listing.rows[name]))
 
+    def contents(self) -> Iterator[Content]:
+        """Every row, in one pass over the file."""
+        names = list(self.listing().rows)
+        yield from (self.content(name, row) for name, row in zip(names, self.rows(), strict=True))
+
     def column(self, column: str) -> dict[str, Cell]:
         """One column's cells by row."""
         header = self.header()

