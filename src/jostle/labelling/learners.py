@@ -24,7 +24,7 @@ from jostle.labelling.probe import Probe, Sigmoids, Softmax, classifier, regress
 from jostle.labelling.vectors import VectorFile, embed
 from jostle.plumbing.user_files import from_file
 from jostle.tasks import TASKS, Task
-from jostle.training.joined import Joined
+from jostle.core.joined import Joined
 from jostle.training.train import Recipe, train
 
 FEWEST_NUMBERS = 5  # answers before a number is learnt
