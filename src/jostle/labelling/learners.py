@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from jostle.core.joined import Joined
 from jostle.labelling.answers import AnswerKind, Stored, class_of, number_of, set_of
 from jostle.labelling.coding import coded
 from jostle.labelling.encoders import encoder_for, needed, picture
@@ -24,7 +25,6 @@ from jostle.labelling.probe import Probe, Sigmoids, Softmax, classifier, regress
 from jostle.labelling.vectors import VectorFile, embed
 from jostle.plumbing.user_files import from_file
 from jostle.tasks import TASKS, Task
-from jostle.core.joined import Joined
 from jostle.training.train import Recipe, train
 
 FEWEST_NUMBERS = 5  # answers before a number is learnt

@@ -60,7 +60,7 @@ class Ground:
 
 def run(session: Session, progress: Progress | None = None) -> int:
     """One round; its number."""
-    started = time.monotonic()
+    started, act = time.monotonic(), session.store.last_act()
     session.index.refresh(progress)
     learner = session.learner()
     ground = survey(session, learner, progress)
@@ -73,8 +73,10 @@ def run(session: Session, progress: Progress | None = None) -> int:
         progress("ranking", 0, 1)
     ranked = next_ranking(session, learner, ground, pool, goal, model, seed)
     summary: dict[str, Any] = {
+        "act": act,
         "answers": len(ground.labels),
         "trained": len(goal.places),
+        "names": list(ground.classes.names.values()),
         "note": learner.note,
     }
     if model is not None:

@@ -83,6 +83,7 @@ class Session:
         self.kind, self.settings = kind, settings
         self.book = ClassBook(store)
         self.index = Index(store, examples, settings.seed, settings.overlap)
+        self.opening: dict[str, Any] = {}  # what `open` was given, for the background process
         self._filling = threading.Lock()
         self._learner: Learner | None = None
         self._snapshot: tuple[Any, Snapshot] | None = None
@@ -115,9 +116,12 @@ class Session:
         store = Store(db or str(folder / DATABASE))
         spec = agreed(store, answers)
         session = cls(folder, examples, store, spec.kind, chosen)
+        session.opening = {"data": data, "project": folder, "db": db, "text": text, "hide": hide, **settings}
         store.note(overlap=chosen.overlap, settings=asdict(chosen))
+        known = session.book.classes().numbers
         for name in spec.classes:
-            session.book.add(name)
+            if name not in known:  # a class that was renamed or merged is not begun anew
+                session.book.add(name)
         return session
 
     def close(self) -> None:

@@ -270,6 +270,12 @@ class Store:
         with self.reading() as tx:
             return int(tx.execute(select(func.coalesce(func.max(acts.c.seq), 0))).scalar_one())
 
+    def answers_since(self, seq: int) -> int:
+        """How many answers and corrections came after an act."""
+        with self.reading() as tx:
+            news = select(func.count()).where(acts.c.seq > seq, acts.c.act.in_(("answer", "correction")))
+            return int(tx.execute(news).scalar_one())
+
     # rankings
 
     def install(self, ranking: Sequence[Ranked], summary: dict[str, Any]) -> int:
