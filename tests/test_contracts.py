@@ -32,7 +32,7 @@ QUICK: dict[str, dict[str, Any]] = {  # settings that make a strategy cheap; the
 }
 DRAWS = {  # picks depend on draws that a permutation moves to other examples, or (prob-cover) on ties
     "random", "badge", "noise-stability-d", "vaal", "sraal", "alfa-mix", "cluster-margin", "typiclust",
-    "core-gcn", "uncertain-gcn", "batch-bald", "prob-cover",
+    "core-gcn", "uncertain-gcn", "batch-bald", "prob-cover", "drop-query", "power-margin",
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_all_that_was_promised_is_there():
 def test_every_protocol_names_what_exists(name: str):
     p = protocol.load(name)
     assert p.title
-    assert p.dataset.use in datasets.names()
+    assert set(p.dataset.settings) <= set(datasets.settings(p.dataset.use))  # an unknown name has none
     assert set(p.model.settings) <= set(models.settings(p.model.use))
     for label, named in p.strategies.items():
         if named.use in strategies.names():

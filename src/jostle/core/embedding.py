@@ -9,7 +9,7 @@ from typing import Any, final
 
 from jostle.core.strategy import Embedded, Strategy
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, Selector, k_center, selector
+from jostle.selectors import Picks, Selector, Weighing, k_center, selector
 
 Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
@@ -38,4 +38,6 @@ class Embedding(Strategy):
         with request.timed("embedding"):
             embedded = self.embedding(request)
         with request.timed("selection"):
-            return selector(self.selector).pick(embedded.rows, n, centers=embedded.centers, seed=request.seed)
+            picker = selector(self.selector)
+            weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
+            return picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)

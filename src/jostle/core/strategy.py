@@ -31,6 +31,8 @@ class Embedded:
     """One for each example of the pool: (n, d), two factors (`Outer`), or scores (n,)."""
     centers: Tensor | None = None
     """Rows of what is labelled, (m, d), for selectors that keep away from it."""
+    weights: Tensor | None = None
+    """How much each example of the pool counts, (n,), for selectors that weigh; None: all alike."""
 
 
 @dataclass(frozen=True, kw_only=True)

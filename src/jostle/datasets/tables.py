@@ -43,7 +43,7 @@ def ames(root: Path | None) -> Data:
     features, columns = encoded(
         {name: table[name] for name in table if name not in ("Id", "SalePrice")}, path
     )
-    prices = _numbers(path, "SalePrice", table["SalePrice"])
+    prices = numbers(path, "SalePrice", table["SalePrice"])
     names, half = tuple(table["Id"]), len(prices) // 2
     train = Split(features[:half], prices[:half], names[:half])
     test = Split(features[half:], prices[half:], names[half:])
@@ -165,7 +165,7 @@ def _targets(
         truths = [_truths(path, name, table[name]) for name in names]
         return "multi-label", torch.tensor(truths).T.contiguous(), tuple(names)  # (n, labels)
     if task == "regression":
-        return task, _numbers(path, names[0], cells), ()
+        return task, numbers(path, names[0], cells), ()
     if task == "classification":
         return task, *labels(cells, order and [str(name) for name in order])
     raise DataError(f"a table is for classification, regression or multi-label, not {task}")
@@ -184,7 +184,8 @@ def _numeric(cells: Sequence[str]) -> bool:
         return False
 
 
-def _numbers(path: Path, name: str, cells: Sequence[str]) -> Tensor:
+def numbers(path: Path, name: str, cells: Sequence[str]) -> Tensor:
+    """A column of numbers, (n,), or an error that shows what is none."""
     if not _numeric(cells):
         odd = next(cell for cell in cells if not _numeric([cell]))
         raise DataError(f"{path}: column {name} has {odd!r} where numbers were expected")

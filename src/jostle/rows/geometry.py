@@ -1,6 +1,7 @@
 """Lengths, products and distances of rows, dense or outer: the one place that asks which."""
 
 from collections.abc import Iterator
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -44,6 +45,10 @@ def origin(rows: Rows) -> Rows:
     return torch.zeros_like(rows[:1])
 
 
+@overload
+def unit_length(rows: Tensor) -> Tensor: ...
+@overload
+def unit_length(rows: Outer) -> Outer: ...
 def unit_length(rows: Rows) -> Rows:
     """Rows divided by their length; zero rows stay zero."""
     return Outer(_unit(rows.left), _unit(rows.right)) if isinstance(rows, Outer) else _unit(rows)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_count
+from jostle.selectors.base import Picks, Selector, Weighing, check_count
+from jostle.selectors.herding import Herding, max_herding, narrow_herding
 from jostle.selectors.k_center import KCenter, k_center
 from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
@@ -17,12 +18,15 @@ from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.top_k import Longest, TopK, longest, top_k
 from jostle.selectors.typical import Typical
 from jostle.selectors.uniform import Uniform, uniform
+from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 __all__ = [
     "KDPP",
     "LCMD",
     "SELECTORS",
+    "ExplainedVariance",
     "Function",
+    "Herding",
     "KCenter",
     "KMeansPP",
     "Longest",
@@ -32,11 +36,15 @@ __all__ = [
     "TopK",
     "Typical",
     "Uniform",
+    "Weighing",
+    "explained_variance",
     "k_center",
     "k_dpp",
     "k_means_pp",
     "lcmd",
     "longest",
+    "max_herding",
+    "narrow_herding",
     "selector",
     "top_k",
     "uniform",
@@ -53,6 +61,8 @@ SELECTORS: dict[str, Selector] = {
     "lcmd": lcmd,
     "prob-cover": ProbCover(),
     "typical": Typical(),
+    "herding": max_herding,
+    "explained-variance": explained_variance,
 }
 
 

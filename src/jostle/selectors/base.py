@@ -32,6 +32,22 @@ class Selector(ABC):
         return self.pick(rows, n, centers=centers, seed=seed).positions
 
 
+class Weighing(Selector):
+    """A selector to which some rows matter more than others."""
+
+    @abstractmethod
+    def pick(
+        self,
+        rows: Rows,
+        n: int,
+        *,
+        centers: Rows | None = None,
+        seed: int | None = None,
+        weights: Tensor | None = None,
+    ) -> Picks:
+        """Pick n distinct rows; `weights` (n,) say how much each counts, None that all count alike."""
+
+
 def checked(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Rows and centers as selectors want them: finite floating matrices on one device, at least n rows."""
     rows = _matrix("rows", rows)

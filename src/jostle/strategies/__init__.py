@@ -11,11 +11,21 @@ from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.catalogue import Entry, build, built, describe, names, register
-from jostle.strategies.classical import Entropy, ExpectedGradientLength, LeastConfidence, Margin, Random
+from jostle.strategies.classical import (
+    Entropy,
+    ExpectedGradientLength,
+    LeastConfidence,
+    Margin,
+    PowerMargin,
+    Random,
+)
 from jostle.strategies.cluster_margin import ClusterMargin
 from jostle.strategies.coreset import CoreSet
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
+from jostle.strategies.drop_query import DropQuery
+from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
+from jostle.strategies.herding import MaxHerding, UncertaintyHerding
 from jostle.strategies.lcmd import LCMD
 from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_stability import NoiseStability, deviations
@@ -47,14 +57,18 @@ __all__ = [
     "ClusterMargin",
     "CoreGCN",
     "CoreSet",
+    "DropQuery",
     "Entropy",
     "EntropyDropout",
     "Entry",
     "ExpectedGradientLength",
+    "FlipCover",
     "LearningLoss",
     "LeastConfidence",
     "Margin",
+    "MaxHerding",
     "NoiseStability",
+    "PowerMargin",
     "ProbCover",
     "Query",
     "QueryByCommittee",
@@ -62,6 +76,7 @@ __all__ = [
     "Strategy",
     "TypiClust",
     "UncertainGCN",
+    "UncertaintyHerding",
     "build",
     "describe",
     "deviations",

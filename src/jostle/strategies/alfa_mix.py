@@ -83,7 +83,7 @@ class AlfaMix(Strategy):
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
         request.check_task("alfa-mix", ("classification",), why)
         labeled = request.needs_labeled("alfa-mix")
-        head = head_of(request)
+        head = head_of(request, "alfa-mix")
         targets = classes_of(labeled, request.output_shape[1]).to(request.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -165,12 +165,12 @@ class Mixing:
             yield ((1 - share) * z + share * anchor).detach()
 
 
-def head_of(request: Request) -> Callable[[Tensor], Tensor]:
+def head_of(request: Request, method: str) -> Callable[[Tensor], Tensor]:
     """The function from features to logits; an error where the head is not all that follows the features."""
     network = request.network
     remedy = "name the module that turns features into outputs with head='...'"
     if callable(network.given_head):
-        raise ValueError(f"alfa-mix sends mixed features through the head, and got a function: {remedy}")
+        raise ValueError(f"{method} sends changed features through the head, and got a function: {remedy}")
     module = network.module.get_submodule(network.head)
     with torch.no_grad():
         features, outputs = network.features_and_outputs(network.example)
@@ -181,7 +181,7 @@ def head_of(request: Request) -> Callable[[Tensor], Tensor]:
         or not torch.allclose(again.flatten(1).softmax(1), outputs.flatten(1).softmax(1), atol=1e-4)
     ):
         raise ValueError(
-            f"alfa-mix needs the function from features to outputs, and {network.head!r} of features "
+            f"{method} needs the function from features to outputs, and {network.head!r} of features "
             f"{tuple(features.shape)} is not the model's outputs {tuple(outputs.shape)}: {remedy}"
         )
     layout = features.shape[1:]

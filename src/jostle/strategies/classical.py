@@ -91,6 +91,38 @@ class Margin(Embedding):
 
 
 @register(
+    "power-margin",
+    formula="ln(1 - (p_(1) - p_(2))) + Gumbel noise, largest first: drawn without replacement by 1 - margin",
+    needs=("probabilities",),
+    tasks=DISTRIBUTIONS,
+    cost=ONE_PASS,
+    paper="Kirsch et al., Stochastic Batch Acquisition: A Simple Baseline for Deep Active Learning, TMLR 2023",
+    when="large batches at the price of margin: chance keeps near copies apart",
+)
+@dataclass(frozen=True, kw_only=True)
+class PowerMargin(Embedding):
+    """Draw examples with chances that fall with their margins. A batch is then less alike than the smallest margins.
+
+    Gumbel noise on the logarithm of a score gives draws in proportion to it.
+    """
+
+    selector: Choice = top_k
+    power: float = 1.0
+    """Chances are 1 - margin to this power; 0 is random, a large one is margin."""
+
+    def embedding(self, request: Request) -> Embedded:
+        """Logarithms of the scores, with noise."""
+        request.check_task("power-margin", DISTRIBUTIONS, NO_CLASSES)
+        scores = request.score(small_margin, "margins")
+        tiny = torch.finfo(scores.dtype).tiny
+        draws = torch.rand(
+            scores.shape, generator=request.rng("power-margin", device="cpu"), dtype=scores.dtype
+        )
+        gumbel = -(-draws.clamp(min=tiny).log()).log()
+        return Embedded(self.power * scores.clamp(min=tiny).log() + gumbel.to(scores.device))
+
+
+@register(
     "least-confidence",
     formula="1 - max_y p_y, largest first; the mean over pixels, labels or tokens",
     needs=("probabilities",),

@@ -1,0 +1,82 @@
+"""DropQuery (Gupte et al., 2024): whose prediction flips when features are dropped, one of each cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Strategy
+from jostle.rng import generator
+from jostle.scoring.request import Request
+from jostle.selectors import Picks
+from jostle.strategies.alfa_mix import head_of, nearest_to_centres
+from jostle.strategies.catalogue import register
+
+WHY = "it counts flips of the predicted class of an example; use coreset or noise-stability"
+
+
+@register(
+    "drop-query",
+    formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each centre",
+    needs=("probabilities", "features"),
+    tasks=("classification",),
+    cost="one forward pass, M head passes, k-means",
+    paper="Gupte et al., Revisiting Active Learning in the Era of Vision Foundation Models, TMLR 2024",
+    when="frozen features of a large encoder under a small head",
+)
+@dataclass(frozen=True, kw_only=True)
+class DropQuery(Strategy):
+    """An example is worth a label if its prediction changes in most passes with many of its features dropped.
+    Of those, k-means over features at unit length gives one for each cluster.
+
+    Where fewer flip than are wanted, those that flip more often come first and ties are drawn. A score is the share
+    of passes in which the prediction changed.
+    """
+
+    passes: int = 3
+    """Passes with features dropped, M."""
+    rate: float = 0.75
+    """Share of an example's features that is dropped in each pass."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.passes < 1 or not 0 < self.rate < 1:
+            raise ValueError(f"passes is at least 1 and rate in (0, 1); got {self.passes} and {self.rate}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """Shares of passes in which predictions changed, (n,)."""
+        return Embedded(self.features_and_flips(request)[1])
+
+    def query(self, request: Request, n: int) -> Picks:
+        """One of each cluster of those that flip in most passes; then the rest, more flips first."""
+        with request.timed("embedding"):
+            features, flips = self.features_and_flips(request)
+        with request.timed("selection"):
+            unstable = (flips > 0.5).nonzero()[:, 0]
+            picks = unstable[nearest_to_centres(features[unstable], n, request.seed)]
+            order = torch.randperm(len(flips), generator=request.rng("drop-query", "fill", device="cpu"))
+            order = order.to(flips.device)
+            order = order[flips[order].sort(descending=True, stable=True).indices]
+            rest = order[~torch.isin(order, picks)]
+            picks = torch.cat([picks, rest[: n - len(picks)]])
+            return Picks(picks, flips[picks].double())
+
+    def features_and_flips(self, request: Request) -> tuple[Tensor, Tensor]:
+        """Features (n, d), and the share of passes in which each prediction changes (n,)."""
+        request.check_task("drop-query", ("classification",), WHY)
+        head = head_of(request, "drop-query")
+
+        def read(inputs: object) -> tuple[Tensor]:
+            return (request.network.features(inputs).flatten(1),)
+
+        (features,) = request.compute(read, what="features")
+        flips = torch.zeros(len(features), dtype=features.dtype, device=features.device)
+        with torch.no_grad():
+            clean = head(features).argmax(1)
+            for turn in range(self.passes):
+                draws = generator(request.seed, "drop-query", turn)
+                kept = (torch.rand(features.shape, generator=draws) >= self.rate).to(features)
+                flips += head(features * kept / (1 - self.rate)).argmax(1) != clean
+        return features, flips / self.passes

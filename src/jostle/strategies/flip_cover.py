@@ -1,0 +1,158 @@
+"""FlipCover: jolts say which predictions noise would flip and which outputs move together; cover the former."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Strategy
+from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.features import pools
+from jostle.embeddings.uncertainty import small_margin
+from jostle.inputs import Pool
+from jostle.scoring.request import Request
+from jostle.selectors import ExplainedVariance, Picks
+from jostle.strategies.catalogue import register
+
+SERVES = ("classification", "regression")
+WHY = "it follows one prediction per example; use margin-herding or noise-stability"
+LOSS = 0.05  # of the labelled set's accuracy that jolts may cost
+REGRESSION_NOISE = 1e-3
+REGRESSION_JOLTS = 30
+DOUBLINGS, HALVINGS = 60, 30
+
+
+@register(
+    "flip-cover",
+    formula="argmax_i sum_j w_j C_ij^2 / (C_ii + s2), repeated; w = chance that noise flips j, C = correlation of "
+    "movements given the labelled set and the picks",
+    needs=("probabilities", "labelled set"),
+    tasks=SERVES,
+    cost="one forward pass, K over the 20 n smallest margins and the labelled set, then O(n K c) per pick",
+    paper="of this package: noise stability (Li et al., AAAI 2024) as weight and kernel of a Gaussian process",
+    when="jolts are affordable and labels are few; on regression it needs no margins",
+)
+@dataclass(frozen=True, kw_only=True)
+class FlipCover(Strategy):
+    """One set of jolts gives a weight, how likely noise flips a prediction, and a kernel, how strongly two examples'
+    outputs move together. Each pick explains most of the flip-weighted variance that labels and picks leave.
+
+    Noise is as strong as the labelled set bears: the largest step that costs a twentieth of the accuracy there.
+    Without a labelled set the step is that at which half of the kept predictions are likelier than not to flip. In a
+    regression all examples weigh alike, and features move in place of logits.
+    """
+
+    jolts: int | None = None
+    """K; None: 20, and 30 for a regression."""
+    noise: float | None = None
+    """s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
+    keep: int = 20
+    """Candidates for each pick, those of the smallest margins; a regression keeps all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep < 1:
+            raise ValueError(f"keep is at least 1; got {self.keep}")
+        if self.jolts is not None and self.jolts < 1:
+            raise ValueError(f"jolts is at least 1; got {self.jolts}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """The chance that noise flips each prediction, (n,); 1 in a regression."""
+        request.check_task("flip-cover", SERVES, WHY)
+        everyone = torch.arange(len(request.pool), device="cpu")
+        return Embedded(self.moves(request, everyone).weights)
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Keep the smallest margins, jolt them, and cover what may flip."""
+        request.check_task("flip-cover", SERVES, WHY)
+        with request.timed("embedding"):
+            kept = self.kept(request, n)
+            moves = self.moves(request, kept)
+        with request.timed("selection"):
+            regression = request.task.name == "regression"
+            noise = self.noise or (REGRESSION_NOISE if regression else 0.05)
+            picks = ExplainedVariance(noise).pick(
+                moves.rows, n, centers=moves.labelled, weights=moves.weights, seed=request.seed
+            )
+            return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
+
+    def kept(self, request: Request, n: int) -> Tensor:
+        """Positions of the candidates, in order."""
+        size = len(request.pool)
+        if request.task.name == "regression" or self.keep * n >= size:
+            return torch.arange(size, device="cpu")
+        margins = request.score(small_margin, "margins")
+        return margins.topk(self.keep * n).indices.sort().values.cpu()
+
+    def moves(self, request: Request, kept: Tensor) -> Moves:
+        """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""
+        candidates = request.pool.take(kept)
+        both = (candidates, *pools(request)[1:])
+        if request.task.name == "regression":
+            rows = Deviations(jolts=self.jolts or REGRESSION_JOLTS, space="features").rows(request, *both)
+            known = rows[len(kept) :]
+            return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
+        jolts = self.jolts or 20
+        rows = Deviations(jolts=jolts, space="logits").rows(request, *both)
+        moved = rows.unflatten(1, (jolts, -1)).double()  # (n + m, K, c)
+        moved = moved - moved.mean(2, keepdim=True)  # what is common to all classes changes nothing
+        logits = self.logits(request, *both)
+        step = bearable(logits[len(kept) :], moved[len(kept) :], request) if len(both) > 1 else None
+        weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
+        known = moved[len(kept) :].flatten(1)
+        return Moves(moved[: len(kept)].flatten(1), known if len(known) else None, weights)
+
+    def logits(self, request: Request, *both: Pool) -> Tensor:
+        """Clean logits, (n + m, c)."""
+        (outputs,) = request.compute(
+            lambda inputs: (request.network.outputs(inputs).flatten(1),), *both, what="outputs"
+        )
+        return outputs.double()
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What the jolts told."""
+
+    rows: Tensor  # (n, K c)
+    labelled: Tensor | None  # (m, K c)
+    weights: Tensor  # (n,)
+
+
+def bearable(logits: Tensor, moved: Tensor, request: Request) -> float:
+    """The largest step at which the jolted labelled set keeps 95 % of its accuracy, over both signs."""
+    assert request.labeled is not None
+    targets = request.labeled.targets().to(logits.device)[:, None]
+    goal = (1 - LOSS) * float((logits.argmax(1, keepdim=True) == targets).double().mean())
+
+    def accuracy(step: float) -> float:
+        signs = (logits[:, None] + sign * step * moved for sign in (1, -1))
+        return sum(float((each.argmax(2) == targets).double().mean()) for each in signs) / 2
+
+    low, high = 0.0, 1e-6
+    for _ in range(DOUBLINGS):
+        if accuracy(high) < goal:
+            break
+        low, high = high, 2 * high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if accuracy(middle) >= goal else (low, middle)
+    return low or high
+
+
+def flip_chances(logits: Tensor, moved: Tensor, step: float | None) -> Tensor:
+    """2 (1 - Phi(gap / (step rms movement of the gap))) at the nearest rival, (n,); without a step, such that the
+    median example's gap is moved by as much as it is wide.
+    """
+    top = logits.argmax(1, keepdim=True)  # (n, 1)
+    gaps = logits.gather(1, top) - logits  # (n, c)
+    own = moved.gather(2, top[:, :, None].expand(-1, moved.shape[1], 1))  # (n, K, 1)
+    spread = (own - moved).square().mean(1).sqrt()  # (n, c)
+    steps = gaps / spread.clamp(min=torch.finfo(spread.dtype).tiny)
+    nearest = steps.scatter(1, top, torch.inf).amin(1)  # steps to the nearest rival
+    if step is None:
+        step = float(nearest.median())
+    scaled = nearest / max(step, torch.finfo(nearest.dtype).tiny)
+    return torch.erfc(scaled / 2**0.5)

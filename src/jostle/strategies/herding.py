@@ -1,0 +1,96 @@
+"""Herding (Bae et al., ICLR 2025): cover what the model is unsure of, or all of it while nothing is labelled."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from jostle.core import Choice, Embedded, Embedding
+from jostle.embeddings.features import Features, parted, pools
+from jostle.embeddings.uncertainty import small_margin
+from jostle.inputs import Inputs
+from jostle.rows.vectors import as_vectors
+from jostle.scoring.request import Request
+from jostle.selectors import Herding, max_herding, narrow_herding
+from jostle.strategies.catalogue import ANY_TASK, register
+
+PAPER = "Bae et al., Uncertainty Herding: One Active Learning Method for All Label Budgets, ICLR 2025"
+COST = (
+    "one forward pass over pool and labelled set, then kernels of at most 4,096 examples "
+    "with 20 candidates for each pick"
+)
+GAIN = (
+    "argmax_i sum_j w_j [k(i, j) - max_{l labelled or picked} k(l, j)]_+, repeated; k = exp(-(d / width)^2), "
+)
+
+
+@register(
+    "max-herding",
+    formula=GAIN + "w = 1, h at unit length",
+    needs=("features",),
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="the very first labels, before there is a model to be unsure: good features from elsewhere, by head=",
+)
+@dataclass(frozen=True, kw_only=True)
+class MaxHerding(Features):
+    """Every example should have a labelled one near it, by a kernel on features of unit length.
+    Each pick adds most to that, over all examples together, so outliers count for what they are: one example.
+    """
+
+    selector: Choice = max_herding
+
+
+@register(
+    "uncertainty-herding",
+    formula=GAIN + "w = 1 - (p_(1) - p_(2)), h at unit length",
+    needs=("probabilities", "features"),
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="any number of labels: with few it covers the pool, with many it goes where classes meet",
+)
+@dataclass(frozen=True, kw_only=True)
+class UncertaintyHerding(Embedding):
+    """Herding in which an example counts as much as the model is unsure of it.
+    Picks lie in the midst of what is uncertain, and apart from each other and from what is labelled.
+
+    A regression has no margins: all examples count alike, which is max-herding. Probabilities are taken as they are,
+    where the paper scales their temperature first.
+    """
+
+    selector: Choice = narrow_herding
+    power: float = 1.0
+    """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.power > 0:
+            raise ValueError(f"power is above 0; got {self.power}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """Features of pool and labelled set, and the weights of the pool's examples."""
+        if request.task.name == "regression":
+            return Embedded(*parted(request.features(*pools(request)), request))
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = request.network.features_and_outputs(inputs)
+            return as_vectors(features), small_margin(request.distribution_of(outputs.double())).mean(1)
+
+        features, margins = request.compute(read, *pools(request), what="features and margins")
+        weights = margins[: len(request.pool)].pow(self.power)
+        return Embedded(*parted(features, request), weights.to(features.dtype))
+
+
+register(
+    "margin-herding",
+    idea="Uncertainty herding with squared margins and a kernel as wide as labelled examples lie apart. Picks lie in "
+    "the midst of what is most uncertain, each for a region of its own.",
+    formula=GAIN + "w = (1 - (p_(1) - p_(2)))^2, width the median distance of a labelled example to the next",
+    needs=("probabilities", "features"),
+    tasks=ANY_TASK,
+    cost=COST,
+    paper=PAPER,
+    when="any number of labels and any size of batch",
+)(partial(UncertaintyHerding, power=2.0, selector=Herding(width="median")))

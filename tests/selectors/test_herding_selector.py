@@ -1,0 +1,128 @@
+"""Herding against the formula worked out with all kernels at once, and what is cut for large pools."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from jostle.rows import Outer
+from jostle.selectors import herding
+from jostle.selectors.herding import Herding, max_herding
+
+
+def plain_greedy(
+    rows: Tensor, n: int, centers: Tensor | None, weights: Tensor, sigma: float
+) -> tuple[list[int], list[float]]:
+    """Every kernel at once, every gain at every step."""
+    unit = rows / rows.norm(dim=1, keepdim=True)
+    kernel = torch.exp(-torch.cdist(unit, unit).square() / sigma**2)
+    covered = torch.zeros(len(rows), dtype=rows.dtype)
+    if centers is not None:
+        known = centers / centers.norm(dim=1, keepdim=True)
+        covered = torch.exp(-torch.cdist(known, unit).square() / sigma**2).amax(0)
+    picks, gains = list[int](), list[float]()
+    for _ in range(n):
+        gain = ((kernel - covered).clamp(min=0) * weights).sum(1)
+        gain[picks] = -1
+        best = int(gain.argmax())
+        picks.append(best)
+        gains.append(float(gain[best]))
+        covered = torch.maximum(covered, kernel[best])
+    return picks, gains
+
+
+@pytest.fixture
+def rows() -> Tensor:
+    return torch.randn(300, 4, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("labelled", [0, 1, 9])
+@pytest.mark.parametrize("look", [1, 7, 64])
+def test_lazy_picks_are_those_of_the_plain_algorithm(
+    rows: Tensor, labelled: int, look: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(herding, "LOOK", look)
+    centers = torch.randn(labelled, 4, dtype=torch.float64) if labelled else None
+    weights = torch.rand(300, dtype=torch.float64)
+    known = None if centers is None else centers / centers.norm(dim=1, keepdim=True)
+    sigma = Herding().sigma(known)
+    picks = Herding().pick(rows, 40, centers=centers, weights=weights, seed=0)
+    expected, gains = plain_greedy(rows, 40, centers, weights, sigma)
+    assert picks.positions.tolist() == expected
+    torch.testing.assert_close(picks.scores, torch.tensor(gains, dtype=torch.float64))
+
+
+def test_a_case_by_hand() -> None:
+    # three rows at 0, 60 and 180 degrees: distances 1, 2 and sqrt(3); k = exp(-d^2) with width 1
+    angles = torch.tensor([0.0, 60.0, 180.0], dtype=torch.float64).deg2rad()
+    rows = torch.stack([angles.cos(), angles.sin()], 1) * torch.tensor([[5.0], [0.1], [2.0]])
+    near, far, across = math.exp(-1), math.exp(-4), math.exp(-3)
+    picks = max_herding.pick(rows, 3, seed=0)
+    assert picks.positions.tolist() == [1, 2, 0]
+    after_two = 1 - near  # only row 0 itself is still covered better by row 0
+    assert picks.scores.tolist() == pytest.approx([1 + near + across, 1 - across, after_two])
+    heavy = torch.tensor([10.0, 1.0, 1.0])
+    assert max_herding.pick(rows, 1, seed=0).scores.item() != pytest.approx(10 + near + far)
+    first = max_herding.pick(rows, 1, weights=heavy, seed=0)
+    assert first.positions.tolist() == [0]
+    assert first.scores.item() == pytest.approx(10 + near + far)
+
+
+def test_the_width_follows_the_labelled_rows() -> None:
+    angles = torch.tensor([0.0, 10.0, 40.0, 180.0]).deg2rad()
+    known = torch.stack([angles.cos(), angles.sin()], 1)
+    chord = [2 * math.sin(math.radians(a / 2)) for a in (10, 10, 30, 140)]  # to the nearest other one
+    assert Herding(width="smallest").sigma(known) == pytest.approx(chord[0], rel=1e-3)
+    assert Herding(width="median").sigma(known) == pytest.approx(sorted(chord)[1], rel=1e-3)
+    assert Herding(width=0.3).sigma(known) == 0.3
+    assert Herding().sigma(None) == Herding().sigma(known[:1]) == 1.0
+    assert Herding(width="smallest").sigma(known[[0, 0]]) == 1.0  # nothing but copies says nothing
+
+
+def test_targets_of_large_pools_stand_for_all_rows() -> None:
+    weights = torch.rand(2000, dtype=torch.float64) ** 3
+    values = torch.rand(2000, dtype=torch.float64)
+    sums = []
+    for seed in range(300):
+        few, shares = herding._standing_for_all(weights, 100, torch.Generator().manual_seed(seed))
+        assert len(few.unique()) == 100
+        sums.append(float(shares @ values[few]))
+    exact = float(weights @ values)
+    error = torch.tensor(sums).std().item() / math.sqrt(len(sums))
+    assert abs(sum(sums) / len(sums) - exact) < 4 * error
+    assert error < 0.02 * exact
+
+
+def test_what_is_cut_loses_little() -> None:
+    groups = torch.randn(40, 8).repeat_interleave(100, 0) + 0.1 * torch.randn(4000, 8)
+    weights = torch.rand(4000) ** 2
+    cut = Herding(width=0.5, targets=400, candidates=5)
+    whole = Herding(width=0.5, targets=4000, candidates=4000)
+    unit = groups / groups.norm(dim=1, keepdim=True)
+
+    def worth(positions: Tensor) -> float:
+        kernel = torch.exp(-torch.cdist(unit[positions], unit).square() / 0.5**2)
+        return float(kernel.amax(0) @ weights)
+
+    best = worth(whole.pick(groups, 30, weights=weights, seed=0).positions)
+    assert worth(cut.pick(groups, 30, weights=weights, seed=0).positions) > 0.95 * best
+
+
+def test_equal_rows_and_zero_rows_are_finite() -> None:
+    for rows in (torch.ones(20, 3), torch.zeros(20, 3)):
+        picks = max_herding.pick(rows, 20, centers=rows[:2], seed=0)
+        assert sorted(picks.positions.tolist()) == list(range(20))
+        assert picks.scores.isfinite().all()
+
+
+def test_settings_and_rows_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="width is a distance above 0"):
+        Herding(width=0.0)
+    with pytest.raises(ValueError, match="did you mean 'median'"):
+        Herding(width="medians")
+    with pytest.raises(ValueError, match="at least 1"):
+        Herding(targets=0)
+    with pytest.raises(TypeError, match="dense rows"):
+        max_herding.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
