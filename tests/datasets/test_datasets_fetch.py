@@ -45,12 +45,22 @@ def test_downloads_once_into_the_cache(server, cache):
 
 
 def test_a_local_copy_comes_first(server, tmp_path, cache):
-    for home in (tmp_path, cache):
+    for home, content in ((tmp_path, b"local"), (cache, CONTENT)):
         (home / "made").mkdir()
-        (home / "made" / "file.bin").write_bytes(b"local")
+        (home / "made" / "file.bin").write_bytes(content)
     assert fetch.fetch(tmp_path, SOURCE) == tmp_path / "made" / "file.bin"
     assert fetch.fetch(None, SOURCE) == cache / "made" / "file.bin"
     assert server["asked"] == 0
+
+
+def test_what_was_downloaded_is_checked_again(server, cache):
+    path = fetch.fetch(None, SOURCE)
+    path.write_bytes(CONTENT[:-1] + b"?")
+    with pytest.raises(DataError, match=r"file.bin is not what was downloaded: its sha256 .* Remove it"):
+        fetch.fetch(None, SOURCE)
+    path.unlink()
+    assert fetch.fetch(None, SOURCE).read_bytes() == CONTENT
+    assert server["asked"] == 2
 
 
 def test_a_download_of_other_bytes_is_not_kept(server, cache):

@@ -6,7 +6,7 @@ from official_files import write_svhn
 from scipy.io import savemat
 
 from jostle import datasets
-from jostle.datasets import DataError
+from jostle.datasets import DataError, svhn
 
 
 def test_reads_what_was_written(tmp_path):
@@ -46,3 +46,11 @@ def test_bad_files_are_named(tmp_path, spoil, message):
     with pytest.raises(DataError, match=message) as error:
         datasets.load("svhn", tmp_path)
     assert str(path) in str(error.value)
+
+
+def test_arrays_that_would_not_fit_are_not_read(tmp_path, monkeypatch):
+    write_svhn(tmp_path / "svhn")
+    monkeypatch.setattr(svhn, "MOST_VALUES", 100)
+    monkeypatch.setattr("scipy.io.loadmat", None)
+    with pytest.raises(DataError, match=r"has X of shape \(32, 32, 3, 5\): expected"):
+        datasets.load("svhn", tmp_path)

@@ -1,5 +1,6 @@
 """Where files are: a local copy first, then the cache, then a download whose checksum must fit."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,12 +53,31 @@ def find(root: Path | None, folder: str, *names: str) -> Path | None:
 
 
 def fetch(root: Path | None, source: Source, *also: str) -> Path:
-    """The file of a source, under its name or one of `also`; downloaded where that is allowed."""
+    """The file of a source, under its name or one of `also`; downloaded where that is allowed.
+
+    What an earlier download left in the cache is compared with its checksum again.
+    """
     if local := find(root, source.folder, source.name, *also):
+        if local == cache() / source.folder / source.name:
+            check_sum(local, source)
         return local
     if source.checksum:
         return download(root, source)
     raise MissingDataError(f"{_absent(root, source)} jostle may not download it: {_advice(root, source)}")
+
+
+def check_sum(path: Path, source: Source) -> None:
+    """Refuse a file that is not what its checksum promises."""
+    kind, _, promised = source.checksum.partition(":")
+    if not promised:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, kind).hexdigest()
+    if found != promised:
+        raise DataError(
+            f"{path} is not what was downloaded: its {kind} is {found}, not {promised}. Remove it, and it is "
+            f"downloaded again; a file of your own belongs into a folder of yours (--data or {VARIABLE})"
+        )
 
 
 def download(root: Path | None, source: Source) -> Path:
