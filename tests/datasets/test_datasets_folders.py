@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import os
+import sys
 import zipfile
 
 import numpy as np
@@ -212,6 +214,21 @@ def test_grey_and_own_constants(tmp_path):
     assert data.shape == (1, 20, 30)
     grey = np.asarray(Image.open(tmp_path / data.names(0)).convert("L"))
     np.testing.assert_allclose(data.train.inputs[0][0], (grey / 255 - 0.5) / 0.25, atol=1e-5)
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")
+def test_names_that_are_not_utf8(tmp_path):
+    place = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(place)
+    for i in range(5):
+        picture(4, 4, seed=i).save(os.fsdecode(place + b"/\xff%d.png" % i))
+    data = datasets.load(f"folder:{tmp_path}")
+    assert data.classes == ("caf\\xe9",)
+    assert sorted({*data.train.names, *data.test.names}) == [f"caf\\xe9/\\xff{i}.png" for i in range(5)]
+    assert data.train.inputs[torch.arange(4)].shape == (4, 3, 4, 4)
+    assert len(data.checksums[f"{tmp_path.name}/"]) == 64
+    pool = datasets.pool(os.fsdecode(b"folder:" + place))
+    assert pool.name.encode().endswith(b"caf\\xe9")
 
 
 def test_folders_that_cannot_be_used(tmp_path):

@@ -69,6 +69,19 @@ def test_files_that_are_not_there(tmp_path):
         datasets.load(f"{tmp_path / 'gone.py'}:blobs")
 
 
+def test_a_folder_or_file_of_that_name_is_meant(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "rows.csv").touch()
+    for name, said in (
+        ("photos", "folder:photos"),
+        ("rows.csv", "csv:rows.csv"),
+        ("mine.py", "mine.py:FUNCTION"),
+    ):
+        with pytest.raises(ValueError, match=f"unknown data set .*write {said}$"):
+            datasets.load(name)
+
+
 def test_unknown_settings_are_named(file):
     with pytest.raises(DataError, match=r"unknown setting of .*mine.py:blobs 'colour' \(known: rows\)"):
         datasets.load(f"{file}:blobs", colour=1)

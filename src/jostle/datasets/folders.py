@@ -12,6 +12,7 @@ from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch, find, homes
 from jostle.datasets.images import IMAGENET, Cropped, File, Frame, ImageFiles, Stretched, is_image, path_in
+from jostle.plumbing.names import printable
 
 CALTECH101 = Source(
     "caltech101", "caltech-101.zip", "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
@@ -77,7 +78,7 @@ def folder(
     channels = {"L": 1, "RGB": 3}[mode]
     constants = _per_channel("mean", mean, channels), _per_channel("std", std, channels)
     frame = _frame(size, short, mode)
-    return _image_data(f"folder:{path}", train, held, frame, constants, path, scale, classes)
+    return _image_data(printable(f"folder:{path}"), train, held, frame, constants, path, scale, classes)
 
 
 def _everything(path: Path) -> tuple[Groups, Groups]:
@@ -142,21 +143,24 @@ def _images(paths: Iterable[Path]) -> list[Path]:
 
 
 def _class_folders(path: Path) -> dict[str, list[File]]:
-    groups = {entry.name: _images(entry.rglob("*")) for entry in sorted(path.iterdir()) if entry.is_dir()}
-    return {name: list(files) for name, files in groups.items() if files}
+    groups: dict[str, list[File]] = {}
+    for entry in sorted(path.iterdir()):
+        if entry.is_dir() and (files := _images(entry.rglob("*"))):
+            groups.setdefault(printable(entry.name), []).extend(files)
+    return groups
 
 
 def _archived_folders(archive: Path) -> dict[str, list[File]]:
     groups: dict[str, list[File]] = {}
     for member in sorted(members(archive, is_image), key=path_in):
-        groups.setdefault(path_in(member).parent.name, []).append(member)
+        groups.setdefault(printable(path_in(member).parent.name), []).append(member)
     return groups
 
 
 def _parted(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
     train, test = {}, {}
     for label, files in groups.items():
-        held = held_out([f"{label}/{path_in(file).name}" for file in files], fraction)
+        held = held_out([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
         train[label] = [file for i, file in enumerate(files) if i not in held]
         test[label] = [file for i, file in enumerate(files) if i in held]
     return train, test
@@ -195,6 +199,7 @@ def _classes(found: Set[str], order: Sequence[str] | None, source: Path) -> tupl
 
 
 def _name(file: File, source: Path) -> str:
-    if isinstance(file, Path):
-        return file.relative_to(source).as_posix()
-    return "/".join(path_in(file).parts[-2:])
+    whole = (
+        file.relative_to(source).as_posix() if isinstance(file, Path) else "/".join(path_in(file).parts[-2:])
+    )
+    return printable(whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,18 @@ class Items:
     def __getitem__(self, index: Tensor) -> Batch:
         rows = [self.items[i] for i in index.tolist()]
         return default_collate([row[0] if isinstance(row, tuple | list) else row for row in rows])  # type: ignore[no-any-return]
+
+
+def meant(name: str) -> str:
+    """What a name that no catalogue has may stand for, where a folder or a file goes by it."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return f"; for the folder {name}, write folder:{name}"
+    if path.is_file():
+        return f"; for the file {name}, write " + (
+            f"{name}:FUNCTION" if path.suffix == ".py" else f"csv:{name}"
+        )
+    return ""
 
 
 def as_data(made: object, name: str) -> Data:

@@ -14,6 +14,7 @@ from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch
 from jostle.datasets.folders import held_out
 from jostle.datasets.text import Texts
+from jostle.plumbing.names import printable
 
 AMES = Source(
     "ames",
@@ -84,7 +85,16 @@ def csv_table(
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
     )
     positive = names[1] if len(pieces) == len(names) == 2 else None  # are the two texts of a pair alike?
-    return Data(f"csv:{path}", task, train, later, names, columns=columns, positive=positive, sources=(path,))
+    return Data(
+        printable(f"csv:{path}"),
+        task,
+        train,
+        later,
+        names,
+        columns=columns,
+        positive=positive,
+        sources=(path,),
+    )
 
 
 def read_csv(path: Path) -> Table:

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from jostle.plumbing.names import printable
+
 HEAD = 4096  # bytes of a file by which we know it for our own
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, whatever happens in between; text becomes UTF-8."""
     with replacing(path) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+        file.write(printable(content).encode() if isinstance(content, str) else content)
 
 
 @contextmanager

@@ -1,10 +1,18 @@
-"""Catalogues look names up here, so that every unknown name is answered with the nearest known one."""
+"""Names: every unknown one is answered with the nearest known one, and every one can be written down."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+def printable(text: str) -> str:
+    """A text that can be written as UTF-8: bytes of a file name that are none are shown as `\\xe9`."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a pair, which no file name gave
+        return text.encode("utf-8", "backslashreplace").decode()
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
