@@ -14,6 +14,7 @@ from tiny import numbers, tiny_file
 
 import jostle
 from jostle import cli, datasets, models, strategies
+from jostle.cli.reading import gallery_of
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
 from jostle.results.cycles import Cycle
@@ -136,6 +137,44 @@ def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_cli("report", tmp_path / "a", "--levels", "abc") == 2
     assert "--levels takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
     assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
+
+
+def test_data_that_has_changed_gives_no_gallery(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = tmp_path / "rows.csv"
+    rows = [f"{i},{i % 7},{'even' if i % 2 == 0 else 'odd'}" for i in range(60)]
+    table.write_text("\n".join(["x,y,label", *rows]))
+    out = tmp_path / "runs"
+    changes = (
+        "--set",
+        "candidates=all",
+        "--set",
+        "test=all",
+        "--set",
+        "model={use='mlp'}",
+        "--set",
+        "initial=6",
+    )
+    words = (
+        "run",
+        tiny_file(tmp_path),
+        "--dataset",
+        f"csv:{table}",
+        *changes,
+        "--set",
+        "rounds=1",
+        "--out",
+        out,
+    )
+    assert run_cli(*words, "--strategies", "random", "--seeds", "1") == 0, capsys.readouterr().err
+    assert "No gallery" not in capsys.readouterr().err
+    table.write_text("\n".join(["x,y,label", *rows[:10]]))
+    assert run_cli("report", out) == 0
+    assert "No gallery: rows.csv is not what the runs read; it has changed since" in capsys.readouterr().err
+    assert (out / "report" / "report.html").is_file()
+    show = gallery_of({"protocol": {"dataset": {"use": f"csv:{table}"}}}, None)
+    assert show is not None
+    assert "x 1" in str(show(1))
+    assert "has 8 training examples, and no number 40" in str(show(40))
 
 
 def test_seeds():

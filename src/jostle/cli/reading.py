@@ -12,6 +12,8 @@ from rich.console import Console
 from jostle.cli import options
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from jostle.report.page import Show
 
 Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
@@ -97,7 +99,26 @@ def gallery_of(manifest: Mapping[str, Any], root: Path | None) -> Show | None:
     from jostle import datasets
 
     try:
-        return datasets.load(named.pop("use"), root, **named).preview
+        data = datasets.load(named.pop("use"), root, **named)
+        check_unchanged(data.checksums, manifest.get("data", {}))
     except (ValueError, OSError, ImportError) as reason:
         Console(stderr=True).print(f"No gallery: {reason}", markup=False, highlight=False, soft_wrap=True)
         return None
+
+    def show(position: int) -> Image.Image | str:
+        try:
+            return data.preview(position)
+        except datasets.DataError as gone:  # one file of many: its place says so
+            return str(gone)
+
+    return show
+
+
+def check_unchanged(found: Mapping[str, str], recorded: Mapping[str, str]) -> None:
+    """Refuse data that is not what the runs read: its examples would be other ones."""
+    shown = {
+        name: checksum for name, checksum in found.items() if name not in ("test inputs", "test targets")
+    }
+    changed = [name for name, checksum in shown.items() if recorded.get(name, checksum) != checksum]
+    if changed:
+        raise ValueError(f"{changed[0]} is not what the runs read; it has changed since")

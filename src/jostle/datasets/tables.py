@@ -79,7 +79,7 @@ def csv_table(
         path, goals, table, task or ("classification" if pieces else None), classes
     )
     rows = [str(row) for row in range(len(inputs))]
-    held = held_out(rows, (test or 0) if goals else 0)
+    held = held_out(rows, test if goals else None)
     train, later = (
         _at(inputs, targets, table[identity] if identity else rows, chosen, numbered=identity is None)
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
