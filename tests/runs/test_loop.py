@@ -106,7 +106,7 @@ def test_what_is_there_is_kept_and_what_is_missing_is_done(tmp_path: Path):
     one = few.model_copy(update={"strategies": {"random": few.strategies["random"]}})
     conduct(one, tmp_path / "runs", [0])
     before = (tmp_path / "runs/random/0.jsonl").read_bytes()
-    assert len(plan(few, tmp_path / "runs", [0, 1]).missing) == 5
+    assert len(plan(Bench.of(few), tmp_path / "runs", [0, 1]).missing) == 5
     finished = conduct(few, tmp_path / "runs", [0])
     assert finished.missing == []
     assert (tmp_path / "runs/random/0.jsonl").read_bytes() == before

@@ -1,6 +1,8 @@
 """The command line: the only place that prints or parses words."""
 
+import signal
 import sys
+import threading
 from importlib.metadata import version as installed
 from typing import Annotated
 
@@ -25,6 +27,7 @@ app.command("list")(listing.list_names)
 app.command("show")(listing.show)
 app.command("demo")(running.demo)
 
+RESUMABLE = ("run", "demo")  # commands that, stopped, go on where they were
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
 OPTIONS = {  # what messages for Python say, and the option of `jostle pick` that does it
@@ -58,6 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake ends with code 2, a failed run with 1, Ctrl-C with 130."""
     words = sys.argv[1:] if arguments is None else arguments
     kept = [word for word in words if word != "--debug"]
+    hear_one_interrupt()
     try:
         code = app(args=kept, prog_name="jostle", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
@@ -65,13 +69,26 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if "--debug" in words:
             raise
-        code = told(error)
+        code = report_error(error)
     if code == INTERRUPTED:
-        complain("stopped; the same command goes on from here")
+        goes_on = any(word in RESUMABLE for word in kept)
+        complain("stopped; the same command goes on from here" if goes_on else "stopped")
     sys.exit(code)
 
 
-def told(error: Exception) -> int:
+def hear_one_interrupt() -> None:
+    """Let the first Ctrl-C end the command, and no other disturb how it ends: workers, files, the interpreter."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()  # others may not say how signals are handled
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+
+
+def report_error(error: Exception) -> int:
     """Say what went wrong, and return the exit code that fits."""
     if show := getattr(error, "show", None):  # a word that the parser did not understand
         show()

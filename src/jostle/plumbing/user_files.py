@@ -1,18 +1,51 @@
 """Users' own functions and classes, named as `file.py:name`."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from jostle.plumbing.names import unknown
 
 PREFIX = "jostle_own_"  # of the modules that users' files become
+
+
+@dataclass
+class Sources:
+    """The bytes of users' files, each read once: what was hashed is what runs, whatever is edited meanwhile."""
+
+    content: dict[Path, bytes] = field(default_factory=dict)
+    imported: dict[Path, list[Path]] = field(default_factory=dict)  # file -> files beside it that it imports
+
+    def read(self, path: Path) -> bytes:
+        """A file as it was when it was first read."""
+        if path not in self.content:
+            self.content[path] = path.read_bytes()
+        return self.content[path]
+
+
+_sources: ContextVar[Sources | None] = ContextVar("sources", default=None)
+
+
+@contextmanager
+def kept_sources(known: Sources | None = None) -> Iterator[Sources]:
+    """Read no file of a user's own twice while this lasts; `known` were read before, in another process perhaps."""
+    kept = known or Sources()
+    token = _sources.set(kept)
+    try:
+        yield kept
+    finally:
+        _sources.reset(token)
 
 
 def is_own(spec: str) -> bool:
@@ -21,27 +54,28 @@ def is_own(spec: str) -> bool:
 
 
 def from_file(spec: str) -> Callable[..., Any]:
-    """What `file.py:name` names; the file may import its neighbours."""
-    file, name = _parts(spec)
-    module_name = f"{PREFIX}{file.stem}"
-    module_spec = importlib.util.spec_from_file_location(module_name, file)
-    if module_spec is None or module_spec.loader is None:
-        raise ValueError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module_name] = module  # so that its classes can be pickled
-    with neighbours(file.resolve().parent):
-        module_spec.loader.exec_module(module)
+    """What `file.py:name` names; the file, and its neighbours that it imports, are loaded anew with every call."""
+    sources = _sources.get() or Sources()
+    file, name = _parts(spec, sources)
+    module, path = _loaded(file, sources), spec.rpartition(":")[0]
     if name not in vars(module):
-        raise unknown(f"function in {file}", name, _functions(module))
+        raise unknown(f"function in {path}", name, _functions(module))
     found = vars(module)[name]
     if not callable(found):
-        raise ValueError(f"{name} in {file} is {type(found).__name__}; expected a function or a class")
+        raise ValueError(f"{name} in {path} is {type(found).__name__}; expected a function or a class")
     return found  # type: ignore[no-any-return]
 
 
-def checksum(spec: str) -> str:
-    """The sha256 of the file that `file.py:name` names; what the file imports is not part of it."""
-    return hashlib.sha256(_parts(spec)[0].read_bytes()).hexdigest()
+def checksums(spec: str) -> dict[str, str]:
+    """The sha256 of the file that `file.py:name` names, under "", and of each neighbour it imports, under its path.
+
+    Neighbours are known once the file has been loaded among the same `kept_sources`.
+    """
+    sources = _sources.get() or Sources()
+    file, _ = _parts(spec, sources)
+    beside = {path.relative_to(file.parent).as_posix(): path for path in sources.imported.get(file, ())}
+    files = {"": file, **beside}
+    return {name: hashlib.sha256(sources.read(path)).hexdigest() for name, path in files.items()}
 
 
 def place_of(error: BaseException | None) -> str:
@@ -55,20 +89,81 @@ def place_of(error: BaseException | None) -> str:
     return ""
 
 
+class _Loader(SourceFileLoader):
+    """Compiles the bytes that were kept, and leaves no bytecode behind."""
+
+    def __init__(self, name: str, path: Path, sources: Sources) -> None:
+        super().__init__(name, str(path))
+        self.sources = sources
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """The code of the kept bytes, whatever lies on disk or in a cache."""
+        return self.source_to_code(self.sources.read(Path(self.path)), self.path)
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """Finds what a user's file imports from beside it, and notes it."""
+
+    file: Path
+    sources: Sources
+
+    def find_spec(
+        self, name: str, path: Iterable[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module lies, if it is one of the folder's own: on disk, or there when it was first read."""
+        for folder in map(Path, path or [str(self.file.parent)]):
+            stem = folder / name.rpartition(".")[2]
+            for origin, inside in ((stem / "__init__.py", [str(stem)]), (Path(f"{stem}.py"), None)):
+                known = origin in self.sources.content or origin.is_file()
+                if known and folder.is_relative_to(self.file.parent):
+                    self._note(origin)
+                    loader = _Loader(name, origin, self.sources)
+                    return importlib.util.spec_from_file_location(
+                        name, origin, loader=loader, submodule_search_locations=inside
+                    )
+        return None
+
+    def _note(self, origin: Path) -> None:
+        noted = self.sources.imported[self.file]
+        if origin not in noted:
+            noted.append(origin)
+
+
+def _loaded(file: Path, sources: Sources) -> ModuleType:
+    name = f"{PREFIX}{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file, sources))
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that its classes can be pickled
+    with _beside(file, sources):
+        spec.loader.exec_module(module)
+    return module
+
+
 @contextmanager
-def neighbours(folder: Path) -> Iterator[None]:
-    """Let a file's imports find what lies beside it."""
-    sys.path.insert(0, str(folder))
+def _beside(file: Path, sources: Sources) -> Iterator[None]:
+    """Let a file's imports find what lies beside it; what an earlier file found there is forgotten."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(getattr(module, "__loader__", None), _Loader) and not name.startswith(PREFIX):
+            del sys.modules[name]
+    sources.imported[file] = []
+    finder = _Neighbours(file, sources)
+    place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+    sys.meta_path.insert(place, finder)  # after what is built in, before what is installed
+    sys.path.insert(0, str(file.parent))
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
+        sys.meta_path.remove(finder)
+        sys.path.remove(str(file.parent))
 
 
-def _parts(spec: str) -> tuple[Path, str]:
+def _parts(spec: str, sources: Sources) -> tuple[Path, str]:
     path, _, name = spec.rpartition(":")
-    file = Path(path).expanduser()
-    if not file.is_file():
+    file = Path(path).expanduser().resolve()
+    if file not in sources.content and not file.is_file():
         raise ValueError(f"there is no file {path!r} to take {name!r} from; write file.py:name")
     return file, name
 

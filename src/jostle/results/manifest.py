@@ -121,7 +121,9 @@ def changed_files(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 def _decided_numbers(folder: Path, field: str) -> bool:
     """Whether runs of the folder were made with a file: a strategy's own, or one that all share."""
-    kind, _, label = field.partition(".")
+    kind, _, label = field.partition(" (")[0].partition(
+        "."
+    )  # of what the file imports, the field of the file
     return any(kind != "strategies" or run.label == label for run in RunFile.all_in(folder))
 
 

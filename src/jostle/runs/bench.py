@@ -18,7 +18,7 @@ from jostle import datasets, models, strategies
 from jostle.core import Strategy
 from jostle.datasets import Data, Split, Texts
 from jostle.datasets.views import part_of
-from jostle.plumbing.user_files import checksum, is_own
+from jostle.plumbing.user_files import checksums, is_own
 from jostle.rng import generator
 from jostle.runs.protocol import Amount, Named, Protocol
 from jostle.scoring.copies import device_named
@@ -140,10 +140,15 @@ def manifest(bench: Bench, command: list[str]) -> dict[str, Any]:
 
 
 def own_files(protocol: Protocol) -> dict[str, str]:
-    """The sha256 of each file of the user's own that decides numbers: the data set's and the strategies'."""
+    """The sha256 of each file of the user's own that decides numbers, and of what these import from beside them."""
     named = {"dataset": protocol.dataset}
     named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
-    return {field: checksum(entry.use) for field, entry in named.items() if is_own(entry.use)}
+    return {
+        f"{field} ({beside})" if beside else field: checksum
+        for field, entry in named.items()
+        if is_own(entry.use)
+        for beside, checksum in checksums(entry.use).items()
+    }
 
 
 def installed() -> dict[str, str]:

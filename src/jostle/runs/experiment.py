@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from jostle.plumbing.user_files import kept_sources
 from jostle.results import manifest as manifests
 from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
+from jostle.runs.guard import RunGuard
 from jostle.runs.protocol import Protocol
 from jostle.runs.tryout import try_out
 from jostle.runs.workers import Event, Job, Order, Tell, carry_out, one_thread
@@ -33,10 +35,11 @@ class Plan:
             self.failures.append(event)
 
 
-def plan(protocol: Protocol, folder: Path, seeds: Sequence[int]) -> Plan:
+def plan(bench: Bench, folder: Path, seeds: Sequence[int]) -> Plan:
     """Every label with every seed; seed by seed, so that all strategies can be compared early."""
-    jobs = [Job(label, seed) for seed in seeds for label in protocol.strategies]
-    return Plan({job: len(RunFile.of(folder, *job).read()) for job in jobs}, protocol.rounds + 1)
+    jobs = [Job(label, seed) for seed in seeds for label in bench.protocol.strategies]
+    guard = RunGuard(bench)
+    return Plan({job: len(guard.read(RunFile.of(folder, *job))) for job in jobs}, bench.protocol.rounds + 1)
 
 
 def conduct(
@@ -53,28 +56,40 @@ def conduct(
     """Do the runs that the folder lacks; `tell(plan)` gives what is told of every event.
 
     Mistakes show before anything is written: a name, the folder, data, budget, another protocol in the
-    folder, a network or a strategy that does not fit.
+    folder, a network or a strategy that does not fit, a run on disk that is corrupt. Files of the user's own are
+    read once, so that an edit while runs are under way changes nothing.
     """
     folder = Path(folder)
-    for named in protocol.strategies.values():
-        strategy_of(named)  # a misspelt name shows before the data is loaded
-    manifests.check_folder(folder)
-    bench = Bench.of(protocol, root, device)
-    described = manifest(bench, list(command))
-    manifests.agreed(folder, described)
-    todo = plan(protocol, folder, seeds)
-    if todo.missing:
-        labels = {job.label for job in todo.missing}
-        wanted = {label: named for label, named in protocol.strategies.items() if label in labels}
-        with one_thread():
-            try_out(replace(bench, protocol=protocol.model_copy(update={"strategies": wanted})))
-    manifests.enter(folder, described)
-    order = Order(protocol, folder, None if root is None else str(root), device)
-    report = tell(todo)
+    with kept_sources() as sources:
+        bench = laid_out(protocol, folder, root, device)
+        described = manifest(bench, list(command))
+        manifests.agreed(folder, described)
+        todo = plan(bench, folder, seeds)
+        try_missing(bench, todo)
+        manifests.enter(folder, described)
+        order = Order(protocol, folder, root, device, described["data"], sources)
+        report = tell(todo)
 
-    def heard(event: Event) -> None:
-        todo.note(event)
-        report(event)
+        def hear(event: Event) -> None:
+            todo.note(event)
+            report(event)
 
-    carry_out(bench, order, todo.missing, processes, heard)
+        carry_out(bench, order, todo.missing, processes, hear)
     return todo
+
+
+def laid_out(protocol: Protocol, folder: Path, root: str | Path | None, device: str) -> Bench:
+    """The bench of a protocol; a misspelt name or a folder of other things shows before the data is loaded."""
+    for named in protocol.strategies.values():
+        strategy_of(named)
+    manifests.check_folder(folder)
+    return Bench.of(protocol, root, device)
+
+
+def try_missing(bench: Bench, todo: Plan) -> None:
+    """Try in small what is still to be done."""
+    labels = {job.label for job in todo.missing}
+    if labels:
+        wanted = {label: named for label, named in bench.protocol.strategies.items() if label in labels}
+        with one_thread():
+            try_out(replace(bench, protocol=bench.protocol.model_copy(update={"strategies": wanted})))

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, cast
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from jostle.plumbing.user_files import place_of
+from jostle.plumbing.user_files import Sources, kept_sources, place_of
 from jostle.results.cycles import Cycle
 from jostle.results.store import RunBusyError, RunFile
 from jostle.runs.bench import Bench, strategy_of
+from jostle.runs.guard import DataGuard, RunGuard
 from jostle.runs.loop import cycles
 from jostle.runs.protocol import Protocol
 
@@ -42,8 +43,10 @@ class Order:
 
     protocol: Protocol
     folder: Path
-    root: str | None  # where local copies of data are
+    root: str | Path | None  # where local copies of data are
     device: str
+    data: Mapping[str, str]  # checksums that the manifest has
+    sources: Sources  # the user's own files, as the manifest has them
 
 
 class Event(NamedTuple):
@@ -57,6 +60,7 @@ class Event(NamedTuple):
 
 
 Tell = Callable[[Event], None]
+PATIENCE = 5.0  # seconds that a worker has to end by itself
 
 
 def carry_out(bench: Bench, order: Order, jobs: Sequence[Job], processes: int, tell: Tell) -> None:
@@ -64,40 +68,62 @@ def carry_out(bench: Bench, order: Order, jobs: Sequence[Job], processes: int, t
     if processes > 1 and len(jobs) > 1:
         Crew(order, tell).work(list(jobs), min(processes, len(jobs)))
         return
+    worker = Worker(bench, DataGuard(bench.data, order.data), order.folder)
     with one_thread():
         for job in jobs:
-            attempt(bench, order.folder, job, tell)
+            worker.attempt(job, tell)
 
 
-def attempt(bench: Bench, folder: Path, job: Job, tell: Tell) -> None:
-    """One run, its failure told and not raised."""
-    try:
-        perform(bench, folder, job, tell)
-    except Exception as error:
-        tell(Event("failed", job, reason=explained(error), trace=traceback.format_exc()))
+@dataclass(frozen=True)
+class Worker:
+    """Carries out one run after the other, with the same data."""
+
+    bench: Bench
+    guard: DataGuard
+    folder: Path
+
+    @classmethod
+    def of(cls, order: Order) -> Worker:
+        """A worker that loads the data itself."""
+        bench = Bench.of(order.protocol, order.root, order.device)
+        return cls(bench, DataGuard(bench.data, order.data), order.folder)
+
+    def attempt(self, job: Job, tell: Tell) -> None:
+        """One run, its failure told and not raised."""
+        try:
+            self.guard.verify()
+            self.perform(job, tell)
+        except Exception as error:
+            tell(failure(job, error))
+
+    def perform(self, job: Job, tell: Tell) -> None:
+        """One run from where its file ends, a line at a time."""
+        file = RunFile.of(self.folder, *job)
+        with file.locked():
+            done = RunGuard(self.bench).read(file)
+            tell(Event("began", job, done[-1] if done else None))
+            strategy = strategy_of(self.bench.protocol.strategies[job.label])
+            for cycle in cycles(self.bench, strategy, job.seed, tuple(done)):
+                if self.guard.reads_files:  # nothing that came from changed files is written down
+                    self.guard.verify()
+                done.append(cycle)
+                file.append(cycle)
+                tell(Event("cycle", job, cycle))
+        tell(Event("done", job, done[-1]))
 
 
-def perform(bench: Bench, folder: Path, job: Job, tell: Tell) -> None:
-    """One run from where its file ends, a line at a time."""
-    file = RunFile.of(folder, *job)
-    with file.locked():
-        done = file.read()
-        tell(Event("began", job, done[-1] if done else None))
-        strategy = strategy_of(bench.protocol.strategies[job.label])
-        for cycle in cycles(bench, strategy, job.seed, tuple(done)):
-            done.append(cycle)
-            file.append(cycle)
-            tell(Event("cycle", job, cycle))
-    tell(Event("done", job, done[-1]))
+def failure(job: Job, error: Exception) -> Event:
+    """What is told of a run that failed."""
+    return Event("failed", job, reason=explained(error), trace="".join(traceback.format_exception(error)))
 
 
 def explained(error: BaseException) -> str:
     """An error in a line: its words, and the line of the user's own file that it came from."""
     place = place_of(error)
-    return f"{said(error)} ({place})" if place else said(error)
+    return f"{error_words(error)} ({place})" if place else error_words(error)
 
 
-def said(error: BaseException) -> str:
+def error_words(error: BaseException) -> str:
     """The words of an error, with its kind where they are not ours."""
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
@@ -138,19 +164,27 @@ class Crew:
                 for ready in wait(list(self.busy)):
                     self.hear(cast(Connection, ready), todo)  # on Windows, one of another class
         finally:
-            for worker in self.workers.values():
-                worker.terminate()
-            for worker in self.workers.values():
-                worker.join()
+            self.dismiss()
 
     def hire(self, todo: list[Job]) -> None:
         """Start a worker on the next run."""
         ours, theirs = self.context.Pipe()
         process = self.context.Process(target=serve, args=(theirs, self.order), daemon=True)
-        process.start()
+        with deaf_to_interrupts():
+            process.start()
         theirs.close()
         self.workers[ours] = process
         self.hand(ours, todo)
+
+    def dismiss(self) -> None:
+        """End all workers, those first that listen; what they were writing is whole or not there."""
+        for worker in self.workers.values():
+            worker.terminate()
+        for worker in self.workers.values():
+            worker.join(PATIENCE)
+            if worker.is_alive():
+                worker.kill()
+                worker.join()
 
     def hand(self, worker: Connection, todo: list[Job]) -> None:
         """Give the next run to a worker, or let it go."""
@@ -179,6 +213,19 @@ class Crew:
             self.hire(todo)
 
 
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that never hear Ctrl-C, from their first moment on: it is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say how signals are handled, and it alone gets them
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None is a handler that is not Python's
+
+
 def ending(code: int | None) -> str:
     """How a process ended, in words."""
     if code is None or code >= 0:
@@ -188,22 +235,22 @@ def ending(code: int | None) -> str:
 
 
 def serve(connection: Connection, order: Order) -> None:
-    """A worker's life: load the data once, then one run after the other, until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """A worker process's life: load the data once, then one run after the other, until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
-    bench: Bench | None = None
-    with one_thread():
+    worker: Worker | None = None
+    with kept_sources(order.sources), one_thread():
         while True:
             try:
                 job: Job = connection.recv()
             except EOFError:
                 return
             try:
-                bench = bench or Bench.of(order.protocol, order.root, order.device)
+                worker = worker or Worker.of(order)
             except Exception as error:
-                connection.send(Event("failed", job, None, explained(error), traceback.format_exc()))
+                connection.send(failure(job, error))
                 continue
-            attempt(bench, order.folder, job, connection.send)
+            worker.attempt(job, connection.send)
 
 
 def end_with_parent() -> None:
