@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import typer
 from PIL import Image
+from synthetic_runs import FOUR, write_runs
 from tiny import numbers, tiny_file
 
 import jostle
 from jostle import cli, datasets, models, strategies
-from jostle.cli.reading import gallery_of
+from jostle.cli.reading import preview_in
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
 from jostle.results.cycles import Cycle
+from jostle.results.previews import preview_of
 from jostle.runs import protocol
 from jostle.runs.experiment import Plan
 from jostle.runs.workers import Event, Job
@@ -139,42 +141,67 @@ def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
 
 
-def test_data_that_has_changed_gives_no_gallery(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    table = tmp_path / "rows.csv"
+def test_pictures_are_those_of_the_data_that_the_runs_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    table, out = tmp_path / "rows.csv", tmp_path / "runs"
     rows = [f"{i},{i % 7},{'even' if i % 2 == 0 else 'odd'}" for i in range(60)]
     table.write_text("\n".join(["x,y,label", *rows]))
-    out = tmp_path / "runs"
-    changes = (
-        "--set",
-        "candidates=all",
-        "--set",
-        "test=all",
-        "--set",
-        "model={use='mlp'}",
-        "--set",
-        "initial=6",
-    )
-    words = (
-        "run",
-        tiny_file(tmp_path),
-        "--dataset",
-        f"csv:{table}",
-        *changes,
-        "--set",
-        "rounds=1",
-        "--out",
-        out,
-    )
-    assert run_cli(*words, "--strategies", "random", "--seeds", "1") == 0, capsys.readouterr().err
-    assert "No gallery" not in capsys.readouterr().err
+    changes = ("candidates=all", "test=all", "model={use='mlp'}", "initial=6", "rounds=1")
+    words = ("run", tiny_file(tmp_path), "--dataset", f"csv:{table}", "--strategies", "random", "--seeds", 1)
+    sets = [word for change in changes for word in ("--set", change)]
+    assert run_cli(*words, *sets, "--out", out) == 0, capsys.readouterr().err
+    first = (out / "report" / "report.html").read_text()
+    assert "What each picked first" in first
     table.write_text("\n".join(["x,y,label", *rows[:10]]))
     assert run_cli("report", out) == 0
-    assert "No gallery: rows.csv is not what the runs read; it has changed since" in capsys.readouterr().err
-    assert (out / "report" / "report.html").is_file()
-    show = gallery_of({"protocol": {"dataset": {"use": f"csv:{table}"}}}, None)
-    assert show is not None
-    assert "x 1" in str(show(1))
-    assert "has 8 training examples, and no number 40" in str(show(40))
+    assert (out / "report" / "report.html").read_text() == first  # the runs keep what they showed
+    (out / "previews.json").unlink()
+    assert "missing" not in capsys.readouterr().err
+    assert run_cli("report", out) == 0  # whose file is it?
+    said = f"Pictures of some picks are missing: the data is csv:{table}: --trust reads such files"
+    assert said in capsys.readouterr().err
+    assert said in (out / "report" / "report.html").read_text()
+    assert run_cli("report", out, "--trust") == 0
+    assert "missing: rows.csv is not what the runs read; it has changed since" in capsys.readouterr().err
+    table.write_text("\n".join(["x,y,label", *rows]))
+    assert run_cli("report", out, "--trust") == 0
+    assert (out / "report" / "report.html").read_text() == first
+    data = datasets.load(f"csv:{table}")
+    assert preview_in(data, 1) == preview_of(data.preview(1))
+    assert "training examples, and no number 60" in preview_in(data, 60).text
+
+
+def test_a_report_runs_no_code_of_the_folder_unless_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = write_runs(tmp_path / "theirs", FOUR, dataset={"use": f"{tmp_path}/evil.py:data"})
+    (tmp_path / "evil.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('harm').touch()\ndef data(): return [[0.0]]\n"
+    )
+    assert run_cli("report", folder) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"missing: the data is {tmp_path}/evil.py:data: --trust reads such files, or runs such code" in said
+    )
+    assert not (tmp_path / "harm").exists()
+    page = (folder / "report" / "report.html").read_text()
+    assert "What each picked first" not in page
+    assert "--trust" in page
+    assert run_cli("compare", folder, folder / "..", "--out", tmp_path / "both") == 2
+    assert not (tmp_path / "harm").exists()
+    run_cli("report", folder, "--trust")
+    assert (tmp_path / "harm").exists()
+
+
+def test_a_report_downloads_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("jostle.datasets.fetch.cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("jostle.datasets.fetch.download", lambda *_: pytest.fail("downloaded"))
+    monkeypatch.delenv("JOSTLE_DATA", raising=False)
+    assert run_cli("report", write_runs(tmp_path / "runs", FOUR, dataset={"use": "mnist"})) == 0
+    assert "Nothing is downloaded here" in capsys.readouterr().err
 
 
 def test_seeds():

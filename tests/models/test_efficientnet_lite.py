@@ -22,7 +22,9 @@ def test_padding_puts_the_odd_pixel_at_the_end() -> None:
     conv = SameConv(1, 1, 3, stride=2, bias=False)
     torch.nn.init.ones_(conv.weight)
     image = torch.arange(16.0).view(1, 1, 4, 4)
-    by_hand = torch.tensor([[45.0, 39.0], [66.0, 50.0]])  # windows of 3 x 3 and 3 x 2, then of 2 x 3 and 2 x 2
+    by_hand = torch.tensor(
+        [[45.0, 39.0], [66.0, 50.0]]
+    )  # windows of 3 x 3 and 3 x 2, then of 2 x 3 and 2 x 2
     torch.testing.assert_close(conv(image)[0, 0], by_hand)
 
 

@@ -12,15 +12,18 @@ from PIL import Image
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
 from jostle.report.comparison import load_all, write_comparison
-from jostle.report.page import shorten, thumbnail
 from jostle.report.report import write_report as report_of
 from jostle.report.settings import varied_setting
 from jostle.report.toml import toml
 from jostle.results.curves import load
+from jostle.results.previews import first_picks, preview_of, shorten, thumbnail
 
 
-def write_report(folder, *args, **options):
-    return report_of(load(folder), *args, **options)
+def write_report(folder, *args, gallery=None, **options):
+    results = load(folder)
+    picks = {example for ids in first_picks(results).values() for example in ids}
+    previews = {example: preview_of(gallery(example)) for example in picks} if gallery else None
+    return report_of(results, *args, previews=previews, **options)
 
 
 def compare(folders, out):

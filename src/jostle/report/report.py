@@ -1,15 +1,17 @@
 """The page of one folder of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jostle.report import sections
-from jostle.report.page import Page, Show, write
+from jostle.report.page import Page, write
 from jostle.report.provenance import repeat_section
 from jostle.report.styles import line_styles
 from jostle.results.curves import Results, Run
 from jostle.results.metrics import metric_named
 from jostle.results.needs import need_for_last
+from jostle.results.previews import Preview
+from jostle.results.previews import read as kept_previews
 from jostle.results.ranks import best_first
 from jostle.results.sentences import Lead, details, headline
 from jostle.results.summary import digits
@@ -20,8 +22,8 @@ def write_report(
     out: str | Path | None = None,
     baseline: str = "random",
     reference: str | None = None,
-    gallery: Show | None = None,
     *,
+    previews: Mapping[int, Preview] | None = None,
     metric: str | None = None,
     levels: Sequence[float] | None = None,
     warnings: Sequence[str] = (),
@@ -30,7 +32,7 @@ def write_report(
 
     Labels saved are counted against `baseline`, paired differences taken to `reference` (unless named, the
     baseline; the best strategy if there is no baseline). `levels` are values of the metric to reach, in
-    percent where it is a share. `gallery(id)` gives an example's picture or text. `warnings` stand on the page.
+    percent where it is a share. `previews` are those kept with the runs, unless given; `warnings` stand on the page.
     """
     metric = results.metric(metric)
     known = _baseline(results, baseline)
@@ -42,7 +44,7 @@ def write_report(
         sections.wins_section(results, metric),
         sections.needs_section(results, metric, levels, known),
         sections.times_section(results),
-        sections.gallery_section(results, gallery),
+        sections.gallery_section(results, kept_previews(results.folder) if previews is None else previews),
         repeat_section(results),
     )
     page = Page(

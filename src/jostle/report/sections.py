@@ -1,22 +1,22 @@
 """The chapters of a report; what several of them show is computed once and given to all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from jostle.report import figures
-from jostle.report.page import Drawing, Section, Show, Strip, strip
+from jostle.report.page import Drawing, Section, strip
 from jostle.report.settings import varied_setting
 from jostle.results import summary
 from jostle.results.curves import Results
 from jostle.results.metrics import metric_named
 from jostle.results.needs import targets
 from jostle.results.pairs import gains, shared_seeds
+from jostle.results.previews import FIRST_PICKS, Preview, first_picks, gallery_seed
 from jostle.results.ranks import win_matrix
 from jostle.results.times import times
 
 YARDSTICK = "coreset"  # the strategy whose selection time others are compared with, as in the paper's table
-PICKS = 12  # examples that the gallery shows of each strategy
 
 
 def curves_section(results: Results, metric: str, baseline: str | None) -> Section:
@@ -144,31 +144,13 @@ def times_section(results: Results) -> Section:
     return Section("times", "Time", "What a strategy costs in computing.", (drawing,), tables)
 
 
-def first_picks(results: Results) -> dict[str, list[int]]:
-    """The ids that each strategy asked for first, in one seed, if possible the same for all."""
-    if len(results.counts) < 2:
-        return {}
-    seed = gallery_seed(results)
-    chosen = {
-        label: next((run for run in results.of(label) if run.seed == seed), results.of(label)[0])
-        for label in results.labels
-    }
-    return {label: run.cycles[1].picked[:PICKS] for label, run in chosen.items()}
-
-
-def gallery_seed(results: Results) -> int:
-    """The seed whose picks are shown: the first that all strategies have."""
-    return min(shared_seeds(results, *results.labels) or [results.runs[0].seed])
-
-
-def gallery_section(results: Results, show: Show | None) -> Section | None:
-    """What each strategy picked first."""
-    picks = first_picks(results)
-    if show is None or not any(picks.values()):
+def gallery_section(results: Results, previews: Mapping[int, Preview]) -> Section | None:
+    """What each strategy picked first, as far as there are previews."""
+    strips = tuple(strip(label, ids, previews) for label, ids in first_picks(results).items())
+    if not any(each.pictures or each.texts for each in strips):
         return None
-    strips: list[Strip] = [strip(label, ids, show) for label, ids in picks.items()]
     text = (
-        f"The first {PICKS} examples that each strategy asked for in seed {gallery_seed(results)}, in the order of "
-        "its picks. All had seen the same initial labels."
+        f"The first {FIRST_PICKS} examples that each strategy asked for in seed {gallery_seed(results)}, in the order "
+        "of its picks. All had seen the same initial labels."
     )
-    return Section("gallery", "What each picked first", text, strips=tuple(strips))
+    return Section("gallery", "What each picked first", text, strips=strips)

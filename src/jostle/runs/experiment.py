@@ -1,11 +1,14 @@
 """An experiment from a protocol to finished runs: what is there is kept, what is missing is done."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from jostle.datasets import Data
 from jostle.plumbing.user_files import kept_sources
 from jostle.results import manifest as manifests
+from jostle.results import previews
 from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
 from jostle.runs.guard import RunGuard
@@ -72,6 +75,8 @@ def conduct(
 
         def hear(event: Event) -> None:
             todo.note(event)
+            if event.kind == "cycle" and event.job.seed == min(seeds):
+                keep_previews(folder, bench.data, event)
             report(event)
 
         carry_out(bench, order, todo.missing, processes, hear)
@@ -84,6 +89,13 @@ def laid_out(protocol: Protocol, folder: Path, root: str | Path | None, device: 
         strategy_of(named)
     manifests.check_folder(folder)
     return Bench.of(protocol, root, device)
+
+
+def keep_previews(folder: Path, data: Data, event: Event) -> None:
+    """Keep small pictures of a strategy's first picks, for reports; a picture that cannot be had stops no run."""
+    if event.cycle is not None and event.cycle.cycle == 1:
+        with suppress(Exception):
+            previews.keep(folder, event.cycle.picked[: previews.FIRST_PICKS], data.preview)
 
 
 def try_missing(bench: Bench, todo: Plan) -> None:
