@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations coverage check bench docs site clean arena-data
+.PHONY: demo test test-data test-oldest test-integrations soak coverage check bench docs site clean arena-data
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,6 +26,9 @@ test-oldest: $(OLDEST_READY)  ## every test, with the oldest versions that pypro
 test-integrations: $(READY)  ## the pages for users of other packages, which are installed for it
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[integrations]"
 	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or scikit"
+
+soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
+	$(BIN)/python tests/soak.py
 
 coverage: $(READY)  ## which lines and branches no test reaches
 	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -33,16 +34,33 @@ def run_cli(*words: object) -> int:
     return int(end.value.code or 0)
 
 
+def walked(group: Any, before: str = "") -> dict[str, Any]:
+    """Every command by its words, those of groups included."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        found |= {f"{before}{name}": command} if inner is None else walked(command, f"{before}{name} ")
+    return found
+
+
+COMMANDS = walked(typer.main.get_command(cli.app))
+
+
 def commands() -> dict[str, list[str]]:
-    group = typer.main.get_command(cli.app)
-    return {name: [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
-                   if option.startswith("-")]
-            for name, command in group.commands.items()}  # type: ignore[attr-defined] # fmt: skip
+    return {
+        name: [
+            option
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+            if option.startswith("-")
+        ]
+        for name, command in COMMANDS.items()
+    }
 
 
 def test_every_command_and_option_is_documented():
     page = (DOCS / "cli.md").read_text()
-    sections = dict(re.findall(r"^## `jostle (\w+)`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    sections = dict(re.findall(r"^## `jostle ([\w ]+)`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
     assert set(sections) == set(commands())
     for command, options in commands().items():
         for option in options:
@@ -51,10 +69,9 @@ def test_every_command_and_option_is_documented():
 
 @pytest.mark.parametrize("command", commands())
 def test_help_is_complete(command: str, capsys: pytest.CaptureFixture[str]):
-    assert run_cli(command, "--help") == 0
+    assert run_cli(*command.split(), "--help") == 0
     said = capsys.readouterr().out
-    group = typer.main.get_command(cli.app)
-    for parameter in group.commands[command].params:  # type: ignore[attr-defined]
+    for parameter in COMMANDS[command].params:
         assert parameter.name == "help" or parameter.help, f"{command} {parameter.name}"
     for option in commands()[command]:
         assert option in said

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from jostle.cli import listing, picking, reading, running  # what is slow to import, they import when they run
+# What is slow to import, they import when they run.
+from jostle.cli import labelling, labelstudio, listing, picking, reading, running
 from jostle.plumbing.user_files import place_of
 
 app = typer.Typer(
@@ -23,9 +24,11 @@ app.command("run")(running.run)
 app.command("report")(reading.report)
 app.command("compare")(reading.compare)
 app.command("pick")(picking.pick)
+app.command("label")(labelling.label)
 app.command("list")(listing.list_names)
 app.command("show")(listing.show)
 app.command("demo")(running.demo)
+app.add_typer(labelstudio.app)
 
 RESUMABLE = ("run", "demo")  # commands that, stopped, go on where they were
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C

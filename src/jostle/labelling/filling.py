@@ -47,9 +47,9 @@ def fill(session: Session, n: int) -> bool:
 
 
 def left(session: Session) -> int:
-    """How many examples nobody has answered yet."""
+    """How many examples nobody has answered yet; before everything has been read, at least one."""
     given = session.snapshot().given
     answered = {one.key for one in given if one.here and one.act in ("answer", "correction")}
     with session.store.reading() as tx:
         here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
-    return max(0, here - len(answered))
+    return max(0 if session.store.fact("indexed", False) else 1, here - len(answered))

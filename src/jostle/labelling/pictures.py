@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import PurePath
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 from jostle.labelling.contents import Content
 
@@ -17,6 +17,7 @@ SHOWN = {
     "WEBP": "image/webp",
     "BMP": "image/bmp",
 }
+THUMB = 360  # pixels; of the longer side
 PROBLEMS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
@@ -48,6 +49,19 @@ def displayed(content: Content) -> Content:
             return Content("image", content.name, as_png(image), "image/png")
     except PROBLEMS as reason:
         raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+
+
+def thumbnail(content: Content, side: int = THUMB) -> Content:
+    """A picture for a grid or a list; one that is small already is left as it is."""
+    with Image.open(io.BytesIO(content.data)) as image:
+        if max(image.size) <= side:
+            return content
+        image.draft("RGB", (side, side))  # a JPEG is decoded small
+        small = ImageOps.exif_transpose(image).convert("RGB")
+        small.thumbnail((side, side))
+    held = io.BytesIO()
+    small.save(held, "JPEG", quality=80)
+    return Content("image", content.name, held.getvalue(), "image/jpeg")
 
 
 def as_png(image: Image.Image) -> bytes:

@@ -211,6 +211,10 @@ class Session:
 
         return rounds.run(self, tell)
 
+    def want_round(self) -> None:
+        """Ask the background for a round before a batch is full; without new answers there is none."""
+        self.store.note(**{"round wanted": self.store.last_act()})
+
     def learner(self) -> Learner:
         """What learns here: a probe on a frozen encoder, or the user's own model."""
         from jostle.labelling.learners import OwnLearner, ProbeLearner

@@ -146,10 +146,13 @@ class Worker:
 
 
 def due(session: Session) -> bool:
-    """Whether there is no ranking yet, or a batch of answers came since the last, or the classes changed."""
+    """Whether there is no ranking yet, or a batch of answers came since the last, or some and somebody wants one."""
     rounds = session.store.rounds()
     if not rounds:
         return True
     _, _, last = rounds[-1]
     news = session.store.answers_since(last.get("act", 0))
-    return news >= session.settings.batch or (news > 0 and last.get("names") != session.classes())
+    wanted = (
+        session.store.fact("round wanted", 0) > last.get("act", 0) or last.get("names") != session.classes()
+    )
+    return news >= session.settings.batch or (news > 0 and wanted)

@@ -28,9 +28,8 @@ from jostle.strategies.autoencoders import (
     state_losses,
 )
 from jostle.strategies.catalogue import register
-from jostle.tasks import CLASS_TASKS
 
-TASKS = (*CLASS_TASKS, "segmentation")
+TASKS = ("classification", "segmentation")
 WHY_NOT = "it is published for classes of images or of their pixels; use coreset, ll4al or noise-stability"
 
 

@@ -1,0 +1,140 @@
+"""`jostle labelstudio`: the same project, answered in Label Studio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from jostle.cli import labelling, serving
+
+if TYPE_CHECKING:
+    from jostle.labelling.labelstudio.client import Client
+
+PORT = 9090  # where Label Studio's documents expect an ML backend
+
+app = typer.Typer(
+    name="labelstudio",
+    help="Answer in Label Studio: set tasks there, read annotations back, or be its ML backend.",
+    no_args_is_help=True,
+)
+
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="LABEL_STUDIO_URL", help="Label Studio's address; also the variable LABEL_STUDIO_URL."
+    ),
+]
+Key = Annotated[
+    str,
+    typer.Option(
+        envvar="LABEL_STUDIO_API_KEY",
+        help="An access token of your Label Studio account; also the variable LABEL_STUDIO_API_KEY.",
+    ),
+]
+LOCAL = "http://localhost:8080"
+
+
+def client(url: str, key: str) -> Client:
+    """Label Studio, or words for what is missing."""
+    from jostle.labelling.labelstudio.client import Client
+
+    if not key:
+        raise ValueError(
+            "name an access token with --key or LABEL_STUDIO_API_KEY: Account & Settings, Access Tokens"
+        )
+    return Client(url, key)
+
+
+def say(words: str) -> None:
+    """A line on standard error."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(words, markup=False)
+
+
+@app.command()
+def push(
+    data: labelling.Data,
+    to: Annotated[
+        int | None, typer.Option(help="The number of the Label Studio project. Default: a new one is made.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many tasks.")] = 100,
+    images: Annotated[
+        str,
+        typer.Option(help="What comes before a picture's name in its address, for Label Studio to find it."),
+    ] = "/data/local-files/?d=",
+    url: Url = LOCAL,
+    key: Key = "",
+    classes: labelling.Classes = None,
+    several: labelling.Several = False,
+    target: labelling.Target = None,
+    text: labelling.Text = None,
+    hide: labelling.Hide = None,
+    project: labelling.Project = None,
+    db: labelling.Database = None,
+) -> None:
+    """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions."""
+    from jostle.labelling.labelstudio import exchange, formats
+
+    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
+    studio, session = client(url, key), asked.opened()
+    if to is None:
+        configuration = formats.configuration(session.kind, session.source.kind, session.classes())
+        to = studio.create(asked.title, configuration)
+    tags = formats.tags(studio.project(to)["label_config"], session.kind)
+    new, again = studio.push(to, exchange.tasks(session, n, tags, images))
+    say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
+    say("Sort by jostle_order to label them in order.")
+
+
+@app.command()
+def pull(
+    data: labelling.Data,
+    to: Annotated[int, typer.Option("--from", help="The number of the Label Studio project.")],
+    url: Url = LOCAL,
+    key: Key = "",
+    classes: labelling.Classes = None,
+    several: labelling.Several = False,
+    target: labelling.Target = None,
+    text: labelling.Text = None,
+    hide: labelling.Hide = None,
+    project: labelling.Project = None,
+    db: labelling.Database = None,
+) -> None:
+    """Read the annotations of a Label Studio project back; those that were read before change nothing."""
+    from jostle.labelling.labelstudio import exchange, formats
+
+    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
+    studio, session = client(url, key), asked.opened()
+    answers, skips, wrong = exchange.pulled(session, formats.annotations(studio.tasks(to), session.kind))
+    say(f"{answers} answers and {skips} skips read from project {to}")
+    for words in dict.fromkeys(wrong):
+        say(f"passed over: {words}")
+
+
+@app.command()
+def serve(
+    data: labelling.Data,
+    classes: labelling.Classes = None,
+    several: labelling.Several = False,
+    target: labelling.Target = None,
+    text: labelling.Text = None,
+    hide: labelling.Hide = None,
+    project: labelling.Project = None,
+    db: labelling.Database = None,
+    batch: Annotated[int, typer.Option(min=1, help="Annotations between two trainings.")] = 50,
+    host: labelling.Host = "127.0.0.1",
+    port: labelling.Port = None,
+    token: labelling.Token = None,
+) -> None:
+    """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations."""
+    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
+    session = asked.opened(batch=batch)
+    from jostle.labelling.labelstudio.backend import guarded
+
+    door, listening = serving.opened(session, host, port, PORT, token)
+    address = door.address.replace("/?token=", "/")
+    serving.announce(
+        address, door, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."
+    )
+    serving.run(guarded(session, door), listening, session)

@@ -1,0 +1,11 @@
+// Figures in words.
+
+import { count, percent } from "./dom.js";
+
+const rounded = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, 2) });
+
+/** How a measure is written: an accuracy in percent, an error as a number. */
+export const inUnit = ({ measure }) => (measure === "accuracy" ? percent : rounded);
+
+/** What the background does, such as `encoding 1,200 of 10,000`. */
+export const doing = ({ doing: what, done, of }) => (of > 1 ? `${what} ${count(done)} of ${count(of)}` : what);

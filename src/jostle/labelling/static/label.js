@@ -1,0 +1,265 @@
+// One example at a time: a key answers, and the next one is there.
+
+import { cap, classOf, inWords, number } from "./choices.js";
+import { count, counted, dialog, h, percent, toast } from "./dom.js";
+import { doing, inUnit } from "./figures.js";
+import { ahead, large } from "./example.js";
+import { address, Away, call, link } from "./server.js";
+
+const AHEAD = 5; // examples that a browser has open
+const LONGEST = 600; // seconds; who was away longer was not thinking
+
+export class LabelView {
+  constructor(page) {
+    this.page = page;
+    this.queue = [];
+    this.busy = false;
+    this.suggesting = false;
+    this.picked = new Set(); // classes chosen so far, where several can be right
+  }
+
+  /** Build the view; the questions come at once if there are any. */
+  open(main) {
+    this.stage = h("div", { class: "stage", "aria-live": "polite" });
+    this.buttons = h("div", { class: "answers" });
+    this.hint = h("p", { class: "hint", hidden: true });
+    this.meter = h("p", { class: "meter" });
+    this.banner = h("a", { class: "advice", href: "#progress", hidden: true });
+    main.replaceChildren(
+      h("section", { class: "label", "aria-label": "Label" }, this.banner, this.stage, this.hint, this.buttons, this.tools()),
+    );
+    if (this.queue.length) this.show();
+    else this.refill();
+  }
+
+  close() {
+    this.stage = null;
+  }
+
+  tools() {
+    const tool = (key, words, act) =>
+      h("button", { type: "button", class: "tool", onclick: () => this.acted(act) }, cap(key), h("span", {}, words));
+    return h(
+      "div",
+      { class: "tools" },
+      tool("⌫", "Take back", () => this.undo()),
+      tool("Space", "Skip", () => this.skip()),
+      tool(".", "Suggestion", () => this.suggest()),
+      tool("?", "Keys", () => this.explain()),
+      this.meter,
+    );
+  }
+
+  /** Do what a click asks for, and give the focus back to the page, where keys answer. */
+  acted(act) {
+    document.activeElement?.blur();
+    return act();
+  }
+
+  /** A key that no text field had. True if it meant something here. */
+  key(event) {
+    const { spec } = this.page;
+    const acts = {
+      Backspace: () => this.undo(),
+      " ": () => this.skip(),
+      ".": () => this.suggest(),
+      "?": () => this.explain(),
+      Enter: () => spec.kind === "several" && this.answer([...this.picked]),
+    };
+    const chosen = spec.kind !== "number" && classOf(spec, event.key);
+    const act = acts[event.key] ?? (chosen && (() => this.choose(chosen)));
+    if (!act) return false;
+    act();
+    return true;
+  }
+
+  /** Ask the server for questions until enough are here. */
+  async refill() {
+    try {
+      const reply = await call(address("/api/questions", { person: this.page.person, n: AHEAD }));
+      this.take(reply);
+    } catch (error) {
+      this.page.failed(error);
+      if (error instanceof Away) setTimeout(() => this.stage && !this.queue.length && this.refill(), 1500);
+    }
+    this.show();
+  }
+
+  /** Take the questions that the server has for this person; those open here keep their order. */
+  take({ questions, waiting }) {
+    this.waiting = waiting;
+    const open = new Set(this.queue.map(({ key }) => key));
+    const pending = new Set([...this.page.outbox.kept.values()].map(({ key }) => key));
+    this.queue.push(...questions.filter(({ key }) => !open.has(key) && !pending.has(key)));
+    this.queue.forEach(ahead);
+  }
+
+  get current() {
+    return this.queue[0];
+  }
+
+  show() {
+    if (!this.stage) return;
+    this.busy = false;
+    this.picked.clear();
+    this.hint.hidden = true;
+    this.since = performance.now();
+    this.stage.replaceChildren(this.current ? large(this.current) : this.nothing());
+    this.stage.dataset.key = this.current?.key ?? "";
+    this.stage.dataset.name = this.current?.name ?? "";
+    this.buttons.replaceChildren(...(this.current ? this.inputs() : []));
+    this.tell();
+    if (this.current && this.suggesting) this.hinted();
+    if (!this.current && this.waiting) setTimeout(() => this.stage && !this.current && this.refill(), 1000);
+  }
+
+  nothing() {
+    const kept = this.page.outbox.kept.size;
+    if (!link.there) return h("p", { class: "empty" }, `The server is away. ${counted(kept, "answer")} kept here, and sent when it is back.`);
+    return h("p", { class: "empty" }, this.waiting || "Nothing is left to ask. Everything has an answer.");
+  }
+
+  inputs() {
+    const { kind, classes } = this.page.spec;
+    if (kind === "number") return [this.form()];
+    const button = ({ name, keys }) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: keys[0] === name.toLowerCase() ? "class bare" : "class",
+          "data-class": name,
+          "aria-pressed": kind === "several" && "false",
+          onclick: () => this.acted(() => this.choose(name)),
+        },
+        keys.length && keys[0] !== name.toLowerCase() ? cap(keys[0]) : null,
+        h("span", {}, name),
+      );
+    const done = h("button", { type: "button", class: "done", onclick: () => this.acted(() => this.answer([...this.picked])) }, cap("Enter"), h("span", {}, "Done"));
+    return [...classes.map(button), ...(kind === "several" ? [done] : [])];
+  }
+
+  form() {
+    const input = h("input", { name: "number", inputmode: "decimal", autocomplete: "off", "aria-label": this.page.spec.name, placeholder: this.page.spec.name });
+    const submit = (event) => {
+      event.preventDefault();
+      const value = number(input.value);
+      input.toggleAttribute("aria-invalid", value === null);
+      if (value !== null) this.answer(value);
+    };
+    input.addEventListener("keydown", (event) => event.key === "Escape" && input.blur());
+    queueMicrotask(() => input.focus({ preventScroll: true }));
+    return h("form", { class: "number", onsubmit: submit }, input, h("button", { class: "done" }, cap("Enter"), h("span", {}, "Save")));
+  }
+
+  /** One class: the answer, or a part of it where several can be right. */
+  choose(name) {
+    if (this.page.spec.kind === "one") return this.answer(name);
+    if (this.picked.has(name)) this.picked.delete(name);
+    else this.picked.add(name);
+    for (const button of this.buttons.querySelectorAll("[data-class]"))
+      button.setAttribute("aria-pressed", this.picked.has(button.dataset.class));
+    return null;
+  }
+
+  /** Give an answer; the page goes on when it is on the server's disk, or kept here. */
+  async answer(answer) {
+    const question = this.current;
+    if (!question || this.busy) return;
+    this.busy = true;
+    this.buttons.querySelector(`[data-class="${CSS.escape(String(answer))}"]`)?.classList.add("given");
+    const seconds = Math.min((performance.now() - this.since) / 1000, LONGEST);
+    const reply = await this.page.outbox.give({ person: this.page.person, key: question.key, answer, seconds }, AHEAD);
+    this.queue = this.queue.filter((each) => each !== question);
+    if (reply) this.take(reply);
+    this.show();
+    if (!this.queue.length && !reply) this.refill();
+  }
+
+  async skip() {
+    const question = this.current;
+    if (!question || this.busy) return;
+    this.busy = true;
+    try {
+      const { person } = this.page;
+      const reply = await call("/api/skip", { person, key: question.key, ask: AHEAD });
+      this.queue = this.queue.filter((each) => each !== question);
+      this.take(reply);
+    } catch (error) {
+      this.page.failed(error);
+      this.queue.push(this.queue.shift()); // unsent, so it comes again
+    }
+    this.show();
+  }
+
+  async undo() {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      if (this.page.outbox.kept.size) await this.page.outbox.send();
+      const { question } = await call("/api/undo", { person: this.page.person });
+      if (question) {
+        this.queue = [question, ...this.queue.filter(({ key }) => key !== question.key)];
+        toast("Taken back.");
+      } else toast("There is nothing of yours to take back.");
+    } catch (error) {
+      this.page.failed(error);
+    }
+    this.show();
+  }
+
+  suggest() {
+    this.suggesting = !this.suggesting;
+    this.hint.hidden = true;
+    if (this.suggesting) this.hinted();
+  }
+
+  /** Show what the model takes the example for. */
+  async hinted() {
+    const question = this.current;
+    try {
+      const { answer, confidence } = await call(`/api/suggestion/${encodeURIComponent(question.key)}`);
+      if (question !== this.current || !this.suggesting) return;
+      const sure = confidence === null ? "" : ` (${percent(confidence, 0)})`;
+      this.hint.textContent = answer === null ? "The model knows nothing yet." : `The model says ${inWords(answer)}${sure}.`;
+      this.hint.hidden = false;
+    } catch (error) {
+      this.page.failed(error);
+    }
+  }
+
+  explain() {
+    const line = (keys, words) => h("div", {}, h("dt", {}, keys.map(cap)), h("dd", {}, words));
+    const { kind, classes } = this.page.spec;
+    const own = kind === "number" ? [line(["Enter"], "save the number")] : classes.map(({ name, keys }) => line(keys, name));
+    return dialog(
+      h("h2", {}, "Keys"),
+      h(
+        "dl",
+        { class: "keys" },
+        own,
+        kind === "several" && line(["Enter"], "done with this one"),
+        line(["⌫"], "take the last answer back"),
+        line(["Space"], "skip this one"),
+        line(["."], "show or hide the model's suggestion"),
+        line(["?"], "these keys"),
+      ),
+      h("p", { class: "soft" }, "While a text field has the focus, keys write into it; Escape leaves it."),
+      h("form", { method: "dialog" }, h("button", { class: "done", autofocus: true }, "Close")),
+    );
+  }
+
+  /** Bring the line of figures and the advice up to date. */
+  tell() {
+    if (!this.stage) return;
+    const { figures, outbox } = this.page;
+    if (!figures) return;
+    const { accuracy, advice, status } = figures;
+    const parts = [`${counted(figures.answered + outbox.arrived, "answer")} of ${count(figures.examples)}`];
+    if (accuracy.estimate !== null) parts.push(`${accuracy.measure} ${inUnit(accuracy)(accuracy.estimate)}`);
+    if (status.doing) parts.push(doing(status));
+    this.meter.textContent = parts.join(" · ");
+    this.banner.hidden = !advice.stop;
+    this.banner.textContent = advice.stop ? advice.headline : "";
+  }
+}

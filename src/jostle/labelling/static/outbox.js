@@ -1,0 +1,96 @@
+// Answers on their way. Each is kept in this browser until the server has said that it is on disk, and has an id
+// made here, so that sending it twice does no harm.
+
+import { Away, call, Refused } from "./server.js";
+
+const PATIENCE = 1500; // ms that the page waits for a reply before it goes on without
+const AT_ONCE = 100;
+const PAUSES = [500, 1000, 2000, 4000]; // ms between attempts while the server is away
+
+export class Outbox {
+  /** `changed()` is called when something is kept or sent, `refused(words)` when the server will not have it. */
+  constructor(project, changed, refused) {
+    this.prefix = `jostle:${project}:kept:`;
+    this.changed = changed;
+    this.refused = refused;
+    this.kept = new Map(); // id -> entry, in the order given
+    this.failures = 0;
+    this.arrived = 0; // answers that the server has taken from this page
+    this.under_way = null;
+    this.load();
+    for (const event of ["online", "focus"]) addEventListener(event, () => this.kept.size && this.send());
+    addEventListener("storage", () => this.load()); // another tab keeps or sends
+  }
+
+  /** Read what is kept in this browser, by this tab and others. */
+  load() {
+    const stored = Object.keys(localStorage).filter((name) => name.startsWith(this.prefix));
+    const entries = stored.map((name) => JSON.parse(localStorage.getItem(name))).filter(Boolean);
+    entries.sort((a, b) => a.at - b.at);
+    this.kept = new Map(entries.map((entry) => [entry.id, entry]));
+    this.changed();
+  }
+
+  /** Keep an answer and send it; the server's reply, or null where none came in time. */
+  async give(entry, ask = 0) {
+    const whole = { ...entry, id: crypto.randomUUID(), at: Date.now() };
+    this.kept.set(whole.id, whole);
+    try {
+      localStorage.setItem(this.prefix + whole.id, JSON.stringify(whole));
+    } catch {
+      // a full or forbidden storage: the answer is in memory, and sent all the same
+    }
+    const late = new Promise((done) => setTimeout(() => done(null), PATIENCE));
+    return Promise.race([this.send(ask), late]);
+  }
+
+  /** Send all that is kept, in order; at most one batch is under way. */
+  async send(ask = 0) {
+    while (this.under_way) await this.under_way;
+    if (!this.kept.size) return null;
+    this.under_way = this.batch(ask).finally(() => (this.under_way = null));
+    return this.under_way;
+  }
+
+  async batch(ask) {
+    clearTimeout(this.again);
+    const entries = [...this.kept.values()];
+    const person = entries[0].person; // kept for one person at a time
+    const mine = entries.filter((entry) => entry.person === person).slice(0, AT_ONCE);
+    try {
+      const reply = await call("/api/answers", { person, answers: mine.map(sent), ask });
+      for (const id of reply.kept) this.drop(id);
+      this.arrived += reply.kept.length;
+      for (const { id, words } of reply.refused) {
+        this.drop(id);
+        this.refused(words);
+      }
+      this.failures = 0;
+      this.changed();
+      if (this.kept.size) this.later(0);
+      return reply;
+    } catch (error) {
+      this.fail(error);
+      return null;
+    }
+  }
+
+  fail(error) {
+    if (!(error instanceof Away || error instanceof Refused)) throw error;
+    if (error instanceof Refused && !this.failures) this.refused(error.message);
+    this.later(PAUSES[Math.min(this.failures++, PAUSES.length - 1)]);
+    this.changed();
+  }
+
+  later(pause) {
+    clearTimeout(this.again);
+    this.again = setTimeout(() => this.send(), pause);
+  }
+
+  drop(id) {
+    this.kept.delete(id);
+    localStorage.removeItem(this.prefix + id);
+  }
+}
+
+const sent = ({ id, key, answer, seconds }) => ({ id, key, answer, seconds });

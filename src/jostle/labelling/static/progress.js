@@ -1,0 +1,172 @@
+// How it goes: what the audit says, the curve, who answered what, and whether to go on.
+
+import { curve } from "./curve.js";
+import { count, counted, dialog, h } from "./dom.js";
+import { doing, inUnit } from "./figures.js";
+import { call } from "./server.js";
+
+const OFTEN = 3000; // ms between looks
+const AUDIT =
+  "From the random audit only, whose answers the model never learns from. " +
+  "The band is a confidence sequence: it stays valid however often you look.";
+
+export class ProgressView {
+  constructor(page) {
+    this.page = page;
+  }
+
+  open(main) {
+    this.body = h("div", {}, h("p", { class: "empty" }, "…"));
+    main.replaceChildren(h("section", { class: "wide", "aria-label": "Progress" }, this.body));
+    return this.look();
+  }
+
+  close() {
+    clearTimeout(this.next);
+    this.body = null;
+  }
+
+  key() {
+    return false;
+  }
+
+  async look() {
+    clearTimeout(this.next);
+    try {
+      const figures = await call("/api/progress");
+      this.page.noted(figures);
+      if (this.body) this.show(figures);
+    } catch (error) {
+      this.page.failed(error);
+    }
+    if (this.body) this.next = setTimeout(() => this.look(), OFTEN);
+  }
+
+  show(figures) {
+    const now = JSON.stringify(figures);
+    if (now === this.shown && this.body.childElementCount > 1) return;
+    this.shown = now;
+    const parts = [
+      this.verdict(figures),
+      this.facts(figures),
+      h("div", { class: "halves" }, this.course(figures), h("div", {}, this.bars(figures), this.people(figures))),
+      this.trouble(figures),
+    ];
+    this.body.replaceChildren(...parts.filter(Boolean));
+  }
+
+  verdict({ advice, status }) {
+    const busy = Boolean(status.doing);
+    const train = () => this.act("/api/train", {});
+    return h(
+      "div",
+      { class: `verdict ${advice.stop ? "stop" : "go"}` },
+      h("h1", {}, advice.headline),
+      h("ul", {}, advice.reasons.map((each) => h("li", {}, each))),
+      h("button", { type: "button", class: "quiet", disabled: busy, onclick: train }, busy ? doing(status) : "Train now"),
+    );
+  }
+
+  facts(figures) {
+    const { accuracy } = figures;
+    const show = inUnit(accuracy);
+    const fact = (value, name, more = "") => h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("small", {}, more)));
+    const bounds = `${show(accuracy.low)} to ${show(accuracy.high)}`;
+    const known = accuracy.estimate !== null;
+    return h(
+      "dl",
+      { class: "facts" },
+      fact(known ? show(accuracy.estimate) : "–", `${accuracy.measure} by the audit`, known ? bounds : ""),
+      fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}`),
+      fact(count(accuracy.audited), "of them for the audit"),
+      fact(figures.per_minute.toFixed(1), "answers per minute"),
+      fact(figures.agreement === null ? "–" : figures.agreement.toFixed(2), "agreement (Krippendorff’s α)"),
+      fact(count(figures.curve.length), "models so far"),
+    );
+  }
+
+  course({ accuracy, curve: points }) {
+    const width = Math.min(640, document.documentElement.clientWidth - 30);
+    return h(
+      "div",
+      {},
+      h("h2", {}, `${capital(accuracy.measure)} over rounds`),
+      curve(points, accuracy.goal, inUnit(accuracy), accuracy.measure, width),
+      h("p", { class: "soft" }, AUDIT),
+    );
+  }
+
+  /** What does not work, and can be set right. */
+  trouble({ status, unreadable, unreadable_count: n }) {
+    const lines = [status.problem && `The last training failed: ${status.problem}`, status.note].filter(Boolean);
+    if (!lines.length && !n) return null;
+    const files = n ? h("details", {}, h("summary", {}, `${counted(n, "file")} cannot be read`), h("ul", {}, Object.entries(unreadable).map(([name, why]) => h("li", {}, `${name}: ${why}`)))) : null;
+    return h("div", { class: "trouble" }, h("h2", {}, "Notes"), lines.map((each) => h("p", {}, each)), files);
+  }
+
+  bars({ counts }) {
+    const classes = Object.entries(counts);
+    if (this.page.spec.kind === "number") return null;
+    const most = Math.max(1, ...classes.map(([, n]) => n));
+    const bar = ([name, n]) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, name),
+        h("td", { class: "fill" }, h("meter", { min: 0, max: most, value: n, "aria-label": counted(n, "answer") })),
+        h("td", { class: "figure" }, count(n)),
+        h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `Change ${name}`, onclick: () => this.change(name) }, "Change")),
+      );
+    const add = h("button", { type: "button", class: "quiet", onclick: () => this.add() }, "Add a class");
+    return [h("h2", {}, "Answers by class"), h("table", { class: "bars" }, h("tbody", {}, classes.map(bar))), add];
+  }
+
+  people({ people: found }) {
+    const people = Object.entries(found);
+    if (people.length < 2) return null;
+    const row = ([name, n]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "figure" }, counted(n, "answer")));
+    return [h("h2", {}, "People"), h("table", { class: "bars" }, h("tbody", {}, people.map(row)))];
+  }
+
+  /** Rename a class, or merge it into another. */
+  async change(name) {
+    const title = h("input", { name: "title", value: name, "aria-label": "New name", maxlength: 200, autofocus: true });
+    const others = this.page.spec.classes.filter((each) => each.name !== name);
+    const into = h("select", { name: "into", "aria-label": "Merge into" }, h("option", { value: "" }, "another class…"), others.map((each) => h("option", {}, each.name)));
+    const form = h(
+      "form",
+      { method: "dialog", class: "fields" },
+      h("h2", {}, `Change “${name}”`),
+      h("label", {}, "Rename it", title),
+      h("label", {}, "Or merge its answers into", into),
+      h("div", { class: "foot" }, h("button", { value: "", class: "quiet", formnovalidate: true }, "Leave it"), h("button", { value: "save", class: "done" }, "Save")),
+    );
+    if ((await dialog(form)) !== "save") return;
+    if (into.value) await this.act("/api/classes/merge", { name, into: into.value });
+    else if (title.value.trim() && title.value !== name) await this.act("/api/classes/rename", { name, to: title.value });
+  }
+
+  async add() {
+    const title = h("input", { name: "title", "aria-label": "Name", maxlength: 200, required: true, autofocus: true });
+    const form = h(
+      "form",
+      { method: "dialog", class: "fields" },
+      h("h2", {}, "Add a class"),
+      h("label", {}, "Its name", title),
+      h("div", { class: "foot" }, h("button", { value: "", class: "quiet", formnovalidate: true }, "Leave it"), h("button", { value: "save", class: "done" }, "Add")),
+    );
+    if ((await dialog(form)) === "save" && title.value.trim()) await this.act("/api/classes/add", { name: title.value });
+  }
+
+  async act(path, body) {
+    try {
+      await call(path, { ...body, person: this.page.person });
+      await this.page.refresh();
+      await this.look();
+    } catch (error) {
+      this.page.failed(error);
+    }
+  }
+}
+
+const capital = (words) => words[0].toUpperCase() + words.slice(1);

@@ -1,0 +1,81 @@
+"""The system's Chromium, driven through a real server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from serving import TOKEN, Server
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser; without one the tests are skipped, and say so."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="browser tests need playwright: jostle[dev]"
+    )
+    path = os.environ.get("JOSTLE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(
+            "browser tests need Chromium: apt-get install chromium, or set JOSTLE_CHROMIUM to its path"
+        )
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """`visit(server, name="Ada")` opens the page with the token, in a profile of its own; errors of the page fail."""
+    errors: list[str] = []
+    opened = []
+
+    def open_page(server: Server, name: str | None = "Ada", view: str = "label", **settings: Any) -> Any:
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
+        opened.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: "Content Security Policy" in line.text and errors.append(line.text))
+        page.goto(f"{server.origin}/?token={TOKEN}" + (f"&name={name}" if name else "") + f"#{view}")
+        return page
+
+    yield open_page
+    for context in opened:
+        context.close()
+    assert not errors
+
+
+def picture(path: Path, number: int) -> None:
+    """A picture of one of three colours that no other number has."""
+    colour = [(200, 60, 40), (40, 160, 90), (50, 90, 200)][number % 3]
+    Image.new("RGB", (120 + number, 90), colour).save(path)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of thirty pictures; one has a name that is HTML."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(30):
+        picture(folder / f"{number:02}.png", number)
+    (folder / "07.png").rename(folder / "<img src=x onerror=alert(1)>.png")
+    return folder
