@@ -51,8 +51,15 @@ class Scene:
 
     def __init__(self, task: str) -> None:
         rng = torch.Generator().manual_seed(1)
+        self.task = task
+        self.settings: dict[str, Any] = {}
         if task == "classification":
             self.make, shape, targets = ConvNet, (1, 8, 8), torch.arange(M) % 4
+        elif task == "binary":
+            self.make, shape, targets = ConvNet, (1, 8, 8), (torch.arange(M) % 2).float()
+            self.settings = {"classes": 1}
+        elif task == "multi-label":
+            self.make, shape, targets = ConvNet, (1, 8, 8), torch.randint(0, 2, (M, 4), generator=rng).float()
         elif task == "regression":
             self.make, shape, targets = Regressor, (6,), torch.randn(M, 1, generator=rng)
         else:
@@ -63,7 +70,7 @@ class Scene:
 
     def fit(self, dataset: Any, seed: int) -> nn.Module:
         torch.manual_seed(seed)
-        model = self.make()
+        model = self.make(**self.settings)
         model(dataset.tensors[0])  # running statistics of its own
         return model
 
@@ -74,15 +81,15 @@ class Scene:
 def select(
     strategy: Strategy, scene: Scene, model: nn.Module, pool: Any = None, n: int = PICKS, seed: int = 3
 ) -> Query:
-    return strategy.select(
-        model, scene.pool if pool is None else pool, n, labeled=scene.labeled, fit=scene.fit, seed=seed
-    )
+    options: dict[str, Any] = {"labeled": scene.labeled, "fit": scene.fit, "task": scene.task, "seed": seed}
+    return strategy.select(model, scene.pool if pool is None else pool, n, **options)
 
 
+TASKS = ("classification", "binary", "regression", "segmentation", "multi-label")
 SERVED = [
     pytest.param(name, task, id=f"{name}-{task}")
     for name in strategies.names()
-    for task in ("classification", "regression", "segmentation")
+    for task in TASKS
     if task in strategies.describe(name).tasks
 ]
 
@@ -152,7 +159,7 @@ def test_a_model_that_writes_into_its_inputs_picks_the_same_and_leaves_them_alon
 
         model = strategy.join(fit(scene.labeled, 0), scene.pool[:2], 0).model
         pool, known = scene.pool.clone(), TensorDataset(*(part.clone() for part in scene.labeled.tensors))
-        found.append(strategy.select(model, pool, PICKS, labeled=known, fit=fit, seed=3))
+        found.append(strategy.select(model, pool, PICKS, labeled=known, fit=fit, task=scene.task, seed=3))
         assert torch.equal(pool, scene.pool)
         assert all(map(torch.equal, known.tensors, scene.labeled.tensors))
     plain, overwriting = found
@@ -165,7 +172,14 @@ def test_the_whole_pool_can_be_picked_and_excluded_ones_never(strategy: Strategy
     model = scene.trained_with(strategy)
     assert sorted(select(strategy, scene, model, n=N).indices.tolist()) == list(range(N))
     kept = strategy.select(
-        model, scene.pool, N - 4, labeled=scene.labeled, fit=scene.fit, seed=3, exclude=[0, 7, 8, 23]
+        model,
+        scene.pool,
+        N - 4,
+        labeled=scene.labeled,
+        fit=scene.fit,
+        task=scene.task,
+        seed=3,
+        exclude=[0, 7, 8, 23],
     )
     assert sorted(kept.indices.tolist()) == [i for i in range(N) if i not in (0, 7, 8, 23)]
 
@@ -191,7 +205,7 @@ def test_a_permuted_pool_gives_permuted_picks(strategy: Strategy, scene: Scene) 
 @pytest.mark.parametrize(("name", "task"), SERVED)
 def test_what_is_chosen_by_can_be_seen(strategy: Strategy, scene: Scene) -> None:
     model = scene.trained_with(strategy)
-    rows = strategy.embed(model, scene.pool, labeled=scene.labeled, fit=scene.fit, seed=3)
+    rows = strategy.embed(model, scene.pool, labeled=scene.labeled, fit=scene.fit, task=scene.task, seed=3)
     assert len(rows) == N
 
 
@@ -225,7 +239,7 @@ def test_an_interrupt_leaves_no_trace(
 UNSERVED = [
     pytest.param(name, task, id=f"{name}-{task}")
     for name in strategies.names()
-    for task in ("classification", "regression", "segmentation")
+    for task in TASKS
     if task not in strategies.describe(name).tasks
 ]
 

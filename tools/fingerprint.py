@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import strategies
+from jostle.tasks import TASKS
 
 POOL, LABELED, PICKS, CLASSES = 60, 18, 9, 4
 QUICK: dict[str, dict[str, Any]] = {"vaal": {"steps": 4}, "sraal": {"steps": 4}}
@@ -42,9 +43,9 @@ def scene(task: str) -> tuple[nn.Module, Tensor, TensorDataset]:
         targets = torch.randint(0, CLASSES, (LABELED, 5), generator=rng)
     else:
         body = (nn.Conv2d(1, 6, 3), norm, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), drop)
-        model = nn.Sequential(*body, nn.Linear(54, CLASSES))
+        model = nn.Sequential(*body, nn.Linear(54, 1 if task == "binary" else CLASSES))
         shape = (1, 8, 8)
-        targets = torch.arange(LABELED) % CLASSES
+        targets = torch.arange(LABELED) % (2 if task == "binary" else CLASSES)
         if task == "multi-label":
             targets = torch.randint(0, 2, (LABELED, CLASSES), generator=rng).float()
     pool = torch.randn(POOL, *shape, generator=rng)
@@ -69,7 +70,7 @@ def outcome(call: Any) -> str:
 def fingerprints() -> dict[str, str]:
     """Strategy, task and setting -> hash."""
     found: dict[str, str] = {}
-    for task in ("classification", "regression", "segmentation", "multi-label", "sequence"):
+    for task in TASKS:
         model, pool, labeled = scene(task)
 
         def fit(dataset: Any, seed: int, task: str = task) -> nn.Module:

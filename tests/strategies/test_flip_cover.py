@@ -1,7 +1,5 @@
 """FlipCover and DropQuery: chances against draws, steps against accuracies, flips against a head worked by hand."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,8 +31,7 @@ def test_the_step_is_what_the_labelled_set_bears() -> None:
     targets = logits.argmax(1)
     moved = torch.randn(400, 20, 3, dtype=torch.float64)
 
-    asked = SimpleNamespace(labeled=SimpleNamespace(targets=lambda: targets))
-    step = bearable(logits, moved, asked)  # type: ignore[arg-type]
+    step = bearable(logits, moved, targets)
 
     def accuracy(of: float) -> float:
         both = torch.stack([logits[:, None] + of * moved, logits[:, None] - of * moved])

@@ -78,6 +78,8 @@ def test_an_empty_test_set_is_an_error(name: str):
         ("sequence", torch.tensor([[0, 2, -100]]), torch.tensor([[0, -1]])),
         ("multi-label", torch.tensor([[0.0, 1, 1]]), torch.tensor([[0.0, 1, 2]])),
         ("multi-label", torch.tensor([[0.0, 1, 1]]), torch.tensor([[0.0, 1]])),
+        ("binary", torch.tensor([[0.0], [1]]), torch.tensor([[0.0], [2]])),
+        ("binary", torch.tensor([0, 1]), torch.tensor([[0, 1]])),
         ("regression", torch.tensor([-7.5]), torch.tensor([torch.nan])),
     ],
 )
@@ -89,7 +91,7 @@ def test_targets_that_are_none_are_refused(name: str, good: Tensor, bad: Tensor)
 
 def test_widths():
     assert {name: task.width(4) for name, task in TASKS.items()} == {
-        "classification": 4, "regression": 1, "segmentation": 4, "multi-label": 4, "sequence": 4,
+        "classification": 4, "binary": 1, "regression": 1, "segmentation": 4, "multi-label": 4, "sequence": 4,
     }  # fmt: skip
 
 

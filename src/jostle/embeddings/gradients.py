@@ -12,6 +12,7 @@ from jostle.core import Embedded, Embedding
 from jostle.embeddings.deviations import Deviations
 from jostle.rows import Outer
 from jostle.scoring.request import Request
+from jostle.tasks import CLASS_TASKS
 
 ONE_CLASS = (
     "its rows are gradients at one predicted class; use lcmd for a regression, or coreset with "
@@ -28,7 +29,7 @@ class LastLayerGradients(Embedding):
 
     def embedding(self, request: Request) -> Embedded:
         """Gradients of the pool as two factors."""
-        request.check_task(self.method, ("classification",), ONE_CLASS)
+        request.check_task(self.method, CLASS_TASKS, ONE_CLASS)
         features, outputs = request.features_and_outputs()
         return Embedded(last_layer_gradients(features, request.probabilities_of(outputs)))
 
@@ -39,11 +40,11 @@ class SketchedGradients(Embedding):
 
     A movement of the output under a random jolt is the gradient's product with a random direction, so `sketch`
     jolts are a random projection that keeps inner products. A regression's outputs are sketched side by side,
-    of a classifier the logit of the predicted class.
+    of a classifier the logit of the predicted class, or the only one.
     """
 
     method: ClassVar[str] = "sketched-gradients"
-    serves: ClassVar[tuple[str, ...]] = ("regression", "classification")
+    serves: ClassVar[tuple[str, ...]] = ("regression", *CLASS_TASKS)
     sketch: int = 512
     """How many random directions; fewer are faster and rougher."""
     estimator: str = "finite"
@@ -75,4 +76,4 @@ def fisher_roots(probabilities: Tensor) -> Tensor:
 
 def highest(logits: Tensor) -> Tensor:
     """The logit of the predicted class, (n, 1)."""
-    return logits.flatten(1).amax(1, keepdim=True)
+    return logits.reshape(len(logits), -1).amax(1, keepdim=True)

@@ -31,6 +31,17 @@ class Labeled:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def says_yes_or_no(self) -> bool:
+        """Whether all targets are 0 or 1, where that can be seen without reading items one by one."""
+        if not isinstance(self.dataset, (TensorDataset, Mapping)):
+            return False
+        try:
+            targets = self.targets()
+        except TypeError:  # there are none, or they are words: for those to say who need them
+            return False
+        return bool(len(targets) and ((targets == 0) | (targets == 1)).all())
+
     def targets(self) -> Tensor:
         """All targets, (m, ...)."""
         if isinstance(self.dataset, TensorDataset) and len(self.dataset.tensors) > 1:

@@ -25,8 +25,8 @@ class Options(TypedDict, total=False):
     fit: Fit | None
     """Trains a fresh model, `fit(dataset, seed) -> nn.Module`, for methods that need several."""
     task: str | Task | None
-    """What outputs mean: "classification", "regression", "segmentation", "multi-label", "sequence" or a `Task`; None:
-    as their shape tells."""
+    """What outputs mean: "classification", "binary", "regression", "segmentation", "multi-label", "sequence" or a
+    `Task`; None: as their shape tells."""
     exclude: Sequence[int] | NDArray[np.int64] | Tensor | None
     """Positions of the pool that may not be picked: whole numbers, not a mask."""
     seed: int | None

@@ -59,7 +59,14 @@ class Request:
     @cached_property
     def task(self) -> Task:
         """The task as given, or as the outputs' shape tells."""
-        return task_for(self.options.get("task"), self.network.example_outputs)
+        task = task_for(self.options.get("task"), self.network.example_outputs)
+        if self.guessed_a_number(task) and self.labeled is not None and self.labeled.says_yes_or_no:
+            warnings.warn(YES_OR_NO, stacklevel=3)
+        return task
+
+    def guessed_a_number(self, task: Task) -> bool:
+        """Whether one output was taken for a number without being told so: it may be a logit of yes or no."""
+        return task.name == "regression" and self.options.get("task") is None
 
     @cached_property
     def softmax_task(self) -> Task:
@@ -111,9 +118,9 @@ class Request:
         """Refuse a task that a method does not serve, before any long work; a user's own task is let through."""
         task = self.task.name
         if task in TASKS and task not in serves:
-            raise ValueError(
-                f"{method} is not available for {task} (outputs of shape {self.output_shape}): {why}"
-            )
+            hint = f". {IF_A_LOGIT}" if "binary" in serves and self.guessed_a_number(self.task) else ""
+            shape = self.output_shape
+            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}{hint}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
         """Prepared micro-batches of the pool, or of several pools in turn."""
@@ -217,6 +224,11 @@ def requested(
         yield Request(model, candidates, labeled, seed, options, head, outputs, careful)
 
 
+IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
+YES_OR_NO = (
+    "the model has one output, taken for a number, and all labels are 0 or 1: say task='binary' if the output is a "
+    "logit of yes or no, task='regression' if it is a number"
+)
 ALREADY_PROBABILITIES = (
     "the model's outputs look like probabilities, but are taken as logits and go through a softmax again: "
     "end the model before its softmax, or pass outputs=torch.log"

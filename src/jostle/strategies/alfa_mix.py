@@ -19,6 +19,7 @@ from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.selectors.k_means import k_means
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS, Binary
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
@@ -29,7 +30,7 @@ BLOCK_ROWS = 4096  # rows sent through the head at once
     "alfa-mix",
     formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
     needs=("probabilities", "features", "labelled set"),
-    tasks=("classification",),
+    tasks=CLASS_TASKS,
     cost="one forward pass, c head passes per step of the cap, k-means; the optimised form six times as many",
     paper="Parvaneh et al., Active Learning by Feature Mixing, CVPR 2022",
     when="classification with trustworthy features and few labels for each class",
@@ -81,14 +82,14 @@ class AlfaMix(Strategy):
     def mixing(self, request: Request) -> Mixing:
         """Features, predictions and the means of all classes."""
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
-        request.check_task("alfa-mix", ("classification",), why)
+        request.check_task("alfa-mix", CLASS_TASKS, why)
         labeled = request.needs_labeled("alfa-mix")
         head = head_of(request, "alfa-mix")
-        targets = classes_of(labeled, request.output_shape[1]).to(request.device)
+        targets = classes_of(labeled, request).to(request.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
-            return features.flatten(1), outputs.flatten(1)
+            return features.flatten(1), request.task.logits(outputs)
 
         features, outputs = request.compute(read, *pools(request), what="features and outputs")
         rows, known = parted(features, request)
@@ -167,7 +168,7 @@ class Mixing:
 
 def head_of(request: Request, method: str) -> Callable[[Tensor], Tensor]:
     """The function from features to logits; an error where the head is not all that follows the features."""
-    network = request.network
+    network, logits = request.network, request.task.logits
     remedy = "name the module that turns features into outputs with head='...'"
     if callable(network.given_head):
         raise ValueError(f"{method} sends changed features through the head, and got a function: {remedy}")
@@ -177,20 +178,22 @@ def head_of(request: Request, method: str) -> Callable[[Tensor], Tensor]:
         again = module(features.clone())  # a head may write into them
     if (
         not isinstance(again, Tensor)
-        or again.flatten(1).shape != outputs.flatten(1).shape
-        or not torch.allclose(again.flatten(1).softmax(1), outputs.flatten(1).softmax(1), atol=1e-4)
+        or again.numel() != outputs.numel()
+        or not torch.allclose(logits(again).softmax(1), logits(outputs).softmax(1), atol=1e-4)
     ):
         raise ValueError(
             f"{method} needs the function from features to outputs, and {network.head!r} of features "
             f"{tuple(features.shape)} is not the model's outputs {tuple(outputs.shape)}: {remedy}"
         )
     layout = features.shape[1:]
-    return lambda rows: module(rows.unflatten(1, layout).clone()).flatten(1)
+    return lambda rows: logits(module(rows.unflatten(1, layout).clone()))
 
 
-def classes_of(labeled: Labeled, classes: int) -> Tensor:
+def classes_of(labeled: Labeled, request: Request) -> Tensor:
     """The labelled set's classes, (m,), or an error that shows what they are instead."""
-    targets = labeled.targets()
+    targets, classes = labeled.targets(), request.classes
+    if isinstance(request.task, Binary):
+        targets = request.task.class_numbers(targets)
     if targets.ndim != 1 or targets.is_floating_point():
         raise ValueError(
             f"alfa-mix needs one class per labelled example; got {targets.dtype} of {tuple(targets.shape)}"

@@ -7,13 +7,14 @@ from jostle.core import Choice
 from jostle.embeddings.gradients import LastLayerGradients
 from jostle.selectors import k_means_pp
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
 
 @register(
     "badge",
     formula="g_i = (p_i - onehot(argmax p_i)) x h_i; k-means++: the longest, then drawn by squared gap",
     needs=("probabilities", "features"),
-    tasks=("classification",),
+    tasks=CLASS_TASKS,
     cost="one forward pass, then O(n (c + d)) per pick at worst: the c d gradients are never built",
     paper="Ash et al., Deep Batch Active Learning by Diverse, Uncertain Gradient Lower Bounds, ICLR 2020",
     when="classification of any size, images or text, when a batch must be both uncertain and diverse",

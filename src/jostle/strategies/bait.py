@@ -14,8 +14,9 @@ from jostle.embeddings.gradients import fisher_roots
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
-TASKS = ("classification", "regression")
+TASKS = (*CLASS_TASKS, "regression")
 
 
 @register(
@@ -88,7 +89,7 @@ class Bait(Strategy):
     def check_size(self, request: Request, examples: int) -> None:
         """Refuse what does not fit before computing it."""
         d = request.feature_width
-        c = 1 if request.task.name == "regression" else request.output_shape[1]
+        c = 1 if request.task.name == "regression" else request.classes
         needed = 8 * (3 * (c * d) ** 2 + examples * (5 * c * c + 2 * d))
         what = f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples"
         check_memory("bait", needed, self.memory_bytes, what)

@@ -18,6 +18,7 @@ from jostle.selectors import Picks, Selector
 from jostle.selectors.base import check_count
 from jostle.strategies.catalogue import register
 from jostle.strategies.disagreement import WHY_NOT
+from jostle.tasks import CLASS_TASKS
 
 BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
 BLOCK_ROWS = 64  # candidates compared at once: the bound spares most of those that follow
@@ -139,7 +140,7 @@ def rest(alone: Tensor, picked: Tensor) -> Tensor:
     formula="I(y_1, ..., y_b; w) over T dropout passes, one example at a time: the label that adds most to the "
     "information of those before it",
     needs=("probabilities", "dropout"),
-    tasks=("classification",),
+    tasks=CLASS_TASKS,
     cost="T forward passes, then O(m T c) per candidate looked at, m up to 10,000 label combinations; "
     "n T c numbers in memory",
     paper="Kirsch et al., BatchBALD: Efficient and Diverse Batch Acquisition for Deep Bayesian Active Learning, "
@@ -156,7 +157,5 @@ class BatchBald(DropoutPasses):
 
     def embedding(self, request: Request) -> Embedded:
         """Distributions of all passes, (n, T, c)."""
-        request.check_task(
-            "batch-bald", ("classification",), f"one label for each example is needed. {WHY_NOT}"
-        )
+        request.check_task("batch-bald", CLASS_TASKS, f"one label for each example is needed. {WHY_NOT}")
         return Embedded(self.rows(request, lambda passes: torch.cat(list(passes), dim=1)))

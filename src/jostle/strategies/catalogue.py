@@ -13,12 +13,13 @@ from jostle.core import Strategy
 from jostle.plumbing.names import look_up
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
+from jostle.tasks import CLASS_TASKS, TASKS
 
 Build = Callable[..., Strategy]
 B = TypeVar("B", bound=Build)
 
-ANY_TASK = ("classification", "regression", "segmentation", "multi-label", "sequence")
-DISTRIBUTIONS = ("classification", "segmentation", "multi-label", "sequence")
+ANY_TASK = tuple(TASKS)
+DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import top_k, uniform
 from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
+from jostle.tasks import CLASS_TASKS
 
 ONE_PASS = "one forward pass"
 NO_CLASSES = (
@@ -149,7 +150,7 @@ class LeastConfidence(Embedding):
     "egl",
     formula="sum_y p_y |grad_W loss(x, y)| = |h| sum_y p_y |p - e_y|, W the last layer's weights (not its bias)",
     needs=("probabilities", "features"),
-    tasks=("classification",),
+    tasks=CLASS_TASKS,
     cost=ONE_PASS,
     paper="Settles et al., Multiple-Instance Active Learning, NeurIPS 2007",
     when="one example at a time, and the length of features means something; badge is its form for batches",
@@ -164,7 +165,7 @@ class ExpectedGradientLength(Embedding):
 
     def embedding(self, request: Request) -> Embedded:
         """Expected lengths."""
-        request.check_task("egl", ("classification",), MANY_LABELS)
+        request.check_task("egl", CLASS_TASKS, MANY_LABELS)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)

@@ -16,13 +16,13 @@ from jostle.scoring.network import Network
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.strategies.catalogue import ANY_TASK, register
-from jostle.tasks import Regression
+from jostle.tasks import CLASS_TASKS, Regression
 
 WHY_NOT = (
     "T passes over every pixel cost too much, and numbers have no distributions to compare; use qbc or "
     "noise-stability, or for a segmentation entropy"
 )
-SERVED = ("classification", "multi-label", "sequence")
+SERVED = (*CLASS_TASKS, "multi-label", "sequence")
 COST = "T forward passes"
 
 

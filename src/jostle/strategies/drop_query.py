@@ -13,6 +13,7 @@ from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.alfa_mix import head_of, nearest_to_centres
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
 WHY = "it counts flips of the predicted class of an example; use coreset or noise-stability"
 
@@ -21,7 +22,7 @@ WHY = "it counts flips of the predicted class of an example; use coreset or nois
     "drop-query",
     formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each centre",
     needs=("probabilities", "features"),
-    tasks=("classification",),
+    tasks=CLASS_TASKS,
     cost="one forward pass, M head passes, k-means",
     paper="Gupte et al., Revisiting Active Learning in the Era of Vision Foundation Models, TMLR 2024",
     when="frozen features of a large encoder under a small head",
@@ -65,7 +66,7 @@ class DropQuery(Strategy):
 
     def features_and_flips(self, request: Request) -> tuple[Tensor, Tensor]:
         """Features (n, d), and the share of passes in which each prediction changes (n,)."""
-        request.check_task("drop-query", ("classification",), WHY)
+        request.check_task("drop-query", CLASS_TASKS, WHY)
         head = head_of(request, "drop-query")
 
         def read(inputs: object) -> tuple[Tensor]:

@@ -15,8 +15,9 @@ from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
-SERVES = ("classification", "regression")
+SERVES = (*CLASS_TASKS, "regression")
 WHY = "it follows one prediction per example; use margin-herding or noise-stability"
 LOSS = 0.05  # of the labelled set's accuracy that jolts may cost
 REGRESSION_NOISE = 1e-3
@@ -95,11 +96,14 @@ class FlipCover(Strategy):
             known = rows[len(kept) :]
             return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
         jolts = self.jolts or 20
-        rows = Deviations(jolts=jolts, space="logits").rows(request, *both)
+        rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *both)
         moved = rows.unflatten(1, (jolts, -1)).double()  # (n + m, K, c)
         moved = moved - moved.mean(2, keepdim=True)  # what is common to all classes changes nothing
         logits = self.logits(request, *both)
-        step = bearable(logits[len(kept) :], moved[len(kept) :], request) if len(both) > 1 else None
+        step = None
+        if request.labeled is not None and len(request.labeled):
+            targets = request.task.class_numbers(request.labeled.targets())
+            step = bearable(logits[len(kept) :], moved[len(kept) :], targets)
         weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
         known = moved[len(kept) :].flatten(1)
         return Moves(moved[: len(kept)].flatten(1), known if len(known) else None, weights)
@@ -107,7 +111,7 @@ class FlipCover(Strategy):
     def logits(self, request: Request, *both: Pool) -> Tensor:
         """Clean logits, (n + m, c)."""
         (outputs,) = request.compute(
-            lambda inputs: (request.network.outputs(inputs).flatten(1),), *both, what="outputs"
+            lambda inputs: (request.task.logits(request.network.outputs(inputs)),), *both, what="outputs"
         )
         return outputs.double()
 
@@ -121,10 +125,9 @@ class Moves:
     weights: Tensor  # (n,)
 
 
-def bearable(logits: Tensor, moved: Tensor, request: Request) -> float:
+def bearable(logits: Tensor, moved: Tensor, targets: Tensor) -> float:
     """The largest step at which the jolted labelled set keeps 95 % of its accuracy, over both signs."""
-    assert request.labeled is not None
-    targets = request.labeled.targets().to(logits.device)[:, None]
+    targets = targets.to(logits.device)[:, None]
     goal = (1 - LOSS) * float((logits.argmax(1, keepdim=True) == targets).double().mean())
 
     def accuracy(step: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,8 +30,9 @@ from jostle.strategies.autoencoders import (
     state_losses,
 )
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
-TASKS = ("classification", "segmentation")
+TASKS = (*CLASS_TASKS, "segmentation")
 WHY_NOT = "its states need one class for each image or pixel; use coreset, ll4al or noise-stability"
 DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: every 666 of 20,000 steps
 
@@ -152,7 +154,9 @@ def learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequentia
         return decoder(frame, latent, channels=outputs[1])
     widths = (latent, 1024, 256)
     hidden = [(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(widths)]
-    return nn.Sequential(*(part for layer in hidden for part in layer), nn.Linear(256, outputs[1]))
+    return nn.Sequential(
+        *(part for layer in hidden for part in layer), nn.Linear(256, math.prod(outputs[1:]))
+    )
 
 
 def resized(targets: Tensor, side: int) -> Tensor:

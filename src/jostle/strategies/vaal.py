@@ -28,8 +28,9 @@ from jostle.strategies.autoencoders import (
     state_losses,
 )
 from jostle.strategies.catalogue import register
+from jostle.tasks import CLASS_TASKS
 
-TASKS = ("classification", "segmentation")
+TASKS = (*CLASS_TASKS, "segmentation")
 WHY_NOT = "it is published for classes of images or of their pixels; use coreset, ll4al or noise-stability"
 
 

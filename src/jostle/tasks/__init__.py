@@ -1,8 +1,10 @@
 """What a model's output means, its loss, and its metrics."""
 
 from jostle.tasks.kinds import (
+    CLASS_TASKS,
     TASKS,
     VOID,
+    Binary,
     Classification,
     MultiLabel,
     Regression,
@@ -13,8 +15,10 @@ from jostle.tasks.kinds import (
 )
 
 __all__ = [
+    "CLASS_TASKS",
     "TASKS",
     "VOID",
+    "Binary",
     "Classification",
     "MultiLabel",
     "Regression",

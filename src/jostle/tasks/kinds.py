@@ -45,6 +45,14 @@ class Task(ABC):
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of each example, (n,)."""
 
+    def logits(self, outputs: Tensor) -> Tensor:
+        """Outputs as one logit for each class of an example, (n, c)."""
+        return outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
+
+    def class_numbers(self, targets: Tensor) -> Tensor:
+        """Targets as the classes of the logits, (m,)."""
+        return targets.long()
+
     def metrics(self, passes: Passes) -> dict[str, float]:
         """What a model is worth on a test set, from its outputs and targets batch by batch; the main one first."""
         raise NotImplementedError(
@@ -81,8 +89,7 @@ class Classification(Task):
 
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the classes."""
-        outputs = outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
-        return softmax(outputs, 1)
+        return softmax(self.logits(outputs), 1)
 
     def distribution(self, outputs: Tensor) -> Tensor:
         """One site: (n, 1, c)."""
@@ -90,18 +97,55 @@ class Classification(Task):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Cross-entropy."""
-        return F.cross_entropy(outputs.flatten(1), targets.long(), reduction="none")
+        return F.cross_entropy(self.logits(outputs), self.class_numbers(targets), reduction="none")
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """Accuracy and F1."""
-        counts = confusion_of((outputs.flatten(1), targets) for outputs, targets in passes)
+        counts = confusion_of((self.logits(x), self.class_numbers(y)) for x, y in passes)
         return of_classes(counts, self.positive)
 
 
 ONE_OUTPUT = (
-    "Use task='regression' for a number, task='multi-label' for a sigmoid, "
+    "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='regression' for a number, "
     "or space='logits', 'features' or a function"
 )
+
+
+@dataclass(frozen=True)
+class Binary(Classification):
+    """Outputs (n,) or (n, 1): one logit, of yes against no, as a classification into no and yes.
+
+    The logits 0 and x have the softmax 1 - sigmoid(x) and sigmoid(x), so all that holds for two classes holds here.
+    """
+
+    name = "binary"
+    positive: int | None = 1
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """No and yes, (n, 2)."""
+        yes = outputs.reshape(len(outputs), -1)
+        if yes.shape[1] != 1:
+            raise ValueError(
+                f"task='binary' takes one logit for each example; outputs are {tuple(outputs.shape)}: two classes with "
+                "a logit each are task='classification', several sigmoids task='multi-label'"
+            )
+        return torch.cat([torch.zeros_like(yes), yes], dim=1)
+
+    def class_numbers(self, targets: Tensor) -> Tensor:
+        """0 or 1, (m,), also from targets (m, 1) and from numbers that are not whole by type."""
+        return targets.reshape(-1).long()
+
+    def width(self, classes: int) -> int:
+        """One logit."""
+        return 1
+
+    def check_targets(self, targets: Tensor, classes: int) -> None:
+        """One 0 or 1 for each example."""
+        if targets.numel() != len(targets) or not ((targets == 0) | (targets == 1)).all():
+            raise ValueError(
+                f"targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
+                "expected 0 or 1 for each example"
+            )
 
 
 class Regression(Task):
@@ -114,7 +158,8 @@ class Regression(Task):
         """There are none: an error that says what to use."""
         raise ValueError(
             f"a regression model gives no probabilities (its outputs are {tuple(outputs.shape)}): use a "
-            "method that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='classification'"
+            "method that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='binary' where an "
+            "output is a logit of yes or no, 'multi-label' where each is one"
         )
 
     distribution = probabilities
@@ -169,7 +214,7 @@ class Segmentation(Task):
 
 
 class MultiLabel(Task):
-    """Outputs (n, labels): a sigmoid each; also a binary classifier with a single output."""
+    """Outputs (n, labels): a sigmoid each; maps of them too."""
 
     name = "multi-label"
 
@@ -229,8 +274,10 @@ class Sequence(Task):
 
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (Classification(), Regression(), Segmentation(), MultiLabel(), Sequence())
+    task.name: task
+    for task in (Classification(), Binary(), Regression(), Segmentation(), MultiLabel(), Sequence())
 }
+CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
 
 
 def task_for(given: str | Task | None, outputs: Tensor) -> Task:

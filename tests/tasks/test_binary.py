@@ -1,0 +1,151 @@
+"""One logit of yes against no: a classification into two, by whichever strategy serves one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import TensorDataset
+
+import jostle
+from jostle.strategies import build, describe, names
+from jostle.tasks import TASKS
+
+N, M = 40, 12
+X, KNOWN = torch.randn(N, 1, 8, 8), torch.randn(M, 1, 8, 8)
+LABELS = torch.arange(M) % 2
+QUICK: dict[str, dict[str, Any]] = {
+    "bald": {"passes": 4}, "entropy-dropout": {"passes": 4}, "batch-bald": {"passes": 4}, "vaal": {"steps": 3},
+    "core-gcn": {"epochs": 5}, "uncertain-gcn": {"epochs": 5}, "qbc": {"committee": 3},
+}  # fmt: skip
+OTHERWISE = {  # by which these tell apart what is one here
+    "alfa-mix",  # sends features through the head, which a wrapper hides
+    "drop-query",  # likewise
+    "lcmd",  # follows the only logit, not the larger of two
+    "sraal",  # learns as many outputs as the model has
+}
+
+
+class OneLogit(nn.Module):
+    def __init__(self, squeeze: bool = False) -> None:
+        super().__init__()
+        self.squeeze = squeeze
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3))
+        self.head = nn.Linear(36, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        yes = self.head(self.body(x))
+        return yes.squeeze(1) if self.squeeze else yes
+
+
+class TwoLogits(nn.Module):
+    """The same model with a logit of 0 for no."""
+
+    def __init__(self, model: OneLogit) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        yes = self.model(x).reshape(-1, 1)
+        return torch.cat([torch.zeros_like(yes), yes], 1)
+
+
+def query(name: str, model: nn.Module, task: str, labels: Tensor, wrap: bool = False, **settings: Any) -> Any:
+    def fit(dataset: Any, seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        fresh = OneLogit(getattr(model, "squeeze", False))
+        return TwoLogits(fresh) if wrap else fresh
+
+    strategy = build(name, **QUICK.get(name, {}), **settings)
+    joined = strategy.join(model, X[:2], 0).model
+    known = TensorDataset(KNOWN, labels)
+    return strategy.select(joined, X, 9, labeled=known, fit=fit, task=task, seed=0)
+
+
+@pytest.mark.parametrize("squeeze", [False, True], ids=["(n, 1)", "(n,)"])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if "binary" in describe(name).tasks and name not in OTHERWISE]
+)
+def test_picks_are_those_of_the_same_model_with_two_logits(name: str, squeeze: bool) -> None:
+    model = OneLogit(squeeze)
+    one = query(name, model, "binary", LABELS.float().unsqueeze(1))
+    two = query(name, TwoLogits(model), "classification", LABELS, wrap=True)
+    assert one.indices.tolist() == two.indices.tolist()
+    np.testing.assert_array_equal(one.scores, two.scores)
+
+
+@pytest.mark.parametrize(
+    "labels", [LABELS, LABELS.float(), LABELS.float().unsqueeze(1)], ids=["int", "float", "(m, 1)"]
+)
+@pytest.mark.parametrize("name", ["alfa-mix", "drop-query"])
+def test_a_head_of_one_logit_flips_no_and_yes(name: str, labels: Tensor) -> None:
+    one, two = OneLogit(), OneLogit()
+    two.body.load_state_dict(one.body.state_dict())
+    two.head = nn.Linear(36, 2)
+    with torch.no_grad():
+        two.head.weight.copy_(torch.cat([torch.zeros(1, 36), one.head.weight]))
+        two.head.bias.copy_(torch.cat([torch.zeros(1), one.head.bias]))
+    a, b = query(name, one, "binary", labels), query(name, two, "classification", LABELS)
+    assert a.indices.tolist() == b.indices.tolist()
+    assert a.scores.any()
+
+
+def test_lcmd_follows_the_logit_as_it_follows_a_number() -> None:
+    model = OneLogit()
+    a, b = (query("lcmd", model, task, LABELS.float(), sketch=16) for task in ("binary", "regression"))
+    assert a.indices.tolist() == b.indices.tolist()
+
+
+@pytest.mark.parametrize("squeeze", [False, True])
+def test_sraal_learns_one_output(squeeze: bool) -> None:
+    assert len(query("sraal", OneLogit(squeeze), "binary", LABELS, steps=3)) == 9
+
+
+@pytest.mark.parametrize("shape", [(N,), (N, 1)])
+def test_losses_and_metrics(shape: tuple[int, ...]) -> None:
+    task, outputs, targets = TASKS["binary"], torch.randn(N), torch.randint(0, 2, (N,))
+    expected = F.binary_cross_entropy_with_logits(outputs, targets.float(), reduction="none")
+    torch.testing.assert_close(task.losses(outputs.view(shape), targets.float().view(shape)), expected)
+    assert task.distribution(outputs.view(shape)).shape == (N, 1, 2)
+    torch.testing.assert_close(task.probabilities(outputs.view(shape))[:, 1], outputs.sigmoid())
+    found = task.metrics([(outputs.view(shape), targets.view(shape))])
+    assert found == {
+        "accuracy": pytest.approx(accuracy_score(targets, outputs > 0)),
+        "f1": pytest.approx(f1_score(targets, outputs > 0)),
+    }
+
+
+def test_errors_name_the_task() -> None:
+    model, known = OneLogit(), TensorDataset(KNOWN, torch.randn(M))
+    with pytest.raises(ValueError, match=r"entropy is not available for regression .*say task='binary'"):
+        jostle.select("entropy", model, X, 3, labeled=known)
+    with pytest.raises(ValueError, match=r"gives no probabilities .*say task='binary'"):
+        jostle.select("noise-stability", model, X, 3, space="probabilities")
+    with pytest.raises(ValueError, match=r"task='binary' takes one logit.*\(40, 3\)"):
+        jostle.select("entropy", nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), X, 3, task="binary")
+    with pytest.raises(ValueError, match=r"softmax over one output is always 1.*task='binary'"):
+        jostle.select("entropy", model, X, 3, task="classification")
+    with pytest.raises(ValueError, match="unknown task 'binry'; did you mean 'binary'"):
+        jostle.select("entropy", model, X, 3, task="binry")
+    with pytest.raises(ValueError, match="entropy is not available for regression") as told:
+        jostle.select("entropy", model, X, 3, task="regression")  # said, not guessed
+    assert "binary" not in str(told.value)
+
+
+def test_labels_of_0_and_1_beside_one_output_are_asked_about() -> None:
+    model, known = OneLogit(), TensorDataset(KNOWN, LABELS)
+    with pytest.warns(UserWarning, match="one output.* all labels are 0 or 1: say task='binary'"):
+        guessed = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0, task="regression")
+        assert said.indices.tolist() == guessed.indices.tolist()
+        jostle.select("noise-stability", model, X, 4, labeled=known, task="binary")
+        jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN, torch.randn(M)))
+        jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN))
