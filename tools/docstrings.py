@@ -6,10 +6,12 @@ import re
 import sys
 from dataclasses import is_dataclass
 from importlib import import_module
-from inspect import getdoc, isfunction
-from typing import TYPE_CHECKING, Any
+from inspect import getdoc, isfunction, signature
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sphinx.addnodes import desc_signature
+
+from jostle.scoring.options import Options
 
 if TYPE_CHECKING:
     from docutils.nodes import Node
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.domains import Domain
 
+INSIDE = ("jostle.strategies.", "jostle.embeddings.")  # modules whose classes are known by their settings
 ARGUMENT = re.compile(r"^    (\w+):")
 
 
@@ -51,12 +54,24 @@ def hide_constructor(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) 
 
 
 def is_told_above(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """A method that does what its base class promises is not told again."""
+    """A method that does what its base class promises is not told again, and of a strategy settings are enough."""
     qualified = getattr(thing, "__qualname__", "").split(".")
     if len(qualified) != 2 or not isfunction(thing):
         return None
     owner = getattr(sys.modules.get(thing.__module__), qualified[0], object)
-    return True if any(name in vars(base) for base in owner.__mro__[1:-1]) else None
+    promised = any(name in vars(base) for base in owner.__mro__[1:-1])
+    return True if promised or thing.__module__.startswith(INSIDE) else None
+
+
+def evaluate_options(app: Sphinx, thing: Any, bound_method: bool) -> None:
+    """Types of a call's options as what they mean: as words, `Sequence` would be taken for the task of that name."""
+    if "__signature__" in vars(thing):
+        meant = get_type_hints(Options)
+        shown = [
+            p.replace(annotation=meant.get(p.name, p.annotation))
+            for p in signature(thing).parameters.values()
+        ]
+        vars(thing)["__signature__"] = signature(thing).replace(parameters=shown)
 
 
 def may_stay_a_word(app: Sphinx, domain: Domain | None, node: pending_xref) -> bool | None:
@@ -87,6 +102,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", drop_borrowed)
     app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("autodoc-process-docstring", mark_code)
+    app.connect("autodoc-before-process-signature", evaluate_options)
     app.connect("autodoc-process-signature", hide_constructor)
     app.connect("autodoc-skip-member", is_told_above)
     app.connect("viewcode-follow-imported", home)
