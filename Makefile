@@ -25,7 +25,7 @@ test-oldest: $(OLDEST_READY)  ## every test, with the oldest versions that pypro
 
 test-integrations: $(READY)  ## the pages for users of other packages, which are installed for it
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[integrations]"
-	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or scikit"
+	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or skorch"
 
 soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
 	$(BIN)/python tests/soak.py

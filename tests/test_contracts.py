@@ -259,6 +259,7 @@ def test_every_card_is_complete(name: str) -> None:
     assert all((card.formula, card.tasks, card.cost, card.when))
     assert card.paper or name == "random"
     assert set(card.needs) <= {
+        "weights",
         "probabilities",
         "features",
         "labelled set",

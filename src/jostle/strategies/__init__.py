@@ -1,12 +1,13 @@
 """Strategies by name: `select("noise-stability", model, pool, n=100)`; `register` adds your own."""
 
-from typing import Any
+from typing import Any, overload
 
 from torch import nn
 
 from jostle.core import Query, Strategy
 from jostle.scoring.options import Options, split_options
 from jostle.strategies.alfa_mix import AlfaMix
+from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
@@ -35,8 +36,44 @@ from jostle.strategies.typiclust import TypiClust
 from jostle.strategies.vaal import VAAL
 
 
-def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **options: Any) -> Query:
-    """Choose n examples with any strategy by name: options are those of `Strategy.select` and its settings."""
+@overload
+def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **options: Any) -> Query: ...
+
+
+@overload
+def select(
+    strategy: str | Strategy, *, n: int, probabilities: Any = None, features: Any = None, **options: Any
+) -> Query: ...
+
+
+def select(
+    strategy: str | Strategy,
+    model: nn.Module | None = None,
+    pool: Any = None,
+    n: int | None = None,
+    *,
+    probabilities: Any = None,
+    features: Any = None,
+    **options: Any,
+) -> Query:
+    """Choose n examples with any strategy by name: options are those of `Strategy.select` and its settings.
+
+    In place of a model and a pool, arrays will do where a strategy needs no more than these.
+
+    Args:
+        strategy: Its name, or the strategy itself.
+        model: Any `nn.Module` that gives logits.
+        pool: What to choose from.
+        n: How many to pick.
+        probabilities: An array (n, c), as `predict_proba` gives it, in place of a model.
+        features: An array (n, d), in place of a model.
+    """
+    if n is None:
+        raise TypeError("say how many to pick: n=")
+    if model is None:
+        return select_from_arrays(strategy, probabilities, features, n, pool=pool, **options)
+    if probabilities is not None or features is not None:
+        raise TypeError(MODEL_OR_ARRAYS)
     call, settings = split_options(options)
     if isinstance(strategy, str):
         return built(strategy, settings, Options.__annotations__).select(model, pool, n, **call)

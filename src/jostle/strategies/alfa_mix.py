@@ -29,7 +29,7 @@ BLOCK_ROWS = 4096  # rows sent through the head at once
 @register(
     "alfa-mix",
     formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
-    needs=("probabilities", "features", "labelled set"),
+    needs=("weights", "probabilities", "features", "labelled set"),
     tasks=CLASS_TASKS,
     cost="one forward pass, c head passes per step of the cap, k-means; the optimised form six times as many",
     paper="Parvaneh et al., Active Learning by Feature Mixing, CVPR 2022",

@@ -30,7 +30,9 @@ class Entry:
     build: Build
     idea: str  # two sentences
     formula: str = ""
-    needs: tuple[str, ...] = ()  # of: probabilities, features, labelled set, dropout, extra training, images
+    needs: tuple[
+        str, ...
+    ] = ()  # of: weights, probabilities, features, labelled set, dropout, extra training, images
     tasks: tuple[str, ...] = ANY_TASK
     cost: str = ""
     paper: str = ""

@@ -13,7 +13,7 @@ from jostle.strategies.catalogue import register
 @register(
     "lcmd",
     formula="phi_i = U^T grad_theta f(x_i), U Gaussian with 512 columns; farthest of the heaviest cluster",
-    needs=("labelled set",),
+    needs=("weights", "labelled set"),
     tasks=SketchedGradients.serves,
     cost="`sketch` + 1 forward passes over pool and labelled set, then O(n sketch) per pick",
     paper="Holzmueller et al., A Framework and Benchmark for Deep Batch Active Learning for Regression, JMLR 2023",

@@ -25,7 +25,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
 @register(
     "ll4al",
     formula="largest l(x) = w . [relu(W_j pooled map_j(x))]_j, trained so that l orders pairs as the true losses do",
-    needs=("extra training",),
+    needs=("weights", "extra training"),
     tasks=ANY_TASK,
     cost="a small module trained beside the model, then one forward pass",
     paper="Yoo and Kweon, Learning Loss for Active Learning, CVPR 2019",

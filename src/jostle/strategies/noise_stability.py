@@ -18,6 +18,7 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
 @register(
     "noise-stability",
     formula="sqrt(P/K) / (scale ||theta||) (f(x; theta + jolt_k) - f(x; theta)), k = 1..K; greedy k-center",
+    needs=("weights",),
     tasks=ANY_TASK,
     cost=COST,
     paper=PAPER,
@@ -37,6 +38,7 @@ register(
     idea="Movements relative to what moves: each is divided by the length of the clean output. Not the paper's text, "
     "but part of its published code.",
     formula="noise-stability's rows over ||f(x; theta)||; greedy k-center",
+    needs=("weights",),
     cost=COST,
     paper=PAPER,
     when="outputs differ much in size, as in a regression: clearly better than noise-stability on housing prices",
@@ -46,6 +48,7 @@ register(
     "noise-stability-m",
     idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
     formula="largest row length of noise-stability",
+    needs=("weights",),
     cost=COST,
     paper=PAPER,
     when="to see what diversity adds, or to label one example at a time",
@@ -55,6 +58,7 @@ register(
     "noise-stability-d",
     idea="The ablation that looks at directions only. Rows are scaled to unit length before greedy k-center.",
     formula="noise-stability's rows over their lengths; first pick drawn with the seed, then farthest first",
+    needs=("weights",),
     cost=COST,
     paper=PAPER,
     when="to see what the size of movements adds",

@@ -1,0 +1,159 @@
+"""Arrays in place of a model: probabilities and features that are known already, seen as a network without weights.
+
+So every strategy that asks a request for no more than these works on them unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from jostle.inputs import Inputs
+from jostle.tasks import Task, task_for
+
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
+LEAST_DOUBT = 2.0**-53  # the largest probability below 1, less 1
+TOLERANCE = 1e-3  # by which probabilities may miss 1 in sum: float16 does
+
+ONE_COLUMN = (
+    "probabilities have shape {}, and need a column for each class, (n, c) with c of at least 2: put 1 - p beside p, "
+    "or say task='multi-label' for labels that exclude nothing, task='regression' for numbers"
+)
+
+
+class NoOutputs(Task):
+    """The task of features alone: there are no outputs, and a method that asks for them is told so."""
+
+    name = "features"
+
+    def probabilities(self, outputs: Tensor) -> NoReturn:
+        """There are none: an error that asks for them."""
+        raise ValueError(
+            "this method looks at probabilities: pass probabilities=, as predict_proba gives them"
+        )
+
+    def distribution(self, outputs: Tensor) -> NoReturn:
+        """The same."""
+        self.probabilities(outputs)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> NoReturn:
+        """The same."""
+        self.probabilities(outputs)
+
+
+class Given(nn.Module):
+    """Stands for a model that has been run: a column of the pool is its outputs.
+
+    Models give logits, so probabilities are brought back to these; numbers stay as they are.
+    """
+
+    def __init__(self, column: str, task: Task) -> None:
+        super().__init__()
+        self.column = column
+        self.task = task
+
+    def forward(self, **columns: Tensor) -> Tensor:
+        """The outputs of these examples."""
+        if self.column in columns:
+            return as_logits(columns[self.column].double(), self.task)
+        if isinstance(self.task, NoOutputs) or self.task.name == "regression":
+            anything = next(iter(columns.values()))
+            return anything.new_zeros(len(anything), 1)  # nobody reads them, but a network has some
+        raise ValueError(
+            f"the labelled examples need {self.column}, too: labeled={{'features': ..., '{self.column}': ...}}"
+        )
+
+
+def as_logits(values: Tensor, task: Task) -> Tensor:
+    """Logits whose probabilities are these."""
+    if task.name == "multi-label":
+        return values.logit(LEAST_DOUBT)
+    return values if task.name == "regression" else values.clamp(min=TINY).log()
+
+
+def given_features(model: nn.Module, inputs: Inputs) -> Tensor:
+    """Features as a function of the inputs, which hold them."""
+    if "features" not in inputs:
+        raise ValueError("this method looks at features: pass features=, an array (n, d)")
+    features: Tensor = inputs["features"]
+    return features
+
+
+def given_task(named: str | Task | None, outputs: Any) -> Task:
+    """What the arrays mean: as was said, as their shape tells, or features alone."""
+    shape = np.shape(outputs)[1:] if outputs is not None else ()
+    if named is None and outputs is None:
+        return NoOutputs()
+    if named is None and math.prod(shape) == 1:
+        raise ValueError(ONE_COLUMN.format(tuple(np.shape(outputs))))
+    return task_for(named, torch.zeros(2, *shape))
+
+
+def columns(task: Task, **arrays: Any) -> dict[str, Tensor | np.ndarray]:
+    """Arrays by name as a pool, each as long as the others; those that are None are left out."""
+    found = {name: as_array(name, values) for name, values in arrays.items() if values is not None}
+    lengths = {name: len(array) for name, array in found.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"arrays have a row for each example; got {in_words(lengths)}")
+    for name in found.keys() - {"features"}:
+        check_outputs(name, torch.as_tensor(found[name]), task)
+    return found
+
+
+def as_array(name: str, values: Any) -> Tensor | np.ndarray:
+    """Numbers (n, ...), or an error that says what arrived."""
+    if hasattr(values, "toarray"):
+        raise TypeError(
+            f"{name} is a sparse matrix: pass {name}.toarray(), or fewer columns (sklearn's TruncatedSVD)"
+        )
+    array = values if isinstance(values, Tensor) else np.asarray(values)
+    least = 2 if name == "features" else 1
+    if array.ndim < least or not torch.as_tensor(array[:0]).is_floating_point():
+        shape = "(n, d)" if name == "features" else "(n, c)"
+        raise TypeError(
+            f"{name} is an array {shape} of floating numbers; got {array.dtype} of shape {tuple(array.shape)}"
+        )
+    return array
+
+
+def check_outputs(name: str, values: Tensor, task: Task) -> None:
+    """Refuse what cannot be probabilities of this task, with the first example that shows it."""
+    if task.name == "regression":
+        return
+    outside = (values < -TOLERANCE) | (values > 1 + TOLERANCE) | values.isnan()
+    bad = outside.reshape(len(values), -1).any(1)
+    wrong = "are not all in 0 to 1"
+    if task.name != "multi-label" and not bad.any():
+        dim = -1 if task.name == "sequence" else 1
+        if values.shape[dim] < 2:
+            raise ValueError(ONE_COLUMN.format(tuple(values.shape)))
+        bad = ((values.sum(dim) - 1).abs() > TOLERANCE).reshape(len(values), -1).any(1)
+        wrong = "do not sum to 1"
+    if bad.any():
+        first = int(bad.nonzero()[0, 0])
+        raise ValueError(
+            f"{name} of example {first} {wrong}: {shown(values[first])}; pass what predict_proba gives, or "
+            "the softmax of decision_function's numbers"
+        )
+
+
+def shown(values: Tensor) -> str:
+    """The first few numbers of an example."""
+    numbers = ", ".join(f"{float(value):.3g}" for value in values.flatten()[:4])
+    return numbers + (", ..." if values.numel() > 4 else "")
+
+
+def in_words(lengths: Mapping[str, int]) -> str:
+    """Lengths by name, for an error."""
+    return ", ".join(f"{length} of {name}" for name, length in lengths.items())
+
+
+def members_of(arrays: Sequence[Any], task: Task) -> tuple[list[nn.Module], dict[str, Any]]:
+    """A committee of arrays as models without weights, and the columns that these read."""
+    held = {f"member{number}": values for number, values in enumerate(arrays)}
+    return [Given(name, task) for name in held], held

@@ -1,0 +1,103 @@
+"""Strategies on arrays, for models that are no networks: what `predict_proba` gives, and features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from jostle.core import Query, Strategy
+from jostle.plumbing.names import unknown
+from jostle.plumbing.user_files import is_own
+from jostle.scoring.given import Given, columns, given_features, given_task, members_of
+from jostle.scoring.options import Options, split_options
+from jostle.strategies.catalogue import Entry, built, describe, entries
+from jostle.tasks import Task
+
+MODEL_OR_ARRAYS = (
+    "select takes a model and a pool, or arrays in their place: probabilities=, features=, or both"
+)
+CANNOT = {  # what a method may need and arrays cannot give
+    "weights": "looks into the model itself",
+    "dropout": "runs the model many times under dropout (of several sets of probabilities take qbc, members=[...])",
+    "images": "learns from the images themselves",
+}
+HOW = {  # what arrays can give, and how
+    "probabilities": "probabilities=, an array (n, c), as predict_proba gives it",
+    "features": "features=, an array (n, d)",
+    "labelled set": "labeled={'features': ..., 'probabilities': ..., 'labels': ...}, what is known of the labelled",
+}
+
+
+def select_from_arrays(
+    strategy: str | Strategy, probabilities: Any, features: Any, n: int, pool: Any = None, **options: Any
+) -> Query:
+    """Choose n examples as if a model had given these arrays, either of which may be None."""
+    call, settings = split_options(options)
+    labeled, members = call.pop("labeled", None), settings.pop("members", None) or []
+    arrays = {"probabilities": probabilities, "features": features}
+    given = {name for name, values in {**arrays, "labelled set": labeled}.items() if values is not None}
+    card = card_of(strategy)
+    if card is not None and given:
+        check_needs(card, given)
+    outputs = next((values for values in (probabilities, *members) if values is not None), None)
+    task = given_task(call.pop("task", None), outputs)
+    committee, held = members_of(members, task)
+    if committee:
+        settings["members"] = committee
+    known = columns(task, **arrays, **held)
+    if not known or pool is not None:
+        raise TypeError(MODEL_OR_ARRAYS)
+    call["task"] = task
+    call["labeled"] = None if labeled is None else labelled_columns(labeled, task)
+    made = replace(made_of(strategy, settings), head=given_features)
+    column = "member0" if probabilities is None else "probabilities"
+    return made.select(Given(column, task), known, n, **call)
+
+
+def card_of(strategy: str | Strategy) -> Entry | None:
+    """What the catalogue says of a strategy; None of one that is not in it."""
+    if isinstance(strategy, str):
+        return None if is_own(strategy) else describe(strategy)
+    return next((entry for entry in entries().values() if entry.build is type(strategy)), None)
+
+
+def made_of(strategy: str | Strategy, settings: dict[str, Any]) -> Strategy:
+    """The strategy with its settings; those that read a network are refused, since there is none."""
+    if settings and not isinstance(strategy, str):
+        raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
+    made = built(strategy, settings, Options.__annotations__) if isinstance(strategy, str) else strategy
+    if made.head is not None or made.outputs is not None:
+        raise ValueError("head= and outputs= read a network, and arrays are read as they are: leave them out")
+    return made
+
+
+def check_needs(entry: Entry, given: set[str]) -> None:
+    """Refuse a strategy that needs what was not given, by name and with what will do."""
+    needs = [need for need in entry.needs if need in CANNOT]
+    if needs:
+        others = ", ".join(sorted(other.name for other in entries().values() if works_with(other, given)))
+        raise ValueError(
+            f"{entry.name} cannot work on arrays: it {CANNOT[needs[0]]}; with what was given you can use {others}"
+        )
+    missing = [HOW[need] for need in entry.needs if need in HOW and need not in given]
+    if missing:
+        raise ValueError(f"{entry.name} needs more than was given: pass {' and '.join(missing)}")
+
+
+def works_with(entry: Entry, given: set[str]) -> bool:
+    """Whether arrays of these kinds are all that a strategy needs."""
+    return not set(entry.needs) & CANNOT.keys() and set(entry.needs) & HOW.keys() <= given
+
+
+def labelled_columns(labeled: Any, task: Task) -> dict[str, Any]:
+    """What is known of the labelled examples: the arrays that the pool has, and labels."""
+    if not isinstance(labeled, Mapping):
+        raise TypeError(
+            f"beside arrays labeled= is a dict of arrays; got {type(labeled).__name__}: {HOW['labelled set']}"
+        )
+    for name in labeled:
+        if name not in ("probabilities", "features", "labels"):
+            raise TypeError(str(unknown("array", str(name), ["probabilities", "features", "labels"])))
+    held = {name: labeled[name] for name in ("probabilities", "features") if name in labeled}
+    return {**columns(task, **held), **{name: labeled[name] for name in labeled if name == "labels"}}

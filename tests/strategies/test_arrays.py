@@ -1,0 +1,247 @@
+"""Strategies on arrays: the picks that a network with these outputs and features would get, or a refusal by name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import sparse, stats
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import jostle
+from jostle import Query, strategies
+from jostle.strategies.arrays import CANNOT, works_with
+
+POOL, LABELLED, CLASSES, WIDTH, N = 60, 12, 4, 7, 9
+ALL = {"probabilities", "features", "labelled set"}
+ON_ARRAYS = [
+    name for name in strategies.names() if works_with(strategies.describe(name), ALL) and name != "qbc"
+]
+REFUSED = [name for name in strategies.names() if set(strategies.describe(name).needs) & CANNOT.keys()]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A network in double precision, and the same numbers as arrays."""
+
+    model: nn.Sequential
+    pool: Tensor
+    known: Tensor
+    labels: Tensor
+
+    def probabilities(self, x: Tensor) -> NDArray[np.float64]:
+        return self.model(x).softmax(1).detach().numpy()
+
+    def features(self, x: Tensor) -> NDArray[np.float64]:
+        return self.model[:-1](x).detach().numpy()
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        known = {"probabilities": self.probabilities(self.known), "features": self.features(self.known)}
+        return {
+            "probabilities": self.probabilities(self.pool),
+            "features": self.features(self.pool),
+            "labeled": {**known, "labels": self.labels.numpy()},
+        }
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    torch.manual_seed(0)
+    body = [nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, WIDTH), nn.Tanh()]
+    model = nn.Sequential(*body, nn.Linear(WIDTH, CLASSES)).double().eval()
+    x = torch.randn(POOL + LABELLED, 5, dtype=torch.float64)
+    return Scene(model, x[:POOL], x[POOL:], torch.arange(LABELLED) % CLASSES)
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    return {"delta": 0.3} if name == "prob-cover" else {}
+
+
+@pytest.mark.parametrize("name", ON_ARRAYS)
+def test_picks_are_those_of_a_network_with_the_same_numbers(name: str, scene: Scene) -> None:
+    labeled = TensorDataset(scene.known, scene.labels)
+    wanted = jostle.select(name, scene.model, scene.pool, N, labeled=labeled, seed=3, **settings_of(name))
+    found = jostle.select(name, **scene.arrays, n=N, seed=3, **settings_of(name))
+    assert isinstance(found, Query)
+    assert found.indices.tolist() == wanted.indices.tolist()
+    np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-9, atol=1e-12)
+
+
+def test_the_catalogue_is_parted_into_what_works_and_what_is_refused() -> None:
+    assert set(ON_ARRAYS) | set(REFUSED) | {"qbc"} == set(strategies.names())
+    assert {"entropy", "badge", "bait", "coreset", "core-gcn", "typiclust"} <= set(ON_ARRAYS)
+    assert {"noise-stability", "lcmd", "alfa-mix", "ll4al", "bald", "vaal"} <= set(REFUSED)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_a_network_is_refused_by_name_with_what_will_do(name: str, scene: Scene) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^{name} cannot work on arrays: .* you can use badge, .*typiclust"
+    ):
+        jostle.select(name, **scene.arrays, n=N)
+    features_only = {"features": scene.arrays["features"]}
+    with pytest.raises(ValueError, match=r"you can use prob-cover, qbc, random, typiclust$"):
+        jostle.select(name, **features_only, n=N)
+
+
+@pytest.mark.parametrize("strategy", [jostle.NoiseStability(), strategies.Bald()])
+def test_a_strategy_that_was_built_is_refused_too(strategy: jostle.Strategy, scene: Scene) -> None:
+    with pytest.raises(ValueError, match="cannot work on arrays"):
+        jostle.select(strategy, **scene.arrays, n=N)
+
+
+def test_a_strategy_that_was_built_works_too(scene: Scene) -> None:
+    by_name = jostle.select("entropy", probabilities=scene.arrays["probabilities"], n=N, seed=0)
+    built = jostle.select(strategies.Entropy(), probabilities=scene.arrays["probabilities"], n=N, seed=0)
+    assert built.indices.tolist() == by_name.indices.tolist()
+
+
+@pytest.mark.parametrize("name", ON_ARRAYS)
+def test_what_is_missing_is_asked_for(name: str, scene: Scene) -> None:
+    arrays = scene.arrays
+    words = {"probabilities": "probabilities=", "features": "features=", "labelled set": "labeled={"}
+    keys = {"probabilities": "probabilities", "features": "features", "labelled set": "labeled"}
+    for need in set(strategies.describe(name).needs) & words.keys():
+        rest = {key: value for key, value in arrays.items() if key != keys[need]}
+        with pytest.raises(ValueError, match=rf"^{name} needs more than was given: pass .*{words[need]}"):
+            jostle.select(name, **rest, n=N)
+
+
+def test_entropy_is_scipys_and_zeros_are_probabilities() -> None:
+    given = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
+    query = jostle.select("entropy", probabilities=given, n=2)
+    assert query.indices.tolist() == [2, 1]
+    np.testing.assert_allclose(query.scores, stats.entropy(given[[2, 1]], axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, torch.tensor, list])
+def test_arrays_of_any_kind(kind: Any) -> None:
+    given = np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]])
+    held = given.astype(kind) if isinstance(kind, type) and kind is not list else kind(given.tolist())
+    assert jostle.select("margin", probabilities=held, n=1).indices.tolist() == [1]
+
+
+def test_exclude_and_seed_mean_what_they_always_mean(scene: Scene) -> None:
+    features = scene.arrays["features"]
+    first = jostle.select("typiclust", features=features, n=N, seed=5)
+    again = jostle.select("typiclust", features=features, n=N, seed=5)
+    assert first.indices.tolist() == again.indices.tolist()
+    rest = jostle.select("typiclust", features=features, n=N, seed=5, exclude=first.indices)
+    assert not set(rest.indices) & set(first.indices)
+
+
+def test_the_page_says_what_works_with_which_arrays() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
+    table = dict(re.findall(r"^\| (.+?) \| (.+) \|$", page, re.MULTILINE)[1:])
+    told = {name: case for case, names in table.items() for name in re.findall("`([a-z-]+)`", names)}
+    assert set(told) == {*ON_ARRAYS, "qbc"}
+    for name in set(told) - {"qbc", "bait"}:
+        needs = set(strategies.describe(name).needs) - {"extra training"}
+        assert needs == SAID[told[name]], name
+
+
+SAID = {
+    "`probabilities`": {"probabilities"},
+    "`features`": {"features"},
+    "both": {"probabilities", "features"},
+    "`features` and the labelled set": {"features", "labelled set"},
+    "any of these": set(),
+}
+
+
+class TestOtherTasks:
+    def test_labels_that_exclude_nothing(self) -> None:
+        given = np.array([[0.5, 0.0], [0.9, 1.0], [0.5, 0.5]])
+        query = jostle.select("entropy", probabilities=given, task="multi-label", n=2)
+        assert query.indices.tolist() == [2, 0]
+        assert query.scores[0] == pytest.approx(np.log(2))
+
+    def test_a_site_for_each_token(self) -> None:
+        given = np.full((2, 3, 2), 0.5)
+        given[0] = [0.9, 0.1]
+        assert jostle.select("entropy", probabilities=given, task="sequence", n=1).indices.tolist() == [1]
+
+    def test_features_of_a_regression(self, scene: Scene) -> None:
+        arrays = {"features": scene.arrays["features"], "labeled": {"features": scene.features(scene.known)}}
+        labeled = TensorDataset(scene.known, scene.labels.double())
+        model = nn.Sequential(*scene.model[:-1], nn.Linear(WIDTH, 1).double())
+        wanted = jostle.select("bait", model, scene.pool, N, labeled=labeled, seed=0)
+        found = jostle.select("bait", **arrays, task="regression", n=N, seed=0)
+        assert found.indices.tolist() == wanted.indices.tolist()
+
+
+class TestCommittee:
+    def test_disagreement_is_the_divergence_worked_out_by_hand(self) -> None:
+        one, two = np.array([[0.9, 0.1], [0.6, 0.4]]), np.array([[0.1, 0.9], [0.6, 0.4]])
+        query = jostle.select("qbc", members=[one, two], n=2)
+        middle, parts = stats.entropy([0.5, 0.5]), stats.entropy([0.9, 0.1])
+        assert query.indices.tolist() == [0, 1]
+        np.testing.assert_allclose(query.scores, [middle - parts, 0], atol=1e-12)
+
+    def test_of_numbers_it_is_the_variance(self) -> None:
+        query = jostle.select(
+            "qbc", members=[np.array([1.0, 2.0]), np.array([1.0, 4.0])], task="regression", n=1
+        )
+        assert query.indices.tolist() == [1]
+
+    def test_without_members_it_asks_for_them(self, scene: Scene) -> None:
+        with pytest.raises(ValueError, match="members="):
+            jostle.select("qbc", probabilities=scene.arrays["probabilities"], n=1)
+
+
+class TestRefusals:
+    GIVEN = np.array([[0.25, 0.75], [0.5, 0.5]])
+
+    @pytest.mark.parametrize(
+        ("arrays", "words"),
+        [
+            ({"probabilities": [[0.2, 0.7], [0.5, 0.5]]}, "example 0 do not sum to 1: 0.2, 0.7"),
+            ({"probabilities": [[0.5, 0.5], [-1.0, 2.0]]}, "example 1 are not all in 0 to 1: -1, 2"),
+            ({"probabilities": [[0.5, 0.5], [np.nan, 0.5]]}, "example 1 are not all in"),
+            ({"probabilities": [0.2, 0.7]}, "a column for each class"),
+            ({"probabilities": [[0.2], [0.7]]}, "a column for each class"),
+            ({"probabilities": GIVEN, "features": np.zeros((3, 2))}, "2 of probabilities, 3 of features"),
+        ],
+    )
+    def test_numbers_that_cannot_be(self, arrays: dict[str, Any], words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            jostle.select("entropy", **arrays, n=1)
+
+    @pytest.mark.parametrize(
+        ("arrays", "words"),
+        [
+            ({"probabilities": [[0, 1], [1, 0]]}, "floating numbers; got int64"),
+            ({"features": np.zeros(4)}, r"\(n, d\) of floating numbers; got float64 of shape \(4,\)"),
+            ({"features": sparse.csr_matrix(np.eye(3))}, "sparse matrix: pass features.toarray"),
+            ({}, "a model and a pool, or arrays"),
+            ({"features": GIVEN, "labeled": (GIVEN, [0, 1])}, "labeled= is a dict of arrays; got tuple"),
+            ({"features": GIVEN, "labeled": {"feature": GIVEN}}, "did you mean 'features'"),
+        ],
+    )
+    def test_what_is_no_array_of_numbers(self, arrays: dict[str, Any], words: str) -> None:
+        with pytest.raises(TypeError, match=words):
+            jostle.select("random", **arrays, n=1)
+
+    def test_a_model_and_arrays(self, scene: Scene) -> None:
+        with pytest.raises(TypeError, match="a model and a pool, or arrays"):
+            jostle.select("entropy", scene.model, scene.pool, 3, probabilities=self.GIVEN)  # type: ignore[call-overload]
+
+    def test_a_pool_without_a_model(self, scene: Scene) -> None:
+        with pytest.raises(TypeError, match="a model and a pool, or arrays"):
+            jostle.select("entropy", None, scene.pool, 3)  # type: ignore[call-overload]
+
+    def test_how_many_must_be_said(self) -> None:
+        with pytest.raises(TypeError, match="n="):
+            jostle.select("entropy", probabilities=self.GIVEN)  # type: ignore[call-overload]
+
+    def test_what_reads_a_network(self) -> None:
+        with pytest.raises(ValueError, match="arrays are read as they are"):
+            jostle.select("entropy", probabilities=self.GIVEN, n=1, outputs=torch.log)
