@@ -29,7 +29,7 @@ DOUBLINGS, HALVINGS = 60, 30
     "flip-cover",
     formula="argmax_i sum_j w_j C_ij^2 / (C_ii + s2), repeated; w = chance that noise flips j, C = correlation of "
     "movements given the labelled set and the picks",
-    needs=("probabilities", "labelled set"),
+    needs=("weights", "probabilities", "labelled set"),
     tasks=SERVES,
     cost="one forward pass, K over the 20 n smallest margins and the labelled set, then O(n K c) per pick",
     paper="of this package: noise stability (Li et al., AAAI 2024) as weight and kernel of a Gaussian process",
