@@ -6,10 +6,11 @@ import re
 import sys
 from dataclasses import is_dataclass
 from importlib import import_module
-from inspect import getdoc, isfunction, signature
+from inspect import getdoc, isclass, isfunction, ismodule, isroutine, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sphinx.addnodes import desc_signature
+from sphinx.util.docutils import SphinxDirective
 
 from jostle.scoring.options import Options
 
@@ -21,6 +22,25 @@ if TYPE_CHECKING:
 
 INSIDE = ("jostle.strategies.", "jostle.embeddings.")  # modules whose classes are known by their settings
 ARGUMENT = re.compile(r"^    (\w+):")
+
+
+class Values(SphinxDirective):
+    """`.. values:: module` documents what the module lists and is neither class nor function: autodoc would not."""
+
+    required_arguments = 1
+
+    def run(self) -> list[Node]:
+        """An entry for each value."""
+        module = import_module(self.arguments[0])
+        listed = {name: getattr(module, name) for name in module.__all__}
+        values = [
+            name
+            for name, thing in listed.items()
+            if not (isclass(thing) or isroutine(thing) or ismodule(thing))
+        ]
+        return self.parse_text_to_nodes(
+            "\n\n".join(f".. autodata:: {module.__name__}.{name}" for name in values)
+        )
 
 
 def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -99,6 +119,7 @@ def home(app: Sphinx, module: str, attribute: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx."""
+    app.add_directive("values", Values)
     app.connect("autodoc-process-docstring", drop_borrowed)
     app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("autodoc-process-docstring", mark_code)
