@@ -162,6 +162,14 @@ class TestOtherTasks:
         assert query.indices.tolist() == [2, 0]
         assert query.scores[0] == pytest.approx(np.log(2))
 
+    @pytest.mark.parametrize("shape", [(3,), (3, 1)])
+    def test_the_probability_of_yes_alone(self, shape: tuple[int, ...]) -> None:
+        yes = np.array([0.1, 0.45, 1.0])
+        both = jostle.select("entropy", probabilities=np.stack([1 - yes, yes], axis=1), n=3)
+        query = jostle.select("entropy", probabilities=yes.reshape(shape), task="binary", n=3)
+        assert query.indices.tolist() == both.indices.tolist() == [1, 0, 2]
+        np.testing.assert_allclose(query.scores, both.scores, atol=1e-12)
+
     def test_a_site_for_each_token(self) -> None:
         given = np.full((2, 3, 2), 0.5)
         given[0] = [0.9, 0.1]

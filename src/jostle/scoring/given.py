@@ -18,11 +18,12 @@ from jostle.tasks import Task, task_for
 
 TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
 LEAST_DOUBT = 2.0**-53  # the largest probability below 1, less 1
+SIGMOIDS = ("binary", "multi-label")  # tasks whose probabilities are each of a yes, and do not sum to 1
 TOLERANCE = 1e-3  # by which probabilities may miss 1 in sum: float16 does
 
 ONE_COLUMN = (
-    "probabilities have shape {}, and need a column for each class, (n, c) with c of at least 2: put 1 - p beside p, "
-    "or say task='multi-label' for labels that exclude nothing, task='regression' for numbers"
+    "probabilities have shape {}, and need a column for each class, (n, c): say task='binary' for the probability of "
+    "yes alone, task='regression' for numbers"
 )
 
 
@@ -71,7 +72,7 @@ class Given(nn.Module):
 
 def as_logits(values: Tensor, task: Task) -> Tensor:
     """Logits whose probabilities are these."""
-    if task.name == "multi-label":
+    if task.name in SIGMOIDS:
         return values.logit(LEAST_DOUBT)
     return values if task.name == "regression" else values.clamp(min=TINY).log()
 
@@ -128,7 +129,7 @@ def check_outputs(name: str, values: Tensor, task: Task) -> None:
     outside = (values < -TOLERANCE) | (values > 1 + TOLERANCE) | values.isnan()
     bad = outside.reshape(len(values), -1).any(1)
     wrong = "are not all in 0 to 1"
-    if task.name != "multi-label" and not bad.any():
+    if task.name not in SIGMOIDS and not bad.any():
         dim = -1 if task.name == "sequence" else 1
         if values.shape[dim] < 2:
             raise ValueError(ONE_COLUMN.format(tuple(values.shape)))
