@@ -1,5 +1,6 @@
 """The command line: the only place that prints or parses words."""
 
+import os
 import signal
 import sys
 import threading
@@ -32,6 +33,7 @@ app.add_typer(labelstudio.app)
 
 RESUMABLE = ("run", "demo")  # commands that, stopped, go on where they were
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
+CLOSED = 141  # what the shell shows of a program whose reader went away
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
 OPTIONS = {  # what messages for Python say, and the option of `jostle pick` that does it
     "pass labeled=": "--labeled",
@@ -66,10 +68,14 @@ def main(arguments: list[str] | None = None) -> None:
     kept = [word for word in words if word != "--debug"]
     hear_one_interrupt()
     try:
-        code = app(args=kept, prog_name="jostle", standalone_mode=False) or 0
+        code: int = app(args=kept, prog_name="jostle", standalone_mode=False) or 0
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except Exception as error:
+    except BrokenPipeError:  # whoever read our output has had enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python still writes there when it ends
+        code = CLOSED
+    except (Exception, SystemExit) as error:
         if "--debug" in words:
             raise
         code = report_error(error)
@@ -91,15 +97,21 @@ def hear_one_interrupt() -> None:
         signal.signal(signal.SIGINT, end)
 
 
-def report_error(error: Exception) -> int:
-    """Say what went wrong, and return the exit code that fits."""
+def report_error(error: BaseException) -> int:
+    """Say what went wrong, and return the exit code that fits: 2 for what a user can set right."""
     if show := getattr(error, "show", None):  # a word that the parser did not understand
         show()
         return 2
-    mistake = isinstance(error, MISTAKES)
-    words = str(error) if mistake else f"{type(error).__name__}: {error}"
-    complain(words + hints(words, place_of(error)))
-    return 2 if mistake else 1
+    place = place_of(error)
+    if isinstance(error, SystemExit):
+        if not place:  # click ends so where its output is closed
+            return CLOSED
+        complain(f"the program was ended by exit({error.code!r}) in {place}")
+        return 2
+    words = str(error) if isinstance(error, MISTAKES) else f"{type(error).__name__}: {error}"
+    noted = " ".join([words, *getattr(error, "__notes__", ())])
+    complain(noted + hints(words, place))
+    return 2 if isinstance(error, MISTAKES) or place else 1
 
 
 def hints(words: str, place: str) -> str:

@@ -1,14 +1,15 @@
 """`jostle list` and `jostle show`: what there is."""
 
 import inspect
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from textwrap import fill, shorten
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from jostle.plumbing.names import unknown
 
@@ -26,42 +27,44 @@ def list_names(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
 ) -> None:
     """List what there is. On a terminal with a line about each, piped one name a line."""
-    rows = dict(rows_of(kind))
-    if not sys.stdout.isatty():
-        print("\n".join(rows))
+    said = dict(sentences(kind))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        print("\n".join(said))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in HEADINGS[kind]:
-        table.add_column(heading, no_wrap=heading == "name")
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
-    Console().print(table)
+    for name, about in lines(said, console.width):
+        console.print(Text.assemble((name, "bold"), about), soft_wrap=True)
+    Console(stderr=True, highlight=False).print("\njostle show NAME tells the rest", style="dim")
 
 
-HEADINGS = {
-    Kind.strategies: ("name", "idea", "needs", "tasks", "paper"),
-    Kind.datasets: ("name", "what"),
-    Kind.protocols: ("name", "what"),
-    Kind.models: ("name", "what"),
-}
+def lines(said: Mapping[str, str], width: int) -> Iterator[tuple[str, str]]:
+    """Each name, and what is said of it as far as one line of the terminal takes it."""
+    column = max(map(len, said), default=0) + 2
+    for name, sentence in said.items():
+        yield name, " " * (column - len(name)) + brief(sentence, max(20, width - column))
 
 
-def rows_of(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Names with what is said of them."""
+def brief(sentence: str, width: int) -> str:
+    """A sentence that fits: whole, or up to one of its marks where that is not too little, or to a word."""
+    marks = [mark.start() for mark in re.finditer(r"$|; |: | \(", sentence)]
+    ends = [place for place in marks if place <= width and (place == len(sentence) or place >= width // 3)]
+    return sentence[: ends[-1]] if ends else shorten(sentence, width, placeholder=" …")
+
+
+def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
+    """Names with a sentence about each."""
     from jostle import datasets, models, strategies
     from jostle.runs import protocol as protocols
 
     if kind is Kind.strategies:
-        for name in strategies.names():
-            card = strategies.describe(name)
-            idea = card.idea.partition(". ")[0].rstrip(".")
-            yield name, (idea, ", ".join(card.needs), ", ".join(card.tasks), card.paper)
+        cards = [strategies.describe(name) for name in strategies.names()]
+        yield from ((card.name, card.gist or card.idea.partition(". ")[0].rstrip(".")) for card in cards)
     elif kind is Kind.datasets:
-        yield from ((name, (datasets.describe(name),)) for name in datasets.names())
+        yield from ((name, datasets.describe(name)) for name in datasets.names())
     elif kind is Kind.models:
-        yield from ((name, (models.describe(name),)) for name in models.names())
+        yield from ((name, models.describe(name)) for name in models.names())
     else:
-        yield from ((name, (protocols.load(name).title,)) for name in protocols.names())
+        yield from ((name, protocols.load(name).title) for name in protocols.names())
 
 
 def show(
@@ -75,7 +78,16 @@ def show(
     if not found:
         known = {*strategies.names(), *datasets.names(), *models.names(), *protocols.names()}
         raise unknown("name", name, known)
-    print("\n\n".join(found))
+    console = Console()
+    print("\n\n".join(folded(text, console.width) if console.is_terminal else text for text in found))
+
+
+def folded(text: str, width: int) -> str:
+    """Sentences longer than a line of the terminal go on below, a little to the right."""
+    return "\n".join(
+        fill(line, width, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 4))
+        for line in text.split("\n")
+    )
 
 
 def explanations(name: str) -> Iterator[str]:

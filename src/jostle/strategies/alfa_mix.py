@@ -28,6 +28,7 @@ BLOCK_ROWS = 4096  # rows sent through the head at once
 
 @register(
     "alfa-mix",
+    gist="predictions that mixing in another class flips",
     formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
     needs=("weights", "probabilities", "features", "labelled set"),
     tasks=CLASS_TASKS,

@@ -12,6 +12,7 @@ from jostle.tasks import CLASS_TASKS
 
 @register(
     "badge",
+    gist="k-means++ on the last layer's gradients",
     formula="g_i = (p_i - onehot(argmax p_i)) x h_i; k-means++: the longest, then drawn by squared gap",
     needs=("probabilities", "features"),
     tasks=CLASS_TASKS,

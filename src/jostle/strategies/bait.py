@@ -21,6 +21,7 @@ TASKS = (*CLASS_TASKS, "regression")
 
 @register(
     "bait",
+    gist="what fixes the last layer, by Fisher information",
     formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_y) (e_y - p) x h (regression: h); 2n forward, n back",
     needs=("features", "labelled set"),
     tasks=TASKS,

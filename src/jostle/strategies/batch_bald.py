@@ -137,6 +137,7 @@ def rest(alone: Tensor, picked: Tensor) -> Tensor:
 
 @register(
     "batch-bald",
+    gist="BALD for a whole batch at once",
     formula="I(y_1, ..., y_b; w) over T dropout passes, one example at a time: the label that adds most to the "
     "information of those before it",
     needs=("probabilities", "dropout"),

@@ -29,6 +29,7 @@ class Entry:
     name: str
     build: Build
     idea: str  # two sentences
+    gist: str = ""  # what it takes, in a few words, for lists
     formula: str = ""
     needs: tuple[
         str, ...

@@ -30,6 +30,7 @@ MANY_LABELS = (
 
 @register(
     "random",
+    gist="drawn uniformly",
     formula="the first n of a random order of the pool",
     tasks=ANY_TASK,
     cost="none: the model does not run",
@@ -49,6 +50,7 @@ class Random(Embedding):
 
 @register(
     "entropy",
+    gist="the flattest predictions",
     formula="H(p) = -sum_y p_y ln p_y, largest first; the mean over pixels, labels or tokens",
     needs=("probabilities",),
     tasks=DISTRIBUTIONS,
@@ -72,6 +74,7 @@ class Entropy(Embedding):
 
 @register(
     "margin",
+    gist="the two likeliest classes nearly tied",
     formula="1 - (p_(1) - p_(2)), largest first; the mean over pixels, labels or tokens",
     needs=("probabilities",),
     tasks=DISTRIBUTIONS,
@@ -93,6 +96,7 @@ class Margin(Embedding):
 
 @register(
     "power-margin",
+    gist="drawn with chances that fall with the margin",
     formula="ln(1 - (p_(1) - p_(2))) + Gumbel noise, largest first: drawn without replacement by 1 - margin",
     needs=("probabilities",),
     tasks=DISTRIBUTIONS,
@@ -125,6 +129,7 @@ class PowerMargin(Embedding):
 
 @register(
     "least-confidence",
+    gist="the least likely best guess",
     formula="1 - max_y p_y, largest first; the mean over pixels, labels or tokens",
     needs=("probabilities",),
     tasks=DISTRIBUTIONS,
@@ -148,6 +153,7 @@ class LeastConfidence(Embedding):
 
 @register(
     "egl",
+    gist="the largest expected gradient of the last layer",
     formula="sum_y p_y |grad_W loss(x, y)| = |h| sum_y p_y |p - e_y|, W the last layer's weights (not its bias)",
     needs=("probabilities", "features"),
     tasks=CLASS_TASKS,

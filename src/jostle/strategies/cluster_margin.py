@@ -18,6 +18,7 @@ from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 @register(
     "cluster-margin",
+    gist="small margins, spread over clusters of features",
     formula="the k_m smallest p_(1) - p_(2); round-robin over average-linkage clusters of h, smallest first",
     needs=("probabilities", "features"),
     tasks=DISTRIBUTIONS,

@@ -10,6 +10,7 @@ from jostle.strategies.catalogue import ANY_TASK, register
 
 @register(
     "coreset",
+    gist="k-center on features: far from what is labelled",
     formula="argmax_i min_{j labelled or picked} ||h_i - h_j||, repeated",
     needs=("features", "labelled set"),
     tasks=ANY_TASK,

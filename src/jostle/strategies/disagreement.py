@@ -28,6 +28,7 @@ COST = "T forward passes"
 
 @register(
     "bald",
+    gist="dropout passes that are sure but disagree",
     formula="H(mean_t q_t) - mean_t H(q_t) over T dropout passes q_t, largest first",
     needs=("probabilities", "dropout"),
     tasks=SERVED,
@@ -50,6 +51,7 @@ class Bald(DropoutPasses):
 
 @register(
     "entropy-dropout",
+    gist="the flattest predictions, averaged over dropout",
     formula="H(mean_t q_t) over T dropout passes q_t, largest first",
     needs=("probabilities", "dropout"),
     tasks=SERVED,
@@ -71,6 +73,7 @@ class EntropyDropout(DropoutPasses):
 
 @register(
     "qbc",
+    gist="networks from different seeds that disagree",
     formula="H(mean_m p_m) - mean_m H(p_m), the Jensen-Shannon divergence of M members; the mean over pixels, "
     "labels or tokens; for numbers their variance",
     needs=("extra training",),

@@ -20,6 +20,7 @@ WHY = "it counts flips of the predicted class of an example; use coreset or nois
 
 @register(
     "drop-query",
+    gist="predictions that dropping features flips",
     formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each centre",
     needs=("weights", "probabilities", "features"),
     tasks=CLASS_TASKS,

@@ -27,6 +27,7 @@ DOUBLINGS, HALVINGS = 60, 30
 
 @register(
     "flip-cover",
+    gist="what noise flips, covered by how outputs move",
     formula="argmax_i sum_j w_j C_ij^2 / (C_ii + s2), repeated; w = chance that noise flips j, C = correlation of "
     "movements given the labelled set and the picks",
     needs=("weights", "probabilities", "labelled set"),

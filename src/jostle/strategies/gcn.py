@@ -17,6 +17,7 @@ NEEDS = ("features", "labelled set", "extra training")
 
 @register(
     "core-gcn",
+    gist="k-center on a graph network's embedding",
     formula="k-center from the labelled set on [relu(A X W1 + b1), A relu(.) W2 + b2]",
     needs=NEEDS,
     tasks=ANY_TASK,
@@ -35,6 +36,7 @@ class CoreGCN(GraphNetwork):
 
 @register(
     "uncertain-gcn",
+    gist="what a graph network is unsure to be labelled",
     formula="smallest |s_i - margin|, s = sigmoid(A relu(A X W1 + b1) W2 + b2)",
     needs=NEEDS,
     tasks=ANY_TASK,

@@ -26,6 +26,7 @@ GAIN = (
 
 @register(
     "max-herding",
+    gist="a cover of the pool, by a kernel on features",
     formula=GAIN + "w = 1, h at unit length",
     needs=("features",),
     tasks=ANY_TASK,
@@ -44,6 +45,7 @@ class MaxHerding(Features):
 
 @register(
     "uncertainty-herding",
+    gist="a cover of the pool, weighted by uncertainty",
     formula=GAIN + "w = 1 - (p_(1) - p_(2)), h at unit length",
     needs=("probabilities", "features"),
     tasks=ANY_TASK,
@@ -85,6 +87,7 @@ class UncertaintyHerding(Embedding):
 
 register(
     "margin-herding",
+    gist="uncertainty herding with squared margins",
     idea="Uncertainty herding with squared margins and a kernel as wide as labelled examples lie apart. Picks lie in "
     "the midst of what is most uncertain, each for a region of its own.",
     formula=GAIN + "w = (1 - (p_(1) - p_(2)))^2, width the median distance of a labelled example to the next",

@@ -12,6 +12,7 @@ from jostle.strategies.catalogue import register
 
 @register(
     "lcmd",
+    gist="sketched gradients, the heaviest cluster first",
     formula="phi_i = U^T grad_theta f(x_i), U Gaussian with 512 columns; farthest of the heaviest cluster",
     needs=("weights", "labelled set"),
     tasks=SketchedGradients.serves,

@@ -24,6 +24,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
 
 @register(
     "ll4al",
+    gist="the largest loss, as a module learns to tell it",
     formula="largest l(x) = w . [relu(W_j pooled map_j(x))]_j, trained so that l orders pairs as the true losses do",
     needs=("weights", "extra training"),
     tasks=ANY_TASK,

@@ -17,6 +17,7 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
 
 @register(
     "noise-stability",
+    gist="jostle the weights, take what moves most and apart",
     formula="sqrt(P/K) / (scale ||theta||) (f(x; theta + jolt_k) - f(x; theta)), k = 1..K; greedy k-center",
     needs=("weights",),
     tasks=ANY_TASK,
@@ -35,6 +36,7 @@ class NoiseStability(Deviations):
 
 register(
     "noise-stability-relative",
+    gist="movements relative to the clean output",
     idea="Movements relative to what moves: each is divided by the length of the clean output. Not the paper's text, "
     "but part of its published code.",
     formula="noise-stability's rows over ||f(x; theta)||; greedy k-center",
@@ -46,6 +48,7 @@ register(
 
 register(
     "noise-stability-m",
+    gist="its ablation: lengths of movements only",
     idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
     formula="largest row length of noise-stability",
     needs=("weights",),
@@ -56,6 +59,7 @@ register(
 
 register(
     "noise-stability-d",
+    gist="its ablation: directions of movements only",
     idea="The ablation that looks at directions only. Rows are scaled to unit length before greedy k-center.",
     formula="noise-stability's rows over their lengths; first pick drawn with the seed, then farthest first",
     needs=("weights",),

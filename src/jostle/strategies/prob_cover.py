@@ -16,6 +16,7 @@ from jostle.strategies.catalogue import DISTRIBUTIONS, register
 
 @register(
     "prob-cover",
+    gist="a cover of the pool by balls in feature space",
     formula="argmax_i |{j uncovered: ||h_i - h_j|| < delta}|, repeated; h at unit length",
     needs=("features",),
     tasks=DISTRIBUTIONS,

@@ -39,6 +39,7 @@ DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: 
 
 @register(
     "sraal",
+    gist="images that look unlabelled, by how unsure they are",
     formula="largest D(mu(x)), D being trained to give 0 for labelled codes and 1 - m MINVar(m) / Var(p), "
     "m = max p, for unlabelled ones",
     needs=("images", "labelled set", "probabilities", "extra training"),

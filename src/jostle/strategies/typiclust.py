@@ -10,6 +10,7 @@ from jostle.strategies.catalogue import ANY_TASK, register
 
 @register(
     "typiclust",
+    gist="typical examples of clusters, for the first labels",
     formula="k-means with min(m + n, 500) clusters; in each argmax 1 / mean_{20 neighbours} ||h_i - h_j||^2",
     needs=("features",),
     tasks=ANY_TASK,

@@ -36,6 +36,7 @@ WHY_NOT = "it is published for classes of images or of their pixels; use coreset
 
 @register(
     "vaal",
+    gist="images that look least like labelled ones",
     formula="largest -ln D(mu(x)), D being trained to give 1 for labelled codes and 0 for unlabelled ones",
     needs=("images", "labelled set", "extra training"),
     tasks=TASKS,

@@ -1,0 +1,190 @@
+"""How commands end: exit codes, interrupts, closed pipes, and lists that fit a terminal."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jostle import cli, strategies
+from jostle.cli.listing import Kind, brief, folded, lines, sentences
+
+
+def run_cli(*words: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        cli.main([str(word) for word in words])
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_every_name_has_one_line(kind: Kind, width: int):
+    said = dict(sentences(kind))
+    shown = [name + about for name, about in lines(said, width)]
+    assert len(shown) == len(said)
+    assert all(len(line) <= width and "\n" not in line for line in shown)
+    if width == 80 and kind is Kind.strategies:
+        assert not [line for line in shown if "…" in line]
+        assert all(strategies.describe(name).gist for name in said)
+
+
+def test_sentences_are_cut_between_words():
+    assert brief("short", 30) == "short"
+    assert (
+        brief("MNIST: handwritten digits, grey; downloaded where absent", 40)
+        == "MNIST: handwritten digits, grey"
+    )
+    assert brief("Digits: eight by eight pixels of many things", 30) == "Digits: eight by eight …"
+
+
+def test_cards_fold_at_the_terminals_width():
+    text = "Strategy x: " + "word " * 40 + "\n  formula: " + "a + " * 30
+    found = folded(text.rstrip(), 80).split("\n")
+    assert all(len(line) <= 80 for line in found)
+    assert " ".join(" ".join(found).split()) == " ".join(text.split())
+
+
+MINE = """
+import time, sys
+
+def slow():
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+def quick():
+    from torch import nn
+    return nn.Linear(2, 2)
+
+def unknown():
+    return {}["weights"]
+
+def leaving():
+    sys.exit(0)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4\n")
+    return tmp_path / "mine.py"
+
+
+@pytest.mark.parametrize("times", [1, 40])
+def test_interrupts_end_with_130_however_many(mine: Path, times: int):
+    words = [
+        sys.executable,
+        "-m",
+        "jostle",
+        "pick",
+        "--model",
+        "mine.py:slow",
+        "--pool",
+        "csv:rows.csv",
+        "-n",
+        "1",
+    ]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=mine.parent) as started:
+        assert started.stderr is not None
+        assert started.stderr.readline() == "ready\n"
+        for _ in range(times):
+            if started.poll() is None:
+                os.kill(started.pid, signal.SIGINT)
+                time.sleep(0.005)
+        said = started.stderr.read()
+    assert started.returncode == 130, said
+    assert "jostle: stopped" in said
+    assert "goes on from here" not in said
+    assert "Traceback" not in said
+    assert not (mine.parent / "picks.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "goes_on"), [("run", True), ("demo", True), ("pick", False), ("list", False)]
+)
+def test_only_what_can_go_on_says_so(
+    command: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def interrupted(**_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    assert run_cli(command) == 130
+    assert ("goes on from here" in capsys.readouterr().err) is goes_on
+
+
+def test_notes_of_an_error_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    error = RuntimeError("mat1 and mat2")
+    error.add_note("(jostle gave the model a first batch of torch.float32 (2, 3))")
+
+    def failing(**_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli, "app", failing)
+    assert run_cli("pick") == 1  # not known to be the user's
+    said = capsys.readouterr().err
+    assert (
+        said
+        == "jostle: RuntimeError: mat1 and mat2 (jostle gave the model a first batch of torch.float32 (2, 3))\n"
+    )
+
+
+def test_a_reader_that_went_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def closed(**_: object) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(cli, "app", closed)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # put back afterwards
+    assert run_cli("list", "strategies") == 141
+    assert capsys.readouterr().err == ""
+
+
+PICK = ["pick", "--model", "mine.py:quick", "--pool", "csv:rows.csv", "-n", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rum"], "No such command"),
+        (["run"], "Missing argument"),
+        (["run", "nothing.toml"], "nothing.toml"),
+        (["run", "mnits"], "did you mean 'mnist'"),
+        (["run", "digits", "--seeds", "x"], "--seeds takes a number"),
+        (["run", "digits", "--set", "epochs"], "epochs"),
+        (["run", "digits", "--set", "rounds=-1"], "rounds"),
+        (["run", "digits", "--strategies", "badge(x=1)"], "unknown setting of badge 'x'"),
+        (["run", "digits", "--strategies", "badge("], "bracket"),
+        (["run", "digits", "--dataset", "rows.csv"], "write csv:rows.csv"),
+        (["run", "mnist", "--data", "/nowhere"], "/nowhere does not exist"),
+        (["run", "digits", "--device", "abacus"], "abacus"),
+        (["run", "digits", "--out", "mine.py"], "mine.py is a file"),
+        (["report", "nowhere"], "there is no such folder"),
+        (["report", "."], "it has no manifest.json"),
+        (["compare", "nowhere", "."], "nowhere"),
+        (["list", "cats"], "cats"),
+        (["show", "nothing-of-the-kind"], "unknown name"),
+        (["pick"], "Missing option"),
+        ([*PICK, "-n", "0"], "'-n'"),
+        ([*PICK, "-n", "many"], "'-n'"),
+        ([*PICK, "--strategy", "nose-stability"], "did you mean 'noise-stability'"),
+        ([*PICK, "--model", "nothing.py:load"], "there is no file 'nothing.py'"),
+        ([*PICK, "--model", "mine.py:unknown"], "KeyError: 'weights' (in "),
+        ([*PICK, "--model", "mine.py:leaving"], "ended by exit(0) in "),
+        ([*PICK, "--pool", "mine.py"], "write mine.py:FUNCTION"),
+        ([*PICK, "--bogus"], "No such option"),
+    ],
+)
+def test_every_mistake_ends_with_2_and_a_sentence(
+    mine: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+):
+    assert run_cli(*words) == 2
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert "Traceback" not in errors
