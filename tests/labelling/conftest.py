@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from labelling_data import picture
 
 pytest.importorskip("sqlalchemy", reason="labelling needs the extra `label`")
 
@@ -51,12 +50,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.update_query_dict({"options": f"-csearch_path={name}"}).render_as_string(
         hide_password=False
     )
-
-
-def picture(number: int, side: int = 16) -> Image.Image:
-    """A small picture that no other number has."""
-    pixels = np.random.default_rng(number).integers(0, 255, (side, side, 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
 
 
 @pytest.fixture

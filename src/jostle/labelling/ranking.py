@@ -20,10 +20,12 @@ MOST_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ran
 FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
 
 
-def first_strategy() -> Strategy:
-    """A choice without any label: cover what there is."""
+def first_strategy(name: str) -> Strategy:
+    """A choice without any label: cover what there is; who asks for random picks gets them from the first on."""
     from jostle import strategies
 
+    if name == "random":
+        return strategies.build(name)
     return strategies.build("max-herding" if "max-herding" in strategies.names() else "typiclust")
 
 
@@ -33,7 +35,7 @@ def next_strategy(name: str, kind: AnswerKind) -> Strategy:
 
     if name != "default" or "default" in strategies.names():
         return strategies.build(name)
-    return strategies.build("lcmd" if kind == "number" else "margin")
+    return strategies.build("lcmd" if kind == "number" else "margin-herding")
 
 
 def picks(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from jostle.labelling import drawing, ranking, verdicts
+from jostle.labelling import drawing, imports, ranking, verdicts
 from jostle.labelling.answers import Classes, Stored, set_of
 from jostle.labelling.contents import chance
 from jostle.labelling.index import Progress
@@ -62,6 +62,8 @@ def run(session: Session, progress: Progress | None = None) -> int:
     """One round; its number."""
     started, act = time.monotonic(), session.store.last_act()
     session.index.refresh(progress)
+    if session.settings.known:
+        imports.take_column(session, session.settings.known)
     learner = session.learner()
     ground = survey(session, learner, progress)
     pool = learner.pool(ground.keys)
@@ -121,7 +123,11 @@ def next_ranking(
     n, measured = drawing.shares(length, settings.audit, len(asked), asked.count("audit"))
     audited = drawing.audits(ground.unasked(), measured, settings.seed)
     if model is None:
-        strategy, network, most = ranking.first_strategy(), learner.untrained(pool), ranking.FIRST_CANDIDATES
+        strategy, network, most = (
+            ranking.first_strategy(settings.strategy),
+            learner.untrained(pool),
+            ranking.FIRST_CANDIDATES,
+        )
         call: dict[str, Any] = {}
     else:
         strategy = ranking.next_strategy(settings.strategy, session.kind)

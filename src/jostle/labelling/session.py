@@ -55,6 +55,7 @@ class Settings:
     encoder: str | None = None
     model: str | None = None  # file.py:build
     fit: str | None = None  # file.py:fit
+    known: str | None = None  # a hidden column whose filled cells are answers already
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -109,8 +110,9 @@ class Session:
         `answers` are the names of the classes or an `Answers`; a project that is opened again knows them. `text` names
         the column or two of a table that are texts, `hide` columns that are neither shown nor learnt from.
         """
-        examples = source.opened(data, text=text, hide=hide)
         chosen = Settings(**settings)
+        hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
+        examples = source.opened(data, text=text, hide=hide)
         folder = Path(project) if project is not None else beside(data)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(db or str(folder / DATABASE))

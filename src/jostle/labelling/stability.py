@@ -41,7 +41,7 @@ def concordance(first: NDArray[np.float64], second: NDArray[np.float64]) -> floa
 
 def is_stable(kappas: Sequence[float]) -> bool:
     """Whether the mean of the last three is at least 0.99; fewer than three say nothing."""
-    return len(kappas) >= WINDOW and float(np.mean(kappas[-WINDOW:])) >= STABLE
+    return len(kappas) >= WINDOW and float(np.mean(kappas[-WINDOW:])) >= STABLE - 1e-9
 
 
 def change_bound(kappas: Sequence[float]) -> float | None:

@@ -204,7 +204,6 @@ class Store:
         *,
         seconds: float | None = None,
         id: str | None = None,
-        purpose: Purpose = "pick",
     ) -> Done:
         """Add an act; one that is already there by its id is returned as it is, so that sending twice is safe."""
         with self.writing() as tx:
@@ -218,8 +217,22 @@ class Store:
                     raise ValueError(f"the id {id!r} is taken by an answer to another question")
                 return there
             if example.purpose is None:  # answered without having been asked
-                tx.execute(update(examples).where(examples.c.key == key).values(purpose=purpose))
+                tx.execute(update(examples).where(examples.c.key == key).values(purpose="pick"))
             return self._add(tx, key, person, act, value, seconds, id)
+
+    def give(self, person: str, made: Iterable[tuple[str, Any, str]]) -> int:
+        """Answers made elsewhere, by key, value and id, in one transaction; how many were not there yet."""
+        count = 0
+        with self.writing() as tx:
+            known = set(tx.execute(select(acts.c.id).where(acts.c.person == person)).scalars())
+            for key, value, id in made:
+                if id not in known:
+                    free = and_(examples.c.key == key, examples.c.purpose.is_(None))
+                    tx.execute(update(examples).where(free).values(purpose="given"))
+                    self._add(tx, key, person, "answer", value, None, id)
+                    known.add(id)
+                    count += 1
+        return count
 
     def undo(self, person: str) -> Done | None:
         """Take back a person's last act: what stood before it stands again. None where there is none left."""

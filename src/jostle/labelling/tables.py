@@ -122,51 +122,54 @@ class CsvTable(Table):
 
     def header(self) -> list[str]:
         """The first line."""
-        with self._reading() as file:
-            names = next(csv.reader(file), [])
+        _, names = next(self._records(), (0, []))
         if not names or len(set(names)) != len(names):
             raise SourceError(
                 f"{self.path}: expected a first line of distinct column names; found {names[:5]}"
             )
         return names
 
-    def _reading(self) -> Any:
-        return self.path.open(encoding="utf-8-sig", newline="")
-
     def rows(self) -> Iterator[Row]:
         """Every row, with the byte at which its first line begins noted."""
         starts: list[int] = []
-        place = 0
-
-        def lines() -> Iterator[str]:
-            nonlocal place
-            with self.path.open("rb") as file:
-                for line in file:
-                    place += len(line)
-                    yield line.decode("utf-8-sig" if place == len(line) else "utf-8")
-
-        reader = csv.reader(lines(), strict=True)
-        try:
-            header = next(reader, [])
-            before = place
-            for cells in reader:
-                if cells:
-                    if len(cells) != len(header):
-                        where = f"{self.path}, line {reader.line_num}"
-                        raise SourceError(f"{where}: {len(cells)} cells where the header has {len(header)}")
-                    starts.append(before)
-                    yield dict(zip(header, cells, strict=True))
-                before = place
-        except (UnicodeDecodeError, csv.Error) as reason:
-            raise SourceError(f"{self.path} cannot be read, expected a csv in UTF-8: {reason}") from reason
+        records = self._records()
+        _, header = next(records, (0, []))
+        for start, cells in records:
+            starts.append(start)
+            yield dict(zip(header, cells, strict=True))
         self._starts, self._header = starts, header
 
     def row(self, number: int) -> Row:
         """Read from where the row begins."""
+        _, cells = next(self._records(self._starts[number]))
+        return dict(zip(self._header, cells, strict=True))
+
+    def _records(self, start: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """Where each record begins, and its cells; empty lines are none."""
         with self.path.open("rb") as file:
-            file.seek(self._starts[number])
-            reader = csv.reader((line.decode("utf-8") for line in file), strict=True)
-            return dict(zip(self._header, next(reader), strict=True))
+            file.seek(start)
+            place = start
+
+            def lines() -> Iterator[str]:
+                nonlocal place
+                for line in file:
+                    first, place = place == 0, place + len(line)
+                    yield line.decode("utf-8-sig" if first else "utf-8")
+
+            reader, width = csv.reader(lines(), strict=True), 0
+            try:
+                for cells in reader:
+                    width = width or len(cells)
+                    if cells and len(cells) != width:
+                        where = f"{self.path}, line {reader.line_num}"
+                        raise SourceError(f"{where}: {len(cells)} cells where the header has {width}")
+                    if cells:
+                        yield start, cells
+                    start = place
+            except (UnicodeDecodeError, csv.Error) as reason:
+                raise SourceError(
+                    f"{self.path} cannot be read, expected a csv in UTF-8: {reason}"
+                ) from reason
 
 
 class ParquetTable(Table):

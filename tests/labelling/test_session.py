@@ -1,0 +1,434 @@
+"""The whole loop without a page: pictures, texts, numbers, classes that change, a project that is opened again."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from labelling_data import COLOURS, coloured, coloured_folder, houses, tickets
+from sqlalchemy import select
+
+from jostle.labelling import Answers, Session
+from jostle.labelling.learners import Goal, ProbeLearner
+from jostle.labelling.schema import examples, queue
+from jostle.labelling.simulate import answer_all, truth_of
+from jostle.labelling.store import UnknownKeyError
+
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Path:
+    return coloured_folder(tmp_path / "colours")
+
+
+@pytest.fixture
+def session(colours: Path) -> Session:
+    return Session.open(colours, answers=COLOURS, batch=20, encoder="pixels")
+
+
+def colour_in(name: str) -> str:
+    return name.removesuffix(".png").rpartition("-")[2]
+
+
+def labelled(
+    session: Session, n: int, person: str = "you", say: Callable[[str], Any] = colour_in
+) -> list[str]:
+    """Answer n questions truly; their keys."""
+    keys = []
+    for _ in range(n):
+        [question] = session.ask(1, person)
+        session.tell(question.key, say(question.name), person, seconds=2.0)
+        keys.append(question.key)
+    return keys
+
+
+def purposes(session: Session) -> dict[str, str | None]:
+    with session.store.reading() as tx:
+        return {row.key: row.purpose for row in tx.execute(select(examples))}
+
+
+def test_labelling_starts_at_once_and_without_torch(colours: Path) -> None:
+    import subprocess
+
+    code = (
+        "import sys; from jostle.labelling import Session; "
+        f"s = Session.open({str(colours)!r}, answers=['a', 'b']); "
+        "q = s.ask(3); s.tell(q[0].key, 'a'); s.content(q[1].key); s.progress(); s.undo(); s.answers(); s.doubts(); "
+        "s.disagreements(); s.suggestion(q[0].key); s.grid('a'); assert len(q) == 3; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_model_learns_and_the_audit_measures(session: Session) -> None:
+    session.train()  # no label yet: a first ranking that covers the pool
+    asked = labelled(session, 20)
+    for _ in range(3):
+        session.train()
+        asked += labelled(session, 20)
+    session.train()
+    assert len(set(asked)) == 80  # nothing is asked twice
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.8
+    assert accuracy.low < accuracy.estimate <= accuracy.high
+    by = purposes(session)
+    assert sum(by[key] == "audit" for key in asked) == pytest.approx(0.15 * 80, abs=3)
+    progress = session.progress()
+    assert (progress.answered, progress.left, progress.examples) == (80, 70, 150)
+    assert progress.counts.keys() == set(COLOURS)
+    assert [point.trained for point in progress.curve] == sorted(point.trained for point in progress.curve)
+    assert len(progress.kappas) == 3
+    assert progress.advice.headline
+
+
+def test_audit_answers_stay_out_of_training_and_selection(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goals: list[tuple[Goal, list[str]]] = []
+    keys: list[list[str]] = []
+    learn, pool = ProbeLearner.learn, ProbeLearner.pool
+    monkeypatch.setattr(ProbeLearner, "pool", lambda self, k: (keys.append(list(k)), pool(self, k))[1])
+    monkeypatch.setattr(
+        ProbeLearner,
+        "learn",
+        lambda self, p, goal, seed: (goals.append((goal, keys[-1])), learn(self, p, goal, seed))[1],
+    )
+    session.train()
+    for _ in range(5):
+        labelled(session, 20)
+        session.train()
+    audited = {key for key, purpose in purposes(session).items() if purpose == "audit"}
+    assert len(audited) >= 10
+    learnt = {names[place] for goal, names in goals for place in goal.places}
+    assert learnt
+    assert not learnt & audited
+
+
+def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: Session) -> None:
+    from jostle.labelling.measures import audited
+    from jostle.labelling.store import Ranked
+
+    session.index.refresh()
+    keys = sorted(purposes(session))
+    session.store.install([Ranked(keys[0], "audit"), Ranked(keys[1], "audit")], {})
+    labelled(session, 2)
+    assert set(audited(session).labels) == set(keys[:2])
+    session.store.install(
+        [Ranked(keys[5], "pick"), Ranked(keys[0], "pick"), Ranked(keys[6], "pick"), Ranked(keys[1], "pick")],
+        {},
+    )
+    labelled(session, 1)
+    assert set(audited(session).labels) == set(keys[:2])  # neither was passed yet
+    labelled(session, 1)
+    sample = audited(session)
+    assert set(sample.labels) == {keys[1]}
+    assert sample.population == 150 - 2 - 1  # two picked, one wanted
+
+
+def test_a_suggestion_is_never_shown_for_the_audit(session: Session) -> None:
+    session.train()
+    labelled(session, 30)
+    session.train()
+    by = purposes(session)
+    audited = next(key for key, purpose in by.items() if purpose == "audit")
+    free = next(key for key, purpose in by.items() if purpose is None)
+    assert session.suggestion(audited) is None
+    found = session.suggestion(free)
+    assert found is not None
+    assert found.answer in COLOURS
+    assert found.confidence is not None
+    assert 1 / 3 <= found.confidence <= 1
+
+
+def test_a_grid_shows_what_the_model_takes_for_a_class(session: Session) -> None:
+    session.train()
+    labelled(session, 40)
+    session.train()
+    cards = session.grid("red", 10)
+    assert len(cards) == 10
+    assert {card.suggestion.answer for card in cards} == {"red"}
+    sure = [card.suggestion.confidence for card in cards]
+    assert sure == sorted(sure, reverse=True)  # type: ignore[type-var]
+    assert all(purposes(session)[card.question.key] is None for card in cards)
+    session.tell(cards[0].question.key, "red")
+    assert purposes(session)[cards[0].question.key] == "pick"
+    assert cards[0].question.key not in [card.question.key for card in session.grid("red", 10)]
+
+
+def test_doubts_are_the_wrong_answers(session: Session) -> None:
+    session.train()
+    wrong = set()
+
+    def now_and_then(name: str) -> str:
+        true = colour_in(name)
+        if int(name[:3]) % 10 == 4:
+            wrong.add(name)
+            return COLOURS[(COLOURS.index(true) + 1) % 3]
+        return true
+
+    labelled(session, 90, say=now_and_then)
+    session.train()
+    by = purposes(session)
+    doubts = session.doubts(8)
+    assert sum(doubt.question.name in wrong for doubt in doubts) >= 5
+    assert all(by[doubt.question.key] != "audit" for doubt in doubts)
+    assert [doubt.strength for doubt in doubts] == sorted((doubt.strength for doubt in doubts), reverse=True)
+    worst = doubts[0].question
+    session.correct(worst.key, colour_in(worst.name), "reviewer")
+    assert session.labels()[worst.key] == colour_in(worst.name)
+    assert worst.key not in [doubt.question.key for doubt in session.doubts(8)]
+
+
+def test_answers_can_be_searched_and_paged(session: Session) -> None:
+    labelled(session, 12, "ann")
+    [skipped] = session.ask(1, "bob")
+    session.skip(skipped.key, "bob")
+    page = session.answers(page=1, size=5)
+    assert (page.total, page.pages, len(page.entries)) == (13, 3, 5)
+    assert page.entries[0].act == "skip"
+    assert session.answers("BOB").total == 1
+    red = session.answers("red")
+    told = [entry for entry in session.answers(size=99).entries if entry.act != "skip"]
+    assert red.total == sum("red" in entry.question.name for entry in told) + ("red" in skipped.name)
+    assert session.answers("nothing of the kind").total == 0
+    assert session.answers(page=99, size=5).page == 3
+
+
+def test_two_people_disagree_and_a_correction_settles_it(colours: Path) -> None:
+    session = Session.open(colours, answers=COLOURS, overlap=1.0, encoder="pixels")
+    labelled(session, 6, "ann")
+    shared = session.ask(6, "bob")
+    assert {question.key for question in shared} == set(session.labels())  # second opinions come first
+    for place, question in enumerate(shared):
+        true = COLOURS.index(colour_in(question.name))
+        session.tell(question.key, COLOURS[(true + (place < 2)) % 3], "bob")
+    found = session.disagreements()
+    assert len(found) == 2
+    assert set(found[0].answers) == {"ann", "bob"}
+    assert found[0].consensus in found[0].answers.values()
+    agreement = session.progress().agreement
+    assert agreement is not None
+    assert agreement < 1
+    session.correct(found[0].question.key, "blue", "cleo")
+    assert session.labels()[found[0].question.key] == "blue"
+    assert len(session.disagreements()) == len(found) - 1
+
+
+def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(session: Session) -> None:
+    session.train()
+    labelled(session, 100)
+    session.train()
+    session.rename_class("red", "scarlet")
+    assert session.progress().counts.keys() == {"scarlet", "green", "blue"}
+    assert "red" not in session.labels().values()
+    key = labelled(session, 1)[0]  # a page that was open still says red, green or blue
+    assert session.labels()[key] in ("scarlet", "green", "blue")
+    before = session.progress().counts
+    session.merge_class("blue", "green")
+    after = session.progress().counts
+    assert after == {"scarlet": before["scarlet"], "green": before["green"] + before["blue"]}
+    session.add_class("grey")
+    [question] = session.ask(1)
+    session.tell(question.key, "grey")
+    assert session.suggestion(next(k for k, p in purposes(session).items() if p is None)) is not None
+    assert (
+        session.accuracy().estimate is not None
+    )  # the old model still measures, its classes as they are now
+    session.train()
+    assert {card.suggestion.answer for card in session.grid("green", 5)} == {"green"}
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.6
+    with pytest.raises(ValueError, match="there is a class 'green' already"):
+        session.rename_class("grey", "green")
+    with pytest.raises(ValueError, match="the same class"):
+        session.merge_class("blue", "green")
+
+
+def test_a_project_goes_on_where_it_was(colours: Path) -> None:
+    first = Session.open(colours, answers=COLOURS, batch=20, encoder="pixels")
+    first.train()
+    asked = labelled(first, 20)
+    first.rename_class("red", "scarlet")
+    first.train()
+    held = [question.key for question in first.ask(3)]
+    first.close()
+    again = Session.open(colours, answers=COLOURS, batch=20, encoder="pixels")
+    assert again.classes() == ["scarlet", "green", "blue"]  # red is not begun anew
+    assert [question.key for question in again.ask(3)] == held
+    assert set(again.labels()) == set(asked)
+    assert again.predictions() is not None
+    with pytest.raises(ValueError, match="answers of the kind 'one', not 'number'"):
+        Session.open(colours, answers=Answers("number"))
+    assert Session.open(colours).kind == "one"
+
+
+def test_a_new_project_needs_to_know_what_to_answer(colours: Path) -> None:
+    with pytest.raises(ValueError, match="a new project needs to know what to answer"):
+        Session.open(colours)
+    with pytest.raises(ValueError, match="share from 0 to 1"):
+        Session.open(colours, answers=COLOURS, audit=15)
+
+
+def test_data_that_changes_between_rounds(session: Session, colours: Path) -> None:
+    session.train()
+    labelled(session, 40)
+    session.train()
+    answered = session.answers(size=99).entries
+    picked = next(entry for entry in answered if entry.purpose == "pick")
+    (colours / picked.question.name).unlink()  # answered, then gone: its embedding is still learnt from
+    unasked = next(key for key, purpose in purposes(session).items() if purpose is None)
+    gone = session.question(unasked).name
+    (colours / gone).unlink()
+    coloured(1000).save(colours / "1000-green.png")
+    (colours / "broken.png").write_bytes(b"nothing")
+    session.train()
+    assert unasked not in [question.key for question in session.ask(200)]
+    progress = session.progress()
+    assert progress.examples == 149
+    assert (progress.unreadable_count, list(progress.unreadable)) == (1, ["broken.png"])
+    trained = session.store.rounds()[-1][2]["trained"]
+    assert trained == sum(entry.purpose == "pick" for entry in answered)
+
+
+def test_everything_can_be_answered(session: Session) -> None:
+    session.train()
+    while asked := session.ask(5):
+        for question in asked:
+            session.tell(question.key, colour_in(question.name))
+    assert len(session.labels()) == 150
+    assert session.advice().stop
+    session.train()
+    assert session.ask(1) == []
+
+
+def test_texts(tmp_path: Path) -> None:
+    session = Session.open(
+        tickets(tmp_path / "t.csv"), text="message", hide=["topic"], answers=["billing", "bug", "praise"],
+        batch=30, encoder="words",
+    )  # fmt: skip
+    truth = truth_of(session.source, "topic", "one")
+    for _ in range(3):
+        session.train()
+        answer_all(session, truth, 30)
+    session.train()
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.7
+    content = session.content(session.ask(1)[0].key)
+    assert (content.kind, content.mime) == ("text", "")
+
+
+def test_numbers(tmp_path: Path) -> None:
+    session = Session.open(
+        houses(tmp_path / "h.csv"), hide=["price"], answers=Answers("number"), batch=20, goal=25.0, audit=0.3
+    )
+    truth = truth_of(session.source, "price", "number")
+    for _ in range(4):
+        session.train()
+        answer_all(session, truth, 20)
+    session.train()
+    accuracy = session.accuracy()
+    assert accuracy.measure == "mean error"
+    assert accuracy.estimate is not None
+    assert accuracy.estimate < 15
+    assert accuracy.low <= accuracy.estimate <= accuracy.high
+    assert session.progress().counts == {}
+    found = session.suggestion(next(k for k, p in purposes(session).items() if p is None))
+    assert found is not None
+    assert (found.confidence, type(found.answer)) == (None, float)
+    key = session.ask(1)[0].key
+    for wrong in ("many", float("nan"), True):
+        with pytest.raises(ValueError, match="expected a"):
+            session.tell(key, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no classes to add to"):
+        session.add_class("dear")
+    session.tell(key, 1e6)
+    session.train()
+    assert purposes(session)[key] == "audit" or key in [doubt.question.key for doubt in session.doubts()]
+
+
+def test_several_classes(colours: Path) -> None:
+    session = Session.open(
+        colours, answers=Answers("several", ("warm", "cold", "odd")), batch=30, encoder="pixels"
+    )
+
+    def said(name: str) -> list[str]:
+        kind = {"red": ["warm"], "green": ["cold"], "blue": ["cold", "odd"]}
+        return kind[colour_in(name)]
+
+    for _ in range(3):
+        session.train()
+        labelled(session, 30, say=said)
+    session.train()
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.6
+    cards = session.grid("odd", 5)
+    assert cards
+    assert all("odd" in card.suggestion.answer for card in cards)  # type: ignore[operator]
+    key = session.ask(1)[0].key
+    session.tell(key, [])
+    assert session.labels()[key] == ()
+    with pytest.raises(ValueError, match="expected a list"):
+        session.tell(key, "warm")
+    with pytest.raises(ValueError, match="did you mean 'cold'"):
+        session.tell(key, ["cald"])
+
+
+def test_answers_that_the_data_has_already(tmp_path: Path) -> None:
+    path = houses(tmp_path / "h.csv")
+    lines = path.read_text().splitlines()
+    half = [line if place < 60 else line.rpartition(",")[0] + "," for place, line in enumerate(lines)]
+    path.write_text("\n".join(half) + "\n")
+    session = Session.open(path, answers=Answers("number"), known="price")
+    session.train()
+    session.train()
+    assert len(session.labels()) == 59
+    assert session.predictions() is not None
+    assert {entry.person for entry in session.answers().entries} == {"data"}
+    assert session.ask(1)[0].name not in {f"h{number}" for number in range(59)}
+
+
+def test_unknown_keys_and_people_are_refused(session: Session) -> None:
+    with pytest.raises(UnknownKeyError):
+        session.tell("0" * 32, "red")
+    with pytest.raises(UnknownKeyError):
+        session.content("../../etc/passwd")
+    for person in ("", " ", "x" * 101, "a\x00b"):
+        with pytest.raises(ValueError, match="a person has a name"):
+            session.ask(1, person)
+
+
+def test_undo_brings_the_question_back(session: Session) -> None:
+    [question] = session.ask(1)
+    session.tell(question.key, "red")
+    assert session.undo() == question
+    assert session.labels() == {}
+    assert session.ask(1) == [question]
+    assert session.undo() is None
+
+
+def test_the_same_seed_asks_the_same(colours: Path, tmp_path: Path) -> None:
+    asked = []
+    for place in ("a", "b"):
+        session = Session.open(
+            colours, project=tmp_path / place, answers=COLOURS, batch=20, encoder="pixels", seed=3
+        )
+        session.train()
+        names = labelled(session, 20)
+        session.train()
+        asked.append(names + labelled(session, 20))
+    assert asked[0] == asked[1]
+
+
+def test_the_ranking_holds_a_few_batches_of_picks_and_audit(session: Session) -> None:
+    number = session.train()
+    with session.store.reading() as tx:
+        rows = tx.execute(select(queue).where(queue.c.round == number).order_by(queue.c.rank)).all()
+    assert len(rows) == 60
+    assert sum(row.purpose == "audit" for row in rows[:20]) == 3
+    assert np.unique([row.key for row in rows if row.purpose == "audit"]).size == 9

@@ -1,0 +1,229 @@
+"""Sources: folders, tables and functions, as they are and as they change."""
+
+import csv
+from datetime import date
+from pathlib import Path
+
+import pytest
+from labelling_data import picture
+
+from jostle.labelling.contents import Content
+from jostle.labelling.own import Own
+from jostle.labelling.pictures import UnreadableError, check, displayed
+from jostle.labelling.source import Folder, SourceError, opened
+from jostle.labelling.tables import CsvTable, ParquetTable, Table
+
+ROWS = [
+    {"id": "7", "message": "it does not start", "note": "x", "price": "10"},
+    {"id": "8", "message": 'two lines\nand "quotes", too', "note": "", "price": ""},
+    {"id": "9", "message": "Größe ≠ 中文", "note": "=1+1", "price": "-3.5"},
+]
+
+
+def written(path: Path, rows: list[dict[str, str]], mark: bytes = b"") -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    path.write_bytes(mark + path.read_bytes())
+    return path
+
+
+def test_a_folder_lists_images_and_nothing_else(photos: Path) -> None:
+    inner = photos / "inner"
+    inner.mkdir()
+    picture(99).save(inner / "deep.JPG", "JPEG")
+    (photos / "notes.txt").write_text("no picture")
+    (photos / ".hidden.png").write_bytes(b"")
+    project = photos / "photos.labels"
+    project.mkdir()
+    (project / "labels.db").write_bytes(b"")
+    picture(98).save(project / "exported.png")
+    places = Folder(photos).places()
+    assert list(places) == [*(f"{i:02}.png" for i in range(20)), "inner/deep.JPG"]
+    assert Folder(photos).read("inner/deep.JPG").data == (inner / "deep.JPG").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.png", "inner/../../secret.png", "nowhere.png", "notes.txt", "/etc/passwd"]
+)
+def test_a_folder_reads_nothing_that_it_did_not_list(photos: Path, name: str) -> None:
+    picture(1).save(photos.parent / "secret.png")
+    (photos / "notes.txt").write_text("no picture")
+    with pytest.raises(KeyError):
+        Folder(photos).read(name)
+
+
+def test_links_to_folders_are_not_followed(photos: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    picture(50).save(elsewhere / "private.png")
+    (photos / "link").symlink_to(elsewhere)
+    assert not [name for name in Folder(photos).places() if "private" in name]
+
+
+def test_an_empty_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="holds no images"):
+        Folder(tmp_path).places()
+
+
+def test_what_cannot_be_labelled_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="does not exist"):
+        opened(tmp_path / "nothing.csv")
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(SourceError, match="not a csv or Parquet"):
+        opened(tmp_path / "a.txt")
+    with pytest.raises(SourceError, match="has no columns"):
+        opened(tmp_path, text="message")
+
+
+def test_a_csv_is_read_row_by_row(tmp_path: Path) -> None:
+    table = opened(written(tmp_path / "t.csv", ROWS, b"\xef\xbb\xbf"), text="message")
+    assert list(table.places()) == ["7", "8", "9"]
+    assert [table.read(name).texts[0] for name in table.places()] == [row["message"] for row in ROWS]
+    assert table.column("price") == {"7": "10", "8": "", "9": "-3.5"}
+    assert [content.key for content in table.contents()] == list(table.places().values())
+
+
+def test_rows_hide_what_is_told_and_their_id(tmp_path: Path) -> None:
+    table = opened(written(tmp_path / "t.csv", ROWS), hide=["price"])
+    assert table.kind == "row"
+    assert table.read("7").fields == {"message": "it does not start", "note": "x"}
+
+
+def test_a_row_keeps_its_key_when_the_table_grows_and_is_sorted_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    table = opened(written(path, ROWS), text="message")
+    before = table.places()
+    written(path, [{"id": "1", "message": "new", "note": "", "price": ""}, *reversed(ROWS)])
+    after = table.places()
+    assert {name: after[name] for name in before} == before
+    assert table.read("9").texts == (ROWS[2]["message"],)
+
+
+def test_names_of_rows_are_their_ids_where_these_are_unique(tmp_path: Path) -> None:
+    twice = [{**ROWS[0]}, {**ROWS[1], "id": "7"}, ROWS[2]]
+    assert list(opened(written(tmp_path / "t.csv", twice), text="message").places()) == [
+        "row 1",
+        "row 2",
+        "9",
+    ]
+
+
+def test_a_parquet_file_gives_the_same_texts(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra `label`")
+    from pyarrow import parquet
+
+    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+    columns |= {"size": [1.5, float("nan"), 2.0], "when": [date(2026, 1, 1)] * 3}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    texts = opened(tmp_path / "t.parquet", text="message")
+    assert isinstance(texts, ParquetTable)
+    assert texts.places() == opened(written(tmp_path / "t.csv", ROWS), text="message").places()
+    rows = opened(tmp_path / "t.parquet")
+    assert rows.read("8").fields == {
+        "message": ROWS[1]["message"], "note": "", "price": "", "size": None, "when": "2026-01-01",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected a first line of distinct column names"),
+        (b"a,a\n1,2\n", "expected a first line of distinct column names"),
+        (b"a,b\n1\n", "line 2: 1 cells where the header has 2"),
+        (b"a,b\n", "has no rows"),
+        (b"a\n\xff\xfe\n", "expected a csv in UTF-8"),
+    ],
+)
+def test_broken_tables_say_where(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=message):
+        CsvTable(path, (), ()).places()
+
+
+def test_unknown_columns_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="did you mean 'message'"):
+        opened(written(tmp_path / "t.csv", ROWS), text="mesage")
+
+
+def test_usual_text_columns_are_found(tmp_path: Path) -> None:
+    rows = [{"text1": "a", "text2": "b", "label": "0"}, {"text1": "b", "text2": "c", "label": "1"}]
+    table = opened(written(tmp_path / "t.csv", rows))
+    assert isinstance(table, Table)
+    assert table.texts == ("text1", "text2")
+    assert table.read("row 1").texts == ("a", "b")
+
+
+OWN = """
+import numpy as np
+from PIL import Image
+from pathlib import Path
+
+def texts(): return ["one", "two", "one"], [0, 1, 0]
+def pairs(): return [("a", "b"), ("c", "d")]
+def rows(): return [{"x": 1.0, "y": "a"}, {"x": 2.0, "y": "b"}]
+def grey(): return np.arange(2 * 6 * 5).reshape(2, 6, 5).astype("uint8")
+def colour(): return np.linspace(0, 1, 2 * 3 * 6 * 5).reshape(2, 3, 6, 5)
+def images(): return [Image.new("RGB", (4, 4), (i, 0, 0)) for i in range(3)]
+def vectors(): return np.eye(3)
+def nothing(): return 5
+def objects(): return [object()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "count"),
+    [("texts", "text", 3), ("pairs", "text", 2), ("rows", "row", 2), ("grey", "image", 2), ("colour", "image", 2),
+     ("images", "image", 3), ("vectors", "row", 3)],
+)  # fmt: skip
+def test_a_function_of_your_own(tmp_path: Path, name: str, kind: str, count: int) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    source = opened(f"{file}:{name}")
+    assert (source.kind, len(source.places())) == (kind, count)
+    contents = list(source.contents())
+    assert len({content.key for content in contents}) == (2 if name == "texts" else count)
+    if kind == "image":
+        assert displayed(contents[0]).mime == "image/png"
+    if name == "texts":
+        assert source.column("target") == {"0": 0, "1": 1, "2": 0}
+
+
+@pytest.mark.parametrize("name", ["nothing", "objects"])
+def test_what_a_function_may_not_return(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    with pytest.raises(SourceError, match="expected a list of texts"):
+        Own(f"{file}:{name}")
+
+
+def test_a_key_is_the_content_and_nothing_else() -> None:
+    assert Content("text", "a", texts=("x",)).key == Content("text", "b", texts=("x",)).key
+    assert Content("text", "a", texts=("x", "y")).key != Content("text", "a", texts=("xy",)).key
+    assert (
+        Content("row", "a", fields={"a": 1, "b": 2}).key == Content("row", "b", fields={"b": 2, "a": 1}).key
+    )
+    assert len(Content("image", "a", b"x").key) == 32
+
+
+def test_pictures_that_browsers_do_not_know_become_png(tmp_path: Path) -> None:
+    for name, mime in (
+        ("a.jpg", "image/jpeg"),
+        ("b.tif", "image/png"),
+        ("c.ppm", "image/png"),
+        ("d.webp", "image/webp"),
+    ):
+        picture(1).save(tmp_path / name)
+        assert displayed(Folder(tmp_path).read(name)).mime == mime
+
+
+def test_a_picture_that_breaks_off_is_found(tmp_path: Path) -> None:
+    picture(1, side=64).save(tmp_path / "a.jpg")
+    whole = (tmp_path / "a.jpg").read_bytes()
+    check(Content("image", "a.jpg", whole))
+    with pytest.raises(UnreadableError, match=r"a\.jpg is not an image"):
+        check(Content("image", "a.jpg", whole[: len(whole) // 2]))
+    with pytest.raises(UnreadableError):
+        displayed(Content("image", "script.png", b"<svg onload=alert(1)>"))
