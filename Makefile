@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations soak coverage check bench docs site clean arena-data
+.PHONY: demo test test-data test-oldest test-integrations soak attack coverage check bench docs site clean arena-data
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +8,7 @@ OLDEST_READY := .venv-oldest/ready
 PYTEST := -m pytest -q -n 2
 
 # Two test processes share two cores: more threads in each would be in each other's way.
-test test-data test-oldest test-integrations coverage: export OMP_NUM_THREADS = 1
+test test-data test-oldest test-integrations attack coverage: export OMP_NUM_THREADS = 1
 
 demo: $(READY)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
@@ -29,6 +29,9 @@ test-integrations: $(READY)  ## the pages for users of other packages, which are
 
 soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
 	$(BIN)/python tests/soak.py
+
+attack: $(READY)  ## random calls, interrupts, kills, corrupt files: ATTACK_SECONDS=3600, or SEED=calls-123 to see one again
+	cd tests && ../$(BIN)/python -m attacks $(if $(SEED),--seed $(SEED),--seconds $(or $(ATTACK_SECONDS),600))
 
 coverage: $(READY)  ## which lines and branches no test reaches
 	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)

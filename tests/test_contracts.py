@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from quick import QUICK
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 from zoo import ConvNet, SegNet
@@ -15,21 +16,6 @@ from jostle import strategies
 from jostle.core import Query, Strategy
 
 N, M, PICKS = 24, 12, 5
-QUICK: dict[str, dict[str, Any]] = {  # settings that make a strategy cheap; they change no promise
-    "noise-stability": {"jolts": 4},
-    "noise-stability-relative": {"jolts": 4},
-    "noise-stability-m": {"jolts": 4},
-    "noise-stability-d": {"jolts": 4},
-    "bald": {"passes": 4},
-    "entropy-dropout": {"passes": 4},
-    "batch-bald": {"passes": 4},
-    "qbc": {"committee": 3},
-    "core-gcn": {"epochs": 5},
-    "uncertain-gcn": {"epochs": 5},
-    "vaal": {"steps": 3},
-    "sraal": {"steps": 3},
-    "lcmd": {"sketch": 16},
-}
 DRAWS = {  # picks depend on draws that a permutation moves to other examples, or (prob-cover) on ties
     "random", "badge", "noise-stability-d", "vaal", "sraal", "alfa-mix", "cluster-margin", "typiclust",
     "core-gcn", "uncertain-gcn", "batch-bald", "prob-cover", "drop-query", "power-margin",

@@ -54,6 +54,14 @@ def test_every_holder_gives_the_same_inputs(kind: str, size: int) -> None:
     assert all(len(batch) <= size for batch in batches)
 
 
+@pytest.mark.parametrize("kind", HOLDERS)
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_batch_of_one_among_some_is_still_a_batch(kind: str, size: int) -> None:
+    batches = [torch.as_tensor(batch) for batch in Pool.of(HOLDERS[kind]).without([0, 3]).batches(size)]
+    assert [batch.shape[1:] for batch in batches] == [X.shape[1:]] * len(batches)
+    assert torch.equal(torch.cat(batches).float(), X[[1, 2, 4, 5, 6]])
+
+
 def test_dicts_lose_their_labels_and_words_and_keep_lists_of_numbers() -> None:
     batch = next(Pool.of(Dicts()).batches(7))
     assert batch.keys() == {"x", "ids"}

@@ -173,4 +173,9 @@ def shapes(inputs: list[Any]) -> str:
 
 def rows_of(array: Tensor | np.ndarray, index: slice | Tensor) -> Tensor:
     """Some rows of an array; of a memory-mapped file only these are read."""
-    return array[index] if isinstance(array, Tensor) else torch.from_numpy(np.array(array[index]))
+    if isinstance(array, Tensor):
+        return array[index]
+    places = (
+        index.numpy() if isinstance(index, Tensor) else index
+    )  # a tensor of one would be a number to numpy
+    return torch.from_numpy(np.array(array[places]))

@@ -54,7 +54,7 @@ def from_line(line: str, position: int) -> Cycle:
     """The cycle of a line; what a line from another hand lacks is filled in, its number from its place."""
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise TornLineError(f"it is not JSON: {line[:40]!r}") from None
     if not isinstance(fields, dict) or not fields.keys() >= NEEDED:
         raise TornLineError(f"it is no cycle of a run: {line[:40]!r}")

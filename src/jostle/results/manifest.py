@@ -62,7 +62,7 @@ def read(folder: Path) -> dict[str, Any] | None:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise ManifestError(f"{path} is not JSON: {wrong}; use another folder with --out") from None
     if not isinstance(manifest, dict):
         raise ManifestError(f"{path} holds {type(manifest).__name__}, expected an object")

@@ -1,0 +1,206 @@
+"""Files with bytes flipped, cut, added or forged: refused with words or read for what they are, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import official_files as official
+from tiny import numbers, tiny_file
+
+from attacks import forge, forgeries, kills
+from attacks.driver import BrokenPromiseError
+
+ANY_SHAPE = """
+import torch
+
+class AnyShape(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.out = torch.nn.Linear(2, 10)
+
+    def forward(self, x):
+        x = x.float().flatten(1)
+        return self.out(torch.stack([x.mean(1), x.square().mean(1)], 1))
+
+def model():
+    return AnyShape()
+"""
+
+
+@cache
+def originals() -> Path:
+    """A folder of all that is to be spoilt, whole; kept until this process ends."""
+    keeper = tempfile.TemporaryDirectory(prefix="jostle-originals-")
+    KEPT.append(keeper)
+    home = Path(keeper.name)
+    (home / "own.py").write_text(ANY_SHAPE, encoding="utf-8")
+    write_data(home / "data")
+    official.write_classes(home / "photos", {"ants": 4, "bees": 4}, 12, 12)
+    official.picture(12, 12, seed=9).save(home / "photos" / "bees" / "last.png")
+    write_table(home / "table.csv")
+    tiny_file(home)
+    code, said = forge.run(["run", "tiny.toml", *kills.SETTINGS, "--out", "runs"], home)
+    if code:
+        raise BrokenPromiseError(f"a run that nobody disturbed ended with {code}: {said}")
+    forget_said(home)
+    return home
+
+
+KEPT: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def write_data(root: Path) -> None:
+    """Small copies of data sets in the formats of the published ones."""
+    official.write_files(root / "cifar10" / "cifar-10-batches-py", official.cifar10_files())
+    files = {f"cifar-100-python/{name}": content for name, content in official.cifar100_files().items()}
+    official.write_files(root / "cifar100", {"cifar-100-python.tar.gz": official.tar_gz(files)})
+    official.write_mnist(root / "mnist")
+    official.write_svhn(root / "svhn")
+
+
+def write_table(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{b:.3f},{'red' if a > 0 else 'blue'},{int(b > 0)}" for a, b in rng.normal(size=(30, 2))]
+    path.write_text("\n".join(["a,b,colour,label", *rows, ""]), encoding="utf-8")
+
+
+def attack(chance: Random, folder: Path) -> str:
+    """Spoil one file, then use it."""
+    box = folder / "box"
+    shutil.copytree(originals(), box)
+    victim, use = chance.choice(TARGETS)(chance, box)
+    content = victim.read_bytes()
+    how, spoilt = forgeries.spoilt(chance, victim, content)
+    victim.write_bytes(spoilt)
+    before = listing(folder)
+    try:
+        outcome = use(box)
+        stray(before, listing(folder))
+    except BrokenPromiseError as broken:
+        raise BrokenPromiseError(f"{victim.relative_to(box)}, {how}: {broken}") from None
+    return outcome
+
+
+Use = Callable[[Path], str]
+
+
+def a_run(chance: Random, box: Path) -> tuple[Path, Use]:
+    return chance.choice(sorted((box / "runs").glob("*/*.jsonl"))), chance.choice([gone_on_with, reported])
+
+
+def a_manifest(chance: Random, box: Path) -> tuple[Path, Use]:
+    return box / "runs" / "manifest.json", chance.choice([gone_on_with, reported])
+
+
+def a_protocol(chance: Random, box: Path) -> tuple[Path, Use]:
+    return box / "tiny.toml", lambda box: told(box, ["show", "tiny.toml"], [])
+
+
+def a_photo(chance: Random, box: Path) -> tuple[Path, Use]:
+    spec = chance.choice(["folder:photos", "folder:photos(size=8)", "folder:photos(mode=L)"])
+    return chance.choice(sorted((box / "photos").rglob("*.*"))), picked(spec, chance)
+
+
+def a_table(chance: Random, box: Path) -> tuple[Path, Use]:
+    spec = chance.choice(["csv:table.csv", "csv:table.csv(target=label)", "csv:table.csv(target=b)"])
+    return box / "table.csv", picked(spec, chance)
+
+
+def a_data_set(chance: Random, box: Path) -> tuple[Path, Use]:
+    name = chance.choice(["cifar10", "cifar100", "mnist", "svhn"])
+    files = [path for path in (box / "data" / name).rglob("*") if path.is_file()]
+    return chance.choice(sorted(files)), picked(name, chance)
+
+
+def an_earlier_round(chance: Random, box: Path) -> tuple[Path, Use]:
+    names = "\n".join(f"ants/image_000{i}.jpg,{i},{i},0.5" for i in range(3))
+    (box / "before.csv").write_text(f"name,position,order,score\n{names}\n", encoding="utf-8")
+    return box / "before.csv", picked("folder:photos", chance, "--exclude", "before.csv")
+
+
+TARGETS: list[Callable[[Random, Path], tuple[Path, Use]]] = [
+    a_run, a_run, a_manifest, a_protocol, a_photo, a_table, a_data_set, a_data_set, an_earlier_round,
+]  # fmt: skip
+
+
+def gone_on_with(box: Path) -> str:
+    """The same command again: refused, or the numbers that were there."""
+    truth = numbers(originals() / "runs")
+    code, said = command(box, ["run", "tiny.toml", *kills.SETTINGS, "--out", "runs"])
+    if code == 0 and json.dumps(numbers(box / "runs")) != json.dumps(truth):
+        raise BrokenPromiseError("other numbers were taken for true")
+    return judged(code, said)
+
+
+def reported(box: Path) -> str:
+    """The report of what is there."""
+    return told(box, ["report", "runs"], [])
+
+
+def picked(spec: str, chance: Random, *more: str) -> Use:
+    """A batch picked from what is there; its csv appears if and only if all went well."""
+    strategy = chance.choice(["random", "margin", "noise-stability(jolts=2)"])
+    words = ["pick", "--model", "own.py:model", "--pool", spec, "-n", "2", "--strategy", strategy]
+    words += ["--data", "data", "--out", "out/picks.csv", *more]
+
+    def use(box: Path) -> str:
+        outcome = told(box, words, [])
+        if (box / "out" / "picks.csv").exists() != (outcome == "read"):
+            raise BrokenPromiseError(
+                f"{outcome}, and picks.csv {'is' if outcome != 'read' else 'is not'} there"
+            )
+        return outcome
+
+    return use
+
+
+def told(box: Path, words: list[str], mentioned: list[str]) -> str:
+    return judged(*command(box, words))
+
+
+def command(box: Path, words: list[str]) -> tuple[int, str]:
+    found = forge.run(words, box)
+    forget_said(box)
+    return found
+
+
+def forget_said(box: Path) -> None:
+    for path in box.glob(".said*"):
+        path.unlink()
+
+
+def judged(code: int, said: str) -> str:
+    if code == 0:
+        return "read"
+    if code == 2 and "jostle: " in said and "Error: " not in said.replace("DataError: ", ""):
+        return "refused with words"
+    raise BrokenPromiseError(f"it ended with {code}: {said[-1500:]}")
+
+
+def listing(folder: Path) -> dict[str, str]:
+    """Every file with the sum of its bytes."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+OURS = ("box/runs/", "box/out/")  # where commands may write
+
+
+def stray(before: dict[str, str], after: dict[str, str]) -> None:
+    """Refuse what was written where nothing should be."""
+    changed = [name for name in after if before.get(name) != after[name] and not name.startswith(OURS)]
+    changed += [name for name in before if name not in after and not name.startswith(OURS)]
+    if changed:
+        raise BrokenPromiseError(f"written or lost outside of the folders that were named: {changed}")
