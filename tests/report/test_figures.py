@@ -9,6 +9,7 @@ from synthetic_runs import FOUR, write_runs
 
 from jostle.report import figures
 from jostle.report.figures.curves import CYCLES, count_ticks
+from jostle.report.figures.diagram import lanes
 from jostle.report.styles import COLOURS, GREY, line_styles, moved_apart, png, svg
 from jostle.results.curves import load
 from jostle.results.pairs import gains
@@ -25,7 +26,19 @@ def four(tmp_path):
 DRAWINGS = {
     "learning-curves": lambda r: figures.learning_curves(r, "accuracy"),
     "gain-curves": lambda r: figures.gain_curves(r, "accuracy", "random"),
-    "side-by-side": lambda r: figures.side_by_side({"a": r, "b": r, "c": r}, "accuracy"),
+    "side-by-side": lambda r: figures.side_by_side(
+        {"a": r, "b": r, "c": r}, dict.fromkeys("abc", "accuracy"), r.labels, r.labels[:2]
+    ),
+    "ranks": lambda r: figures.rank_diagram(
+        {"random": 3.5, "badge": 1.5, "entropy": 1.0, "noise-stability": 4.0},
+        0.7,
+        [("entropy", "badge")],
+        r.labels,
+    ),
+    "gain-map": lambda r: figures.gain_map(
+        r.labels, ["x", "y"], np.array([[1.0, -2], [np.nan, 0], [3, 4], [0, 0]])
+    ),
+    "duels": lambda r: figures.duel_map(r.labels, np.eye(4) + 2, np.ones((4, 4))),
     "aubc": lambda r: figures.aubc_dots(r, "accuracy"),
     "gains": lambda r: figures.gain_dots(gains(r, "accuracy", "random"), "random", "accuracy", r.labels),
     "wins": lambda r: figures.win_map(r.labels, win_matrix(r, "accuracy")),
@@ -53,9 +66,30 @@ def test_the_users_settings_neither_matter_nor_change(four):
 
 
 def test_every_name_is_written_in_the_figure(four):
-    for name in ("learning-curves", "aubc", "wins", "times"):
+    for name in ("learning-curves", "aubc", "wins", "times", "gain-map", "duels"):
         text = svg(DRAWINGS[name](four))
         assert all(f">{label}<" in text for label in four.labels)
+
+
+def test_a_diagram_of_ranks_shows_names_ranks_bars_and_the_difference(four):
+    text = svg(DRAWINGS["ranks"](four))
+    for words in (
+        "entropy  1.00",
+        "badge  1.50",
+        "3.50  random",
+        "4.00  noise-stability",
+        "critical difference 0.70",
+    ):
+        assert f">{words}<" in text
+    line = [line for line in DRAWINGS["ranks"](four).axes[0].lines if line.get_linewidth() == 3.4]
+    assert len(line) == 1
+    left, right = line[0].get_xdata()
+    assert right - left == pytest.approx(4.0 * 0.5 / 3 + 0.08)  # half a rank of three that are four inches
+
+
+def test_bars_that_meet_lie_in_lanes():
+    assert lanes([(1, 2), (1.5, 3), (2.5, 4), (5, 6)]) == [0, 1, 0, 0]
+    assert lanes([]) == []
 
 
 def test_curves_go_through_the_means(four):

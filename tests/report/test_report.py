@@ -15,6 +15,7 @@ from jostle.report.comparison import load_all, write_comparison
 from jostle.report.report import write_report as report_of
 from jostle.report.settings import varied_setting
 from jostle.report.toml import toml
+from jostle.results.across import Across
 from jostle.results.curves import load
 from jostle.results.previews import first_picks, preview_of, shorten, thumbnail
 
@@ -26,8 +27,8 @@ def write_report(folder, *args, gallery=None, **options):
     return report_of(results, *args, previews=previews, **options)
 
 
-def compare(folders, out):
-    return write_comparison(load_all(folders), out)
+def compare(folders, out, metric=None):
+    return write_comparison(Across.of(load_all(folders), metric), out)
 
 
 VOID = {"meta", "img", "br", "path", "use", "rect"}
@@ -274,10 +275,28 @@ def test_runs_side_by_side(folder, tmp_path):
     assert (tmp_path / "out" / "figures" / "compare-curves.svg").exists()
 
 
+def test_many_sets_of_different_tasks_are_one_page(tmp_path):
+    curves = {f"s{i}": [[0.5, 0.5 + 0.02 * i + 0.001 * k] for k in range(3)] for i in range(9)}
+    folders = [write_runs(tmp_path / f"set{n}", {"random": FOUR["random"][:3], **FOUR}) for n in range(3)]
+    folders += [
+        write_runs(tmp_path / f"other{n}", {"random": curves["s0"], **curves}, "rmse") for n in range(2)
+    ]
+    path = compare(folders, tmp_path / "out")
+    seen = Seen(path.read_text())
+    assert seen.open == []
+    assert max(seen.ids.values()) == 1
+    assert all(link.startswith("#") for link in seen.links)
+    drawn = {path.stem for path in (tmp_path / "out" / "figures").glob("*.svg")}
+    ranks = {"compare-ranks-accuracy", "compare-ranks-rmse"}  # only random is in all
+    assert drawn == {"compare-gains", "compare-wins", "compare-curves", *ranks}
+    assert "5 sets of runs, 13 strategies, judged by accuracy, RMSE." in path.read_text()
+    assert "What differs" not in path.read_text()
+
+
 def test_runs_that_cannot_be_compared(folder, tmp_path):
     other = write_runs(tmp_path / "ames", {"random": [[3.0, 2.0]]}, metric="mae")
-    with pytest.raises(ValueError, match="share no metric"):
-        compare([folder, other], tmp_path / "out")
+    with pytest.raises(ValueError, match="no metric 'accuracy' in ames; there are mae"):
+        compare([folder, other], tmp_path / "out", "accuracy")
     with pytest.raises(ValueError, match="at least two folders"):
         compare([folder], tmp_path / "out")
     with pytest.raises(ValueError, match="given twice"):

@@ -1,14 +1,16 @@
 import pytest
 from synthetic_runs import FOUR, write_runs
 
+from jostle.results.across import Across
+from jostle.results.across_tables import areas_table
 from jostle.results.curves import load
 from jostle.results.pairs import gains
 from jostle.results.ranks import best_first, win_matrix
 from jostle.results.sentences import details, headline
-from jostle.results.side_by_side import change_table, compare_table
 from jostle.results.summary import aubc_table, needs_table, time_table, win_table
 from jostle.results.summary import gain_table as table_of_gains
 from jostle.results.times import times
+from jostle.results.variants import change_table
 
 
 def gain_table(results, metric, reference):
@@ -166,7 +168,7 @@ def test_sets_of_runs_side_by_side(four, tmp_path):
     other = load(
         write_runs(tmp_path / "b", {"badge": [[0.52, 0.67, 0.75, 0.80, 0.83]], "new": FOUR["badge"]})
     )
-    table = texts(compare_table({"a": four, "b": other}, "accuracy"))
+    table = texts(areas_table(Across.of({"a": four, "b": other})))
     assert table["new"][0] == "–"
     assert table["badge"][1] == "72.38"
     change = texts(change_table({"a": four, "b": other}, "accuracy"))

@@ -72,3 +72,12 @@ def test_rich_rows_are_escaped():
 def test_columns_of_different_length_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         Table.of("t", {"a": [Cell(1)], "b": []})
+
+
+def test_a_zero_has_no_sign():
+    assert [Cell(value, digits=1, signed=True).text for value in (-0.04, 0.04, 0.06, -0.06)] == [
+        "0.0",
+        "0.0",
+        "+0.1",
+        "−0.1",
+    ]

@@ -71,17 +71,19 @@ def compare(
     folders: Folders,
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("compare"),
     metric: MetricName = None,
+    baseline: Annotated[str, typer.Option(help="Gains are counted over this strategy.")] = "random",
 ) -> None:
-    """Set runs side by side in compare.html: curves, AUBC, and in what their protocols differ."""
+    """Judge strategies over several folders of runs: ranks, gains, wins, worst cases; compare.html and a table."""
     from jostle.cli.screen import print_table
-    from jostle.report.comparison import load_all, shared_metric, write_comparison
-    from jostle.results.side_by_side import compare_table
+    from jostle.report.comparison import load_all, write_comparison
+    from jostle.results.across import Across
+    from jostle.results.across_tables import overview_table
 
     for folder in folders:
         check_runs(folder)
-    runs = load_all(folders)
-    page = write_comparison(runs, out, metric=metric)
-    print_table(compare_table(runs, shared_metric(runs, metric)))
+    across = Across.of(load_all(folders), metric, baseline)
+    page = write_comparison(across, out)
+    print_table(overview_table(across))
     Console(stderr=True).print(f"Comparison: {page}", markup=False, highlight=False, soft_wrap=True)
 
 

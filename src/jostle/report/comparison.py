@@ -1,46 +1,25 @@
-"""One page that sets several folders of runs side by side."""
+"""One page over several folders of runs: what they say together, and where they differ."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jostle.report import figures
 from jostle.report.page import Drawing, Page, Section, write
 from jostle.report.settings import shown_value
 from jostle.report.styles import line_styles
+from jostle.results.across import Across
+from jostle.results.across_tables import areas_table, duel_table, gains_table, overview_table
 from jostle.results.curves import Results, load
 from jostle.results.manifest import flat
 from jostle.results.metrics import metric_named
-from jostle.results.side_by_side import change_table, compare_table
 from jostle.results.tables import MISSING, Cell, Table
+from jostle.results.variants import change_table
 
-
-def write_comparison(runs: Mapping[str, Results], out: str | Path, *, metric: str | None = None) -> Path:
-    """Set runs side by side in `compare.html`: curves, AUBC of each, and in what their protocols differ."""
-    metric = shared_metric(runs, metric)
-    labels = list(dict.fromkeys(label for results in runs.values() for label in results.labels))
-    caption = f"Mean {metric_named(metric).title} of each strategy, in the same colours."
-    curves = Drawing("compare-curves", figures.side_by_side(runs, metric), caption)
-    sections = [Section("curves", "Learning curves", drawings=(curves,))]
-    tables = {"compare-aubc": compare_table(runs, metric)}
-    if change := change_table(runs, metric):
-        tables["compare-change"] = change
-    sections.append(Section("aubc", "Area under the budget curve", tables=tables))
-    if differences := _differences(runs):
-        text = "Settings in which the protocols differ, strategies apart that not all have run."
-        sections.append(Section("protocols", "What differs", text, tables={"compare-protocols": differences}))
-    page = Page(
-        title=" · ".join(runs),
-        subtitle="",
-        kind="comparison",
-        headline=f"{len(runs)} sets of runs, {len(labels)} strategies, judged by {metric_named(metric).title}.",
-        details="",
-        facts=[],
-        warnings=[],
-        sections=sections,
-        colours={label: style.colour for label, style in line_styles(labels).items()},
-    )
-    return write(page, Path(out), "compare.html")
+NAMED = 8  # curves that have colours and names, the best by rank, where there are more
+VARIANTS = 4  # folders at most whose settings are set side by side
 
 
 def load_all(folders: Sequence[str | Path]) -> dict[str, Results]:
@@ -50,19 +29,7 @@ def load_all(folders: Sequence[str | Path]) -> dict[str, Results]:
     return dict(zip(_names(folders), map(load, folders), strict=True))
 
 
-def shared_metric(runs: Mapping[str, Results], wanted: str | None = None) -> str:
-    """The metric to judge by: the one that is wanted, or the first that all have."""
-    first, *others = runs.values()
-    shared = [name for name in first.metrics if all(name in each.metrics for each in others)]
-    if not shared or (wanted and wanted not in shared):
-        raise ValueError(
-            f"{', '.join(runs)} share {'no metric' if not shared else 'only ' + ', '.join(shared)}"
-        )
-    return wanted or shared[0]
-
-
 def _names(folders: Sequence[str | Path]) -> list[str]:
-    """The folders' names, with as much of the path as tells them apart."""
     paths = [Path(folder).resolve() for folder in folders]
     for parts in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-parts:]) for path in paths]
@@ -71,8 +38,138 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
     raise ValueError(f"the same folder was given twice: {', '.join(map(str, folders))}")
 
 
-def _differences(runs: Mapping[str, Results]) -> Table | None:
-    settings_of = {name: flat(_shared_protocol(results, runs)) for name, results in runs.items()}
+def write_comparison(across: Across, out: str | Path) -> Path:
+    """Write `compare.html` with its tables and figures: ranks over all folders, gains, wins, curves, differences."""
+    chapters = (
+        _overview(across),
+        *_ranks(across),
+        _gains(across),
+        _duels(across),
+        _curves(across),
+        _areas(across),
+        _differences(across),
+    )
+    page = Page(
+        title=" · ".join(across.runs) if len(across.runs) <= VARIANTS else f"{len(across.runs)} sets of runs",
+        subtitle="" if len(across.runs) <= VARIANTS else ", ".join(across.runs),
+        kind="comparison",
+        headline=_headline(across),
+        details="",
+        facts=[],
+        warnings=_left_out(across),
+        sections=[chapter for chapter in chapters if chapter],
+        colours={label: style.colour for label, style in line_styles(across.labels).items()},
+    )
+    return write(page, Path(out), "compare.html")
+
+
+def _headline(across: Across) -> str:
+    titles = dict.fromkeys(metric_named(metric).title for metric in across.metrics.values())
+    counts = (
+        f"{len(across.runs)} sets of runs, {len(across.labels)} strategies, judged by {', '.join(titles)}"
+    )
+    if len(across.everywhere) < 2:
+        return f"{counts}."
+    best = across.labels[0]
+    level = next((group[1:] for group in across.cliques if group[0] == best), ())
+    doubt = f"; Nemenyi's test cannot tell {_listed(level)} from it" if level else ""
+    return f"{counts}: {best} has the best average rank, {across.average_ranks[best]:.2f}{doubt}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _left_out(across: Across) -> list[str]:
+    unfinished = [
+        f"{name}: {len(results.incomplete)}" for name, results in across.runs.items() if results.incomplete
+    ]
+    return [f"Unfinished runs are left out ({', '.join(unfinished)})."] if unfinished else []
+
+
+def _overview(across: Across) -> Section:
+    text = "Every strategy over all sets: how it ranks, what it gains and saves, where it is worst, what it costs."
+    return Section("overview", "Over all sets", text, tables={"compare-overview": overview_table(across)})
+
+
+def _ranks(across: Across) -> list[Section]:
+    """A diagram of ranks over all folders, and one for each metric where there are several."""
+    parts = {"": across, **across.parts()}
+    return [_diagram(part, metric) for metric, part in parts.items() if len(part.everywhere) > 1]
+
+
+def _diagram(across: Across, metric: str) -> Section:
+    figure = figures.rank_diagram(
+        across.average_ranks, across.critical_difference, across.cliques, across.labels
+    )
+    sets = f"{len(across.runs)} sets" + (
+        f" that are judged by {metric_named(metric).title}" if metric else ""
+    )
+    caption = (
+        f"Average rank of the area over {sets}; 1 is best. A bar joins strategies that Nemenyi's test (p < 0.05) "
+        "cannot tell apart."
+    )
+    if not np.isnan(across.friedman):
+        caption += f" Friedman's test that all are alike: p = {across.friedman:.2g}."
+    title = "Average ranks" + (f", {metric_named(metric).title}" if metric else "")
+    name = "compare-ranks" + (f"-{metric}" if metric else "")
+    return Section(name, title, drawings=(Drawing(name, figure, caption),))
+
+
+def _gains(across: Across) -> Section | None:
+    labels = [label for label in across.labels if label != across.baseline]
+    rows = [across.gains(label) for label in labels]
+    found = np.array([[100 * row.get(name, np.nan) for name in across.runs] for row in rows])
+    if not np.isfinite(found).any():
+        return None
+    figure = figures.gain_map(labels, list(across.runs), found)
+    caption = f"By how many percent each strategy's area lowers {across.baseline}'s error; blue is better."
+    text = "Where a strategy helps and where it harms, in a unit that accuracies and errors share."
+    drawing = Drawing("compare-gains", figure, caption)
+    title = f"Gain over {across.baseline}"
+    return Section("gains", title, text, (drawing,), filed={"compare-gains": gains_table(across)})
+
+
+def _duels(across: Across) -> Section | None:
+    labels = across.labels
+    duels = np.array([[across.duel(label, other) for other in labels] for label in labels])  # (n, n, 2)
+    if not duels.any():
+        return None
+    figure = figures.duel_map(labels, duels[..., 0], duels[..., 1])
+    caption = (
+        "Sets in which the row is clearly ahead of the column : clearly behind it (paired t-test, p < 0.05)."
+    )
+    drawing = Drawing("compare-wins", figure, caption)
+    return Section("wins", "Wins and losses", drawings=(drawing,), filed={"compare-wins": duel_table(across)})
+
+
+def _curves(across: Across) -> Section:
+    """Learning curves; where there are many strategies, those by name that rank best, and the baseline."""
+    named = across.labels
+    if len(named) > NAMED:
+        best = [label for label in across.labels if label != across.baseline][: NAMED - 1]
+        named = [*best, across.baseline]
+    figure = figures.side_by_side(across.runs, across.metrics, across.labels, named)
+    others = "" if len(named) == len(across.labels) else " Grey: the other strategies."
+    caption = f"Mean of each strategy over seeds, in the same colours.{others}"
+    return Section("curves", "Learning curves", drawings=(Drawing("compare-curves", figure, caption),))
+
+
+def _areas(across: Across) -> Section:
+    tables = {"compare-aubc": areas_table(across)}
+    metrics = {*across.metrics.values()}
+    if len(metrics) == 1 and (change := change_table(across.runs, metrics.pop())):
+        tables["compare-change"] = change
+    return Section("aubc", "Area under the budget curve", tables=tables)
+
+
+def _differences(across: Across) -> Section | None:
+    """In what protocols differ, where there are few of them."""
+    if len(across.runs) > VARIANTS:
+        return None
+    settings_of = {
+        name: flat(_shared_protocol(results, across.everywhere)) for name, results in across.runs.items()
+    }
     keys = dict.fromkeys(key for settings in settings_of.values() for key in settings)
     differing = [
         key for key in keys if len({repr(settings.get(key)) for settings in settings_of.values()}) > 1
@@ -84,14 +181,15 @@ def _differences(runs: Mapping[str, Results]) -> Table | None:
         columns[name] = [
             Cell(shown_value(settings[key]) if key in settings else MISSING) for key in differing
         ]
-    return Table.of("Settings that differ", columns)
+    text = "Settings in which the protocols differ, strategies apart that not all have run."
+    table = Table.of("Settings that differ", columns)
+    return Section("protocols", "What differs", text, tables={"compare-protocols": table})
 
 
-def _shared_protocol(results: Results, runs: Mapping[str, Results]) -> dict[str, Any]:
-    """The protocol, with only the strategies that all runs have."""
-    protocol = dict(results.manifest.get("protocol", {}))
+def _shared_protocol(results: Results, shared: Sequence[str]) -> dict[str, Any]:
+    """The protocol, with only the strategies that all folders have."""
+    protocol = dict(results.protocol)
     strategies = protocol.pop("strategies", {})
     if isinstance(strategies, Mapping):
-        shared = set.intersection(*(set(each.labels) for each in runs.values()))
         protocol["strategies"] = {label: strategies[label] for label in strategies if label in shared}
     return protocol

@@ -50,10 +50,10 @@ def needs_of(
     return np.array([labels_to_reach(results.counts, curve, level, higher=higher) for level in levels])
 
 
-def need_for_last(results: Results, metric: str, label: str, baseline: str) -> float:
-    """Labels with which a strategy reaches what the baseline has at the end of its budget, on the seeds of both."""
-    seeds = shared_seeds(results, label, baseline)
+def need_for_last(results: Results, metric: str, label: str, goal: str) -> float:
+    """Labels with which one strategy first reaches what another has at the end of its budget, on the seeds of both."""
+    seeds = shared_seeds(results, label, goal)
     if not seeds:
         return float("nan")
-    goal = float(results.mean_curve(baseline, metric, seeds)[-1])
-    return float(needs_of(results, metric, label, [goal], seeds)[0])
+    last = float(results.mean_curve(goal, metric, seeds)[-1])
+    return float(needs_of(results, metric, label, [last], seeds)[0])

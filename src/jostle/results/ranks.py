@@ -25,14 +25,19 @@ def average_ranks(results: Results, metric: str, *, first: bool = False) -> dict
     return dict(zip(results.labels, kept.mean(axis=1).tolist(), strict=True))
 
 
-def best_first(results: Results, metric: str) -> list[str]:
-    """Labels by the rank of their mean AUBC; what seeds leave undecided, by the mean over all that they have."""
+def area_ranks(results: Results, metric: str) -> dict[str, float]:
+    """The rank of each label's mean AUBC, 1 being best."""
 
     def area(label: str, seeds: Sequence[int]) -> Floats:
         return worth(results.aubc(label, metric, seeds).mean(), metric)
 
-    ranks = dict(zip(results.labels, pairwise_ranks(results, area).tolist(), strict=True))
-    means = {label: float(area(label, results.seeds(label))) for label in results.labels}
+    return dict(zip(results.labels, pairwise_ranks(results, area).tolist(), strict=True))
+
+
+def best_first(results: Results, metric: str) -> list[str]:
+    """Labels by the rank of their mean AUBC; what seeds leave undecided, by the mean over all that they have."""
+    ranks = area_ranks(results, metric)
+    means = {label: float(worth(results.aubc(label, metric).mean(), metric)) for label in results.labels}
     return sorted(results.labels, key=lambda label: (ranks[label], -means[label]))
 
 
@@ -81,10 +86,10 @@ def _share_won(results: Results, metric: str, row: str, column: str) -> float:
     differences = metric_named(metric).sign * paired_curves(results, metric, row, column)[:, 1:]
     if min(differences.shape) == 0 or len(differences) < 2:
         return float("nan")
-    return float(_clearly_positive(differences).mean())
+    return float(clearly_positive(differences).mean())
 
 
-def _clearly_positive(differences: Floats) -> Floats:
+def clearly_positive(differences: Floats) -> Floats:
     """Whether each column's mean is above 0 by the paired t-test; equal differences leave no doubt."""
     n = len(differences)
     error = differences.std(axis=0, ddof=1) / np.sqrt(n)

@@ -11,7 +11,7 @@ from jostle.results.metrics import metric_named
 from jostle.results.needs import needs_of
 from jostle.results.pairs import Gain, shared_seeds
 from jostle.results.ranks import average_ranks, best_first, penalties
-from jostle.results.tables import Cell, Table, duration, mark_best
+from jostle.results.tables import Cell, Table, duration, mark_best, p_cell
 from jostle.results.times import Times
 
 MANY_SEEDS = 6  # with fewer a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
@@ -96,8 +96,8 @@ def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Ga
         "seeds ahead": [
             Cell(gain.wins, shown=f"{gain.wins} of {n}") for gain, n in zip(rows, seeds, strict=True)
         ],
-        "Wilcoxon p": [_p(gain.p) for gain in rows],
-        "p, Holm": [_p(gain.p_holm) for gain in rows],
+        "Wilcoxon p": [p_cell(gain.p) for gain in rows],
+        "p, Holm": [p_cell(gain.p_holm) for gain in rows],
     }
     note = (
         "Differences of AUBC seed by seed, turned so that a positive gain is better. Intervals from 10 000 "
@@ -109,10 +109,6 @@ def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Ga
     return Table.of(
         f"Gain in AUBC ({metric_named(metric).unit}) over {reference}, {results.name}", columns, note
     )
-
-
-def _p(p: float) -> Cell:
-    return Cell(p, digits=3, shown="<0.001" if p < 0.001 else None)
 
 
 def win_table(results: Results, wins: Floats) -> Table:

@@ -44,12 +44,19 @@ class Cell:
             return self.value
         if not _known(self.value):
             return MISSING
-        text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
+        rounded = round(self.value, self.digits)
+        sign = "+" if self.signed and rounded else ""  # a zero has none
+        text = f"{rounded or 0:{sign}.{self.digits}f}".replace("-", "−")
         return f"{text} ± {self.spread:.{self.digits}f}" if _known(self.spread) else text
 
 
 def _known(number: float | str | None) -> TypeGuard[float]:
     return number is not None and not isinstance(number, str) and math.isfinite(number)
+
+
+def p_cell(p: float) -> Cell:
+    """A probability, as small as it is worth saying."""
+    return Cell(p, digits=3, shown="<0.001" if p < 0.001 else None)
 
 
 def mark_best(cells: Sequence[Cell], *, higher: bool) -> list[Cell]:

@@ -11,12 +11,13 @@ from matplotlib.ticker import FixedLocator
 from scipy import stats
 
 from jostle.report.figures.names import name_ends
-from jostle.report.styles import INK, LineStyle, blank, line_styles, styled
+from jostle.report.styles import GREY, INK, LineStyle, blank, line_styles, styled
 from jostle.results.curves import Floats, Results
 from jostle.results.metrics import metric_named
 from jostle.results.pairs import LEVEL, paired_curves, shared_seeds
 
 CROWD = 6  # more bands than this are drawn fainter
+FEW_PANELS = 4  # more than these are drawn smaller
 CYCLES = 9  # of a setting's figure; from longer runs as many are taken at even distances
 DRAWN_ONE_BY_ONE = 5  # fewer seeds than this are drawn one by one rather than as a band
 
@@ -84,18 +85,19 @@ def gain_curves(results: Results, metric: str, reference: str) -> Figure:
 
 
 @styled
-def side_by_side(runs: Mapping[str, Results], metric: str) -> Figure:
-    """The learning curves of several runs, a panel each, in the same colours."""
-    labels = list(dict.fromkeys(label for results in runs.values() for label in results.labels))
+def side_by_side(
+    runs: Mapping[str, Results], metrics: Mapping[str, str], labels: Sequence[str], named: Sequence[str]
+) -> Figure:
+    """The learning curves of several runs, a panel each, in the colours that `labels` have; grey if not `named`."""
     columns = min(2, len(runs))
     rows = -(-len(runs) // columns)
-    figure = blank(4.9 * columns, 3.9 * rows)
+    figure = blank(4.9 * columns, 3.9 * rows if len(runs) <= FEW_PANELS else 2.9 * rows)
     grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    shared = line_styles(labels)
+    shared = {label: style for label, style in line_styles(labels).items() if label in named}
     for axes, (name, results) in zip(grid, runs.items(), strict=False):
-        _draw_curves(axes, results, metric, shared, most_ticks=6)
+        _draw_curves(axes, results, metrics[name], shared, most_ticks=6)
         axes.set_title(name, loc="left", fontsize=10.5)
-        axes.set_ylabel(metric_named(metric).axis)
+        axes.set_ylabel(metric_named(metrics[name]).axis)
     _finish_grid(grid, len(runs), columns)
     figure.tight_layout()
     return figure
@@ -144,21 +146,26 @@ def _draw_gain(axes: Axes, counts: Sequence[int], gains: Floats, colour: str) ->
 def _draw_curves(
     axes: Axes, results: Results, metric: str, shown: Mapping[str, LineStyle], most_ticks: int
 ) -> None:
-    faint = 0.14 if len(results.labels) <= CROWD else 0.07
+    """All mean curves; those that are `shown` with their bands and names, the others in grey behind them."""
+    faint = 0.14 if len(shown) <= CROWD else 0.07
     means = {label: results.mean_curve(label, metric) for label in results.labels}
-    for label, mean in means.items():
+    for label in [label for label in means if label not in shown]:
+        axes.plot(results.counts, means[label], color=GREY, alpha=0.4, lw=0.8)
+    for label in [label for label in means if label in shown]:
         colour, dash, marker = shown[label]
         if len(results.of(label)) > 1:
             sides = band(results.curves(label, metric))
             axes.fill_between(results.counts, *sides, color=colour, alpha=faint, lw=0)
-        (line,) = axes.plot(results.counts, mean, color=colour, ls=dash, marker=marker, ms=4.2, lw=1.6, mew=0)
+        style = {"color": colour, "ls": dash, "marker": marker, "ms": 4.2, "lw": 1.6, "mew": 0}
+        (line,) = axes.plot(results.counts, means[label], **style)
         line.set_markevery(max(1, len(results.counts) // 12))
     axes.margins(x=0.02)
     _fit(axes, list(means.values()))
     axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, most_ticks)))
     axes.set_xlabel("labelled examples")
     axes.grid(visible=True)
-    name_ends(axes, results.counts[-1], [(label, mean[-1], shown[label]) for label, mean in means.items()])
+    ends = [(label, mean[-1], shown[label]) for label, mean in means.items() if label in shown]
+    name_ends(axes, results.counts[-1], ends)
 
 
 def _fit(axes: Axes, means: Sequence[Floats]) -> None:

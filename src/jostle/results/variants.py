@@ -1,4 +1,4 @@
-"""The tables of several folders of runs, side by side."""
+"""How the same strategies fare in variants of one protocol."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,21 +7,8 @@ import numpy as np
 from jostle.results.curves import Floats, Results
 from jostle.results.metrics import metric_named
 from jostle.results.pairs import bootstrap
-from jostle.results.summary import digits, mean_cells
-from jostle.results.tables import Cell, Table, mark_best
-
-
-def compare_table(runs: Mapping[str, Results], metric: str) -> Table:
-    """AUBC of every strategy in every set of runs; what a set has not run is left open."""
-    labels = list(dict.fromkeys(label for results in runs.values() for label in results.labels))
-    columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in labels]}
-    for name, results in runs.items():
-        areas = [results.aubc(label, metric) if label in results.labels else np.empty(0) for label in labels]
-        columns[name] = mark_best(
-            mean_cells(areas, digits(results, metric)), higher=metric_named(metric).higher
-        )
-    note = "Mean ± standard deviation over the seeds of each set; curves of different budgets do not compare."
-    return Table.of(f"AUBC, {metric_named(metric).unit}", columns, note)
+from jostle.results.summary import digits
+from jostle.results.tables import Cell, Table
 
 
 def change_table(runs: Mapping[str, Results], metric: str) -> Table | None:

@@ -1,0 +1,189 @@
+"""What many folders of runs say together: ranks over data sets, gains in a unit that they share, wins and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+from jostle.results.curves import Floats, Results
+from jostle.results.metrics import metric_named
+from jostle.results.needs import need_for_last
+from jostle.results.pairs import LEVEL, holm, wilcoxon
+from jostle.results.ranks import area_ranks, clearly_positive
+
+
+@dataclass(frozen=True)
+class Across:
+    """Several folders of runs, each judged by a metric of its own; strategies go by their labels."""
+
+    runs: Mapping[str, Results]
+    metrics: Mapping[str, str]  # folder -> metric
+    baseline: str = "random"
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Results], metric: str | None = None, baseline: str = "random") -> Across:
+        """Judge every folder by this metric, or by its main one."""
+        return cls(runs, {name: results.metric(metric) for name, results in runs.items()}, baseline)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Every strategy of any folder, the best average rank first, those at the end that some folder lacks."""
+        every = list(dict.fromkeys(label for results in self.runs.values() for label in results.labels))
+        partly = [label for label in every if label not in self.everywhere]
+        return [*sorted(self.everywhere, key=lambda label: self.average_ranks[label]), *partly]
+
+    @cached_property
+    def everywhere(self) -> list[str]:
+        """The strategies that every folder has, so that their ranks compare."""
+        first, *others = self.runs.values()
+        return [label for label in first.labels if all(label in each.labels for each in others)]
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """The rank of each strategy's AUBC among those that all folders have, (folders, strategies)."""
+        rows = []
+        for name, results in self.runs.items():
+            ranks = area_ranks(results.only(self.everywhere), self.metrics[name])
+            rows.append([ranks[label] for label in self.everywhere])
+        return np.array(rows).reshape(len(self.runs), len(self.everywhere))
+
+    @cached_property
+    def average_ranks(self) -> dict[str, float]:
+        """The mean over folders of each strategy's rank."""
+        return dict(zip(self.everywhere, self.ranks.mean(axis=0).tolist(), strict=True))
+
+    @property
+    def friedman(self) -> float:
+        """The p of Friedman's test that all strategies are alike; nan with fewer than 3 strategies or 2 folders."""
+        if len(self.everywhere) < 3 or len(self.runs) < 2:
+            return float("nan")
+        if np.ptp(self.ranks) == 0:
+            return 1.0
+        return float(stats.friedmanchisquare(*self.ranks.T).pvalue)
+
+    @property
+    def critical_difference(self) -> float:
+        """How far two average ranks must be apart to differ, by Nemenyi's test."""
+        return critical_difference(len(self.everywhere), len(self.runs))
+
+    @cached_property
+    def cliques(self) -> list[tuple[str, ...]]:
+        """The largest groups of strategies that Nemenyi's test cannot tell apart, best first."""
+        return cliques(self.average_ranks, self.critical_difference)
+
+    def parts(self) -> dict[str, Across]:
+        """The folders that are judged by one metric, for every metric of several folders; none where it is one."""
+        by_metric: dict[str, dict[str, Results]] = {}
+        for name, results in self.runs.items():
+            by_metric.setdefault(self.metrics[name], {})[name] = results
+        if len(by_metric) == 1:
+            return {}
+        several = {metric: runs for metric, runs in by_metric.items() if len(runs) > 1}
+        return {metric: Across.of(runs, metric, self.baseline) for metric, runs in several.items()}
+
+    def has(self, label: str) -> list[str]:
+        """The folders in which a strategy shares seeds with the baseline, and so can be compared with it."""
+        return [name for name in self.runs if self.leads(name, label, self.baseline).size]
+
+    @cached_property
+    def areas(self) -> dict[str, dict[str, dict[int, float]]]:
+        """AUBC of every run, turned so that more is better: folder -> label -> seed -> area."""
+        return {
+            name: {label: self._areas(name, label) for label in results.labels}
+            for name, results in self.runs.items()
+        }
+
+    def _areas(self, name: str, label: str) -> dict[int, float]:
+        results, metric = self.runs[name], self.metrics[name]
+        turned = metric_named(metric).sign * results.aubc(label, metric)
+        return dict(zip(results.seeds(label), turned.tolist(), strict=True))
+
+    def leads(self, name: str, label: str, other: str) -> Floats:
+        """How far a strategy is ahead of another in a folder, on the seeds that both have, (seeds,)."""
+        mine, theirs = (self.areas[name].get(each, {}) for each in (label, other))
+        return np.array([mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())])
+
+    def gains(self, label: str) -> dict[str, float]:
+        """The share of the baseline's error that a strategy takes away, in each folder that has both.
+
+        The error is the baseline's AUBC, or what it lacks to 100 %: so a tenth means the same for accuracies, for IoU
+        and for errors of a regression.
+        """
+        return {name: self._gain(name, label) for name in self.has(label)}
+
+    def _gain(self, name: str, label: str) -> float:
+        theirs = self.areas[name][self.baseline]
+        base = float(np.mean([theirs[seed] for seed in theirs.keys() & self.areas[name][label].keys()]))
+        error = 100 - base if metric_named(self.metrics[name]).percent else abs(base)
+        return float(self.leads(name, label, self.baseline).mean()) / error if error > 0 else 0.0
+
+    def points(self, label: str) -> dict[str, float]:
+        """The same gains as points of AUBC, of folders whose metric is a share."""
+        shares = [name for name in self.has(label) if metric_named(self.metrics[name]).percent]
+        return {name: float(self.leads(name, label, self.baseline).mean()) for name in shares}
+
+    def savings(self, label: str) -> dict[str, float]:
+        """The share of labels saved against the baseline, in each folder that has both."""
+        return {
+            name: labels_saved(self.runs[name], self.metrics[name], label, self.baseline)
+            for name in self.has(label)
+        }
+
+    def duel(self, label: str, other: str) -> tuple[int, int]:
+        """In how many folders a strategy is clearly ahead of another, and in how many clearly behind."""
+        signs = [clear_sign(self.leads(name, label, other)) for name in self.runs]
+        return sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
+
+    def tests(self, labels: Sequence[str]) -> dict[str, float]:
+        """Wilcoxon's signed-rank test of each strategy's gains over folders, corrected by Holm for their number."""
+        found = [wilcoxon(list(self.gains(label).values())) for label in labels]
+        return dict(zip(labels, holm(found), strict=True))
+
+
+def critical_difference(strategies: int, folders: int, level: float = LEVEL) -> float:
+    """Nemenyi's: the studentised range over the root of two, times the standard error of a mean rank."""
+    if strategies < 2 or folders < 1:
+        return float("nan")
+    q = float(stats.studentized_range.ppf(1 - level, strategies, np.inf)) / np.sqrt(2)
+    return float(q * np.sqrt(strategies * (strategies + 1) / (6 * folders)))
+
+
+def cliques(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
+    """The largest groups of at least two whose ranks lie within a difference, none inside another."""
+    order = sorted(ranks, key=lambda label: ranks[label])
+    found: list[tuple[str, ...]] = []
+    last = 0
+    for first, label in enumerate(order):
+        near = [
+            place for place in range(first, len(order)) if ranks[order[place]] - ranks[label] <= difference
+        ]
+        if near[-1] > max(first, last):  # and so not inside the group before
+            found.append(tuple(order[first : near[-1] + 1]))
+            last = near[-1]
+    return found
+
+
+def labels_saved(results: Results, metric: str, label: str, baseline: str) -> float:
+    """The share of labels with which a strategy does without, for what the baseline reaches at its end.
+
+    Negative where the baseline does without them, for what the strategy reaches at its end.
+    """
+
+    def needs(name: str, goal: str) -> float:
+        return need_for_last(results, metric, name, goal)
+
+    if np.isnan(needs(label, baseline)):
+        return needs(baseline, label) / needs(label, label) - 1
+    return 1 - needs(label, baseline) / needs(baseline, baseline)
+
+
+def clear_sign(differences: Floats) -> int:
+    """1 or -1 where seeds agree by a two-sided paired t-test; 0 where they do not, or are fewer than two."""
+    if len(differences) < 2:
+        return 0
+    column = differences[:, None]
+    return int(clearly_positive(column)[0]) - int(clearly_positive(-column)[0])
