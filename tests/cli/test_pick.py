@@ -2,6 +2,8 @@
 
 import csv
 import os
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -242,8 +244,19 @@ def test_class_numbers_in_a_csv_are_classes_where_outputs_are(pick: Callable[...
     Path("known.csv").write_text("x,y,label\n9,9,0.5\n8,8,2\n")
     assert "has numbers such as 0.5 as labels" in pick(*words, "-n", 1, code=2)
     Path("known.csv").write_text("x,y,label\n9,9,cat\n8,8,dog\n")
-    said = pick(*ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:house"), "-n", 1, code=2)
+    words = ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:house", strategy="random")
+    assert "accuracy 50.0 %" in pick(
+        *words, "-n", 1, "--strategy", "entropy"
+    )  # one logit of two classes: binary
+    said = pick(*words, "-n", 1, "--task", "regression", code=2)
     assert "has classes (cat, dog), but the model's outputs of shape (2, 1) are numbers: say --task" in said
+    Path("known.csv").write_text("x,y,label\n9,9,cat\n8,8,dog\n7,7,cow\n")
+    assert "has classes (cat, cow, dog), but the model's" in pick(*words, "-n", 1, code=2)
+    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,1\n")
+    assert "all labels are 0 or 1; if the model's output is a logit of yes, say --task binary" in pick(
+        *words, "-n", 1
+    )
+    assert "accuracy 50.0 %" in pick(*words, "-n", 1, "--task", "binary")
 
 
 def test_earlier_rounds_are_not_picked_again(pick: Callable[..., str]):
@@ -321,3 +334,19 @@ def test_names_that_look_like_formulas(pick: Callable[..., str]):
     assert sorted(written) == sorted(["'=1+1", "'+a", "'-b", "'@c", "''=d", "-5", "plain"])
     said = pick(*words, "-n", 1, "--exclude", "picks.csv", "--out", "more.csv", code=2)
     assert "Excluded: 7 of 7: 7 picked in picks.csv" in said
+
+
+def test_the_example_of_the_page_says_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n(.*?def load\(\).*?)^```", page, re.MULTILINE | re.DOTALL)
+    shown = re.search(r"^\$ jostle (pick .*)\n((?:.+\n)+)```", page, re.MULTILINE)
+    assert code
+    assert shown
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(code[1], encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        cli.main(shlex.split(shown[1]))
+    assert end.value.code == 0
+    assert capsys.readouterr().err == shown[2]

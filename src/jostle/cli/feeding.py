@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from jostle.datasets import Data, ImageFiles
+from jostle.datasets.images import normalised
 from jostle.datasets.transforms import Transformed
 from jostle.inputs import Inputs, Pool, arrays
 from jostle.results.metrics import main_metric
 from jostle.scoring.network import Network, shown
-from jostle.tasks import Task, task_for
+from jostle.tasks import TASKS, Task, task_for
 
 if TYPE_CHECKING:
     from jostle.report.gallery import Answer
@@ -52,9 +53,7 @@ def made(data: Data) -> str:
     if data.columns:
         more = f" and {len(data.columns) - 4} more" if len(data.columns) > 4 else ""
         return f"the columns {', '.join(data.columns[:4])}{more}"
-    if any(data.mean):
-        return f"less the mean {data.mean}, over the std {data.std}"
-    return "just as they are"
+    return normalised(data.mean, data.std) or "just as they are"
 
 
 def fed(data: Data, pool: Pool) -> str:
@@ -89,6 +88,8 @@ class Known:
         told = given or (data.task if data.task not in ("classification", "regression") else None)
         output = network.trace.output
         task = task_for(told, output)
+        if given is None and task.name == "regression" and len(data.classes) == 2:
+            task = TASKS["binary"]  # one output, and labels that are words: it says yes or no
         if data.task == "classification" and task.name == "regression":
             raise ValueError(
                 f"{data.name} has classes ({', '.join(data.classes[:4])}), but the model's outputs of shape "
@@ -127,9 +128,15 @@ class Known:
         metrics = self.task.metrics(self.passes(network))
         said = f"{len(self.data.train)} examples of {self.data.name}, {main_metric(metrics)}"
         targets = self.data.train.targets
-        if self.task.name != "classification" or not isinstance(targets, Tensor):
+        if (
+            self.task.name == "regression"
+            and isinstance(targets, Tensor)
+            and ((targets == 0) | (targets == 1)).all()
+        ):
+            return f"{said}\nWarning: all labels are 0 or 1; if the model's output is a logit of yes, say --task binary"
+        if self.task.name not in ("classification", "binary") or not isinstance(targets, Tensor):
             return said
-        commonest = int(targets.long().bincount().max()) / len(targets)
+        commonest = int(targets.flatten().long().bincount().max()) / len(targets)
         if metrics["accuracy"] > commonest or commonest == 1:
             return said
         order = f"are its classes in the order {', '.join(self.data.classes)}" if self.data.classes else ""

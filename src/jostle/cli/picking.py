@@ -69,7 +69,7 @@ def pick(
     task: Annotated[
         str | None,
         typer.Option(
-            help="classification, regression, segmentation, multi-label or sequence. Default: as outputs tell."
+            help="classification, binary, regression, segmentation, multi-label or sequence. Default: as outputs tell."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,

@@ -219,9 +219,8 @@ class ImageFiles:
         return read_image(self.pixels.files[position])
 
     def __str__(self) -> str:
-        centred = "" if not any(self.mean) else f", less the mean {_shown(self.mean)}"
-        scaled = "" if all(s == 1 for s in self.std) else f", over the std {_shown(self.std)}"
-        return f"{self.pixels.frame}, black to white as 0 to {255 / self.white:g}{centred}{scaled}"
+        done = normalised(self.mean, self.std)
+        return f"{self.pixels.frame}, black to white as 0 to {255 / self.white:g}{done and ', '}{done}"
 
 
 class MapFiles:
@@ -242,8 +241,15 @@ class MapFiles:
         return self[torch.tensor([int(index)])][0]
 
 
-def _shown(values: Sequence[float]) -> str:
-    return " ".join(f"{value:g}" for value in values)
+def normalised(mean: Sequence[float], std: Sequence[float]) -> str:
+    """In words, what was taken out of pixels; nothing where that is nothing."""
+    words = {
+        "less the mean": mean if any(mean) else (),
+        "over the std": std if any(s != 1 for s in std) else (),
+    }
+    return ", ".join(
+        f"{what} {' '.join(f'{v:g}' for v in values)}" for what, values in words.items() if values
+    )
 
 
 def _array(image: Image.Image) -> NDArray[np.uint8]:

@@ -176,9 +176,9 @@ def _targets(
         return "multi-label", torch.tensor(truths).T.contiguous(), tuple(names)  # (n, labels)
     if task == "regression":
         return task, numbers(path, names[0], cells), ()
-    if task == "classification":
+    if task in ("classification", "binary"):
         return task, *labels(cells, order and [str(name) for name in order])
-    raise DataError(f"a table is for classification, regression or multi-label, not {task}")
+    raise DataError(f"a table is for classification, binary, regression or multi-label, not {task}")
 
 
 def _truths(path: Path, name: str, cells: Sequence[str]) -> list[float]:
