@@ -1,12 +1,12 @@
 """One small table, written as Markdown, LaTeX, CSV, HTML or plain rows."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TypeGuard
+
+from jostle.plumbing.sheets import sheet
 
 MISSING = "–"
 _LATEX = {
@@ -125,20 +125,18 @@ class Table:
     def csv(self) -> str:
         """Every value at full precision; a spread has a column of its own."""
         spread = [any(_known(row[i].spread) for row in self.rows) for i in range(len(self.columns))]
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         header = [
             [column, f"{column} std"] if wide else [column]
             for column, wide in zip(self.columns, spread, strict=True)
         ]
-        writer.writerow([name for names in header for name in names])
+        lines: list[list[object]] = [[name for names in header for name in names]]
         for row in self.rows:
             cells = [
                 [cell.value, cell.spread] if wide else [cell.value]
                 for cell, wide in zip(row, spread, strict=True)
             ]
-            writer.writerow([_raw(value) for values in cells for value in values])
-        return out.getvalue()
+            lines.append([_raw(value) for values in cells for value in values])
+        return sheet(lines)
 
     def html(self, colours: Mapping[str, str] | None = None) -> str:
         """A `<table>`; cells of numbers have the class `number`, and names with a colour a chip of it."""
