@@ -117,6 +117,10 @@ class Figures:
                 self.busy.release()
         return self.found
 
+    def expire(self) -> None:
+        """Something changed that people expect to see at once."""
+        self.at = float("-inf")
+
 
 class NoPageError(LookupError):
     """Something that this server does not have."""
@@ -127,8 +131,9 @@ def app_of(session: Session, title: str) -> FastAPI:
     app = FastAPI(title="jostle label", docs_url=None, redoc_url=None, openapi_url=None)
     serve_page(app, session, title)
     serve_questions(app, session)
-    serve_looks(app, session)
-    serve_corrections(app, session)
+    seen = Figures(lambda: figures(session.progress()))
+    serve_looks(app, session, seen)
+    serve_corrections(app, session, seen)
     for missing in (UnknownKeyError, GoneError, NoPageError):
         app.add_exception_handler(missing, _missing)
     app.add_exception_handler(ValueError, _mistaken)
@@ -211,6 +216,11 @@ def serve_questions(app: FastAPI, session: Session) -> None:
         back = session.undo(body.person)
         return {"question": None if back is None else question(session, back)}
 
+    @app.post("/api/release")
+    def release(body: Body) -> dict[str, Any]:
+        session.release(body.person)
+        return {}
+
     @app.get("/api/content/{key}")
     def content(key: str, small: bool = False) -> Response:
         shown = session.content(key)
@@ -220,9 +230,8 @@ def serve_questions(app: FastAPI, session: Session) -> None:
         return Response(shown.data, media_type=shown.mime, headers=PICTURE)
 
 
-def serve_looks(app: FastAPI, session: Session) -> None:
+def serve_looks(app: FastAPI, session: Session, seen: Figures) -> None:
     """What can be looked at: suggestions, the grid, answers to review, and how it goes."""
-    seen = Figures(lambda: figures(session.progress()))
 
     @app.get("/api/suggestion/{key}")
     def suggested(key: str) -> dict[str, Any]:
@@ -249,7 +258,7 @@ def serve_looks(app: FastAPI, session: Session) -> None:
         return seen.now()
 
 
-def serve_corrections(app: FastAPI, session: Session) -> None:
+def serve_corrections(app: FastAPI, session: Session, seen: Figures) -> None:
     """What changes answers or classes after the fact, and training at once."""
 
     @app.post("/api/correct")
@@ -260,21 +269,25 @@ def serve_corrections(app: FastAPI, session: Session) -> None:
     @app.post("/api/classes/rename")
     def rename(body: Renamed) -> dict[str, Any]:
         session.rename_class(body.name, body.to)
+        seen.expire()
         return {}
 
     @app.post("/api/classes/merge")
     def merge(body: Merged) -> dict[str, Any]:
         session.merge_class(body.name, body.into)
+        seen.expire()
         return {}
 
     @app.post("/api/classes/add")
     def add(body: Added) -> dict[str, Any]:
         session.add_class(body.name)
+        seen.expire()
         return {}
 
     @app.post("/api/train")
     def train(_: Body) -> dict[str, Any]:
         session.want_round()
+        seen.expire()
         return {}
 
 

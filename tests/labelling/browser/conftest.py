@@ -64,18 +64,12 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     assert not errors
 
 
-def picture(path: Path, number: int) -> None:
-    """A picture of one of three colours that no other number has."""
-    colour = [(200, 60, 40), (40, 160, 90), (50, 90, 200)][number % 3]
-    Image.new("RGB", (120 + number, 90), colour).save(path)
-
-
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    """A folder of thirty pictures; one has a name that is HTML."""
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for number in range(30):
-        picture(folder / f"{number:02}.png", number)
-    (folder / "07.png").rename(folder / "<img src=x onerror=alert(1)>.png")
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of sixty pictures in three colours; one has a name that is HTML."""
+    folder = tmp_path_factory.mktemp("photos")
+    colours = (200, 60, 40), (40, 160, 90), (50, 90, 200)
+    for number in range(60):
+        name = "<img src=x onerror=alert(1)>" if number == 7 else f"{number:02}"
+        Image.new("RGB", (120 + number, 90), colours[number % 3]).save(folder / f"{name}.png")
     return folder

@@ -21,6 +21,7 @@ class Page {
     this.views = Object.fromEntries(Object.entries(VIEWS).map(([name, View]) => [name, new View(this)]));
     byId("person").addEventListener("click", () => this.introduce());
     addEventListener("hashchange", () => this.turn());
+    addEventListener("pagehide", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
     this.person = new URLSearchParams(location.search).get("name")?.trim() || localStorage.getItem("jostle:person");
     if (!this.person) await this.introduce();
@@ -78,6 +79,12 @@ class Page {
       this.views.label = new LabelView(this);
       this.turn();
     }
+  }
+
+  /** Give open questions back, so that others are asked them. */
+  leave() {
+    const body = new Blob([JSON.stringify({ person: this.person })], { type: "application/json" });
+    navigator.sendBeacon("/api/release", body);
   }
 
   /** Open the view that the address names. */

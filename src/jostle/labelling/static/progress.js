@@ -139,7 +139,7 @@ export class ProgressView {
       h("h2", {}, `Change “${name}”`),
       h("label", {}, "Rename it", title),
       h("label", {}, "Or merge its answers into", into),
-      h("div", { class: "foot" }, h("button", { value: "", class: "quiet", formnovalidate: true }, "Leave it"), h("button", { value: "save", class: "done" }, "Save")),
+      choice("Save"),
     );
     if ((await dialog(form)) !== "save") return;
     if (into.value) await this.act("/api/classes/merge", { name, into: into.value });
@@ -153,7 +153,7 @@ export class ProgressView {
       { method: "dialog", class: "fields" },
       h("h2", {}, "Add a class"),
       h("label", {}, "Its name", title),
-      h("div", { class: "foot" }, h("button", { value: "", class: "quiet", formnovalidate: true }, "Leave it"), h("button", { value: "save", class: "done" }, "Add")),
+      choice("Add"),
     );
     if ((await dialog(form)) === "save" && title.value.trim()) await this.act("/api/classes/add", { name: title.value });
   }
@@ -170,3 +170,12 @@ export class ProgressView {
 }
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
+/** To do it or to leave it; the first of them is what Enter means. */
+const choice = (words) =>
+  h(
+    "div",
+    { class: "foot reversed" },
+    h("button", { value: "save", class: "done" }, words),
+    h("button", { value: "", class: "quiet", formnovalidate: true }, "Leave it"),
+  );
