@@ -10,7 +10,7 @@ import pytest
 from tools import evidence, strategies_page
 
 from jostle.strategies import cards
-from jostle.strategies.catalogue import Entry, entries
+from jostle.strategies.catalogue import Entry, describe, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -44,10 +44,10 @@ def test_the_page_of_strategies_is_the_catalogue() -> None:
     assert written == strategies_page.page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("entry", entries().values(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [*map(describe, names())], ids=lambda entry: entry.name)
 def test_every_setting_of_a_strategy_is_explained(entry: Entry) -> None:
     bare = [name for name, _, why in cards.own_settings(entry) if not why]
-    assert not set(bare) - {"selector"}, "end the field's line with a comment"
+    assert not set(bare) - {"selector"}, "say it in a string below the field"
 
 
 def test_tables_and_figures_of_results_are_those_of_the_raw_results() -> None:

@@ -1,12 +1,12 @@
 """What a cycle would take at a protocol's full size, from a run of a small part of it."""
 
 from jostle.core import Strategy
+from jostle.embeddings import QueryByCommittee
 from jostle.results.curves import Results
 from jostle.results.times import times
 from jostle.runs.bench import strategy_of
 from jostle.runs.protocol import Protocol, load
 from jostle.strategies.autoencoders import Autoencoding
-from jostle.strategies.disagreement import QueryByCommittee
 
 
 def full_cycle(results: Results) -> dict[str, float]:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from jostle.strategies.cards import own_settings, shown
-from jostle.strategies.catalogue import Entry, entries
+from jostle.strategies.catalogue import Entry, describe, names
 
 TOP = """# Strategies
 
@@ -17,7 +17,7 @@ found by itself) and `outputs` (a function from what the model returns to its ou
 
 def page() -> str:
     """The whole page: a table to choose from, then a section for each strategy."""
-    every = [entries()[name] for name in sorted(entries())]
+    every = [describe(name) for name in names()]
     table = ["| name | needs | tasks | cost |", "|---|---|---|---|"]
     table += [f"| [{e.name}](#{e.name}) | {words(e.needs)} | {words(e.tasks)} | {e.cost} |" for e in every]
     return "\n".join([TOP, *table, "", *map(section, every)])

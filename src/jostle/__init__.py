@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jostle import datasets, models, selectors, strategies
+    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.core import Embedded, Embedding, Query, Strategy
     from jostle.scoring.request import Request
     from jostle.selectors import Selector, k_center, k_dpp, k_means_pp, top_k
-    from jostle.strategies import NoiseStability, deviations, select
+    from jostle.strategies import NoiseStability, compose, deviations, select
 
 __version__ = "0.1.0"
 
-ROOMS = ("datasets", "models", "selectors", "strategies")
+ROOMS = ("datasets", "embeddings", "models", "selectors", "strategies")
 HOMES = {  # where each public name is defined
     **dict.fromkeys(("Embedded", "Embedding", "Query", "Strategy"), "core"),
     "Request": "scoring.request",
     **dict.fromkeys(("Selector", "k_center", "k_dpp", "k_means_pp", "top_k"), "selectors"),
-    **dict.fromkeys(("NoiseStability", "deviations", "select"), "strategies"),
+    **dict.fromkeys(("NoiseStability", "compose", "deviations", "select"), "strategies"),
 }
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "Request",
     "Selector",
     "Strategy",
+    "compose",
     "datasets",
     "deviations",
+    "embeddings",
     "k_center",
     "k_dpp",
     "k_means_pp",

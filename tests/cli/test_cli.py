@@ -15,7 +15,7 @@ from synthetic_runs import FOUR, write_runs
 from tiny import numbers, tiny_file
 
 import jostle
-from jostle import cli, datasets, models, strategies
+from jostle import cli, datasets, embeddings, models, selectors, strategies
 from jostle.cli.reading import preview_in
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
@@ -81,6 +81,8 @@ def test_help_is_complete(command: str, capsys: pytest.CaptureFixture[str]):
     ("kind", "names"),
     [
         ("strategies", strategies.names),
+        ("embeddings", embeddings.names),
+        ("selectors", selectors.names),
         ("datasets", datasets.names),
         ("protocols", protocol.names),
         ("models", models.names),
@@ -91,7 +93,9 @@ def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines() == names()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["mnist", "noise-stability", "digits", "mlp", "badge"])
+@pytest.mark.parametrize(
+    "name", ["mnist", "noise-stability", "digits", "mlp", "badge", "deviations", "typical"]
+)
 def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
     assert run_cli("show", name) == 0
     assert name in capsys.readouterr().out
@@ -102,6 +106,44 @@ def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
     said = capsys.readouterr().out
     assert "scale = 0.001: Zeta, the length of a jolt relative to that of the parameters" in said
     assert "head = none" in said
+
+
+def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureFixture[str]):
+    run_cli("show", "deviations")
+    assert "jolts = 30: K, how often the parameters are nudged." in capsys.readouterr().out
+    run_cli("show", "k-center-unit")
+    assert "unit = True: Scale rows to unit length first." in capsys.readouterr().out
+    run_cli("show", "entropy")
+    assert capsys.readouterr().out.count("Take the examples whose predicted distribution is flattest") == 1
+
+
+NETWORK = """
+from torch import nn
+
+def small(classes, channels, width=8):
+    return nn.Sequential(nn.Conv2d(channels, width, 3), nn.ReLU(), nn.Flatten(), nn.Linear(width * 36, classes))
+
+def number():
+    return 7
+"""
+
+
+def test_a_composition_and_a_network_of_ones_own_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "mine.py").write_text(NETWORK)
+    words = ("run", tiny_file(tmp_path), "--seeds", "1", "--no-report", "--set", "rounds=1")
+    words += (
+        "--strategies",
+        "mine=compose(embedding=deviations(jolts=2, space=logits), selector=lcmd),coreset",
+    )
+    out = tmp_path / "runs"
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:small(width=4)", "--out", out) == 0
+    assert set(numbers(out)) == {"mine/0", "coreset/0"}
+    manifest = json.loads((out / "manifest.json").read_text())["protocol"]
+    assert manifest["model"] == {"use": f"{tmp_path}/mine.py:small", "width": 4}
+    assert manifest["strategies"]["mine"]["embedding"] == "deviations(jolts=2, space=logits)"
+    capsys.readouterr()
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:number", "--out", tmp_path / "other") == 2
+    assert "made int; expected a torch.nn.Module" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]):

@@ -57,6 +57,6 @@ def test_digits():
 
 
 def test_the_example_runs(capsys, monkeypatch):
-    monkeypatch.setattr(datasets, "_loaders", dict(datasets._loaders))
-    runpy.run_path(str(PROJECT / "examples" / "03_your_own_dataset.py"), run_name="__main__")
+    with datasets.CATALOGUE.restored():
+        runpy.run_path(str(PROJECT / "examples" / "03_your_own_dataset.py"), run_name="__main__")
     assert "rings" in capsys.readouterr().out

@@ -87,21 +87,21 @@ def test_unknown_settings_are_named(file):
         datasets.load(f"{file}:blobs", colour=1)
 
 
-def test_register(monkeypatch):
-    monkeypatch.setattr(datasets, "_loaders", dict(datasets._loaders))
+def test_register():
+    with datasets.CATALOGUE.restored():
 
-    @datasets.register("halves")
-    def halves():
-        """Two halves."""
-        return np.zeros((4, 2)), np.array([0.5, 1.5, 2.5, 3.5]), np.zeros((1, 2)), np.array([1.0])
+        @datasets.register("halves")
+        def halves():
+            """Two halves."""
+            return np.zeros((4, 2)), np.array([0.5, 1.5, 2.5, 3.5]), np.zeros((1, 2)), np.array([1.0])
 
-    data = datasets.load("halves")
-    assert (data.task, data.train.targets.tolist()) == ("regression", [0.5, 1.5, 2.5, 3.5])
-    assert "halves" in datasets.names()
-    assert datasets.describe("halves") == "Two halves."
-    datasets.register("halves")(halves)  # the same definition again, as notebooks do
-    with pytest.raises(ValueError, match="'mnist' is taken by mnist"):
-        datasets.register("mnist")(halves)
+        data = datasets.load("halves")
+        assert (data.task, data.train.targets.tolist()) == ("regression", [0.5, 1.5, 2.5, 3.5])
+        assert "halves" in datasets.names()
+        assert datasets.describe("halves") == "Two halves."
+        datasets.register("halves")(halves)  # the same definition again, as notebooks do
+        with pytest.raises(ValueError, match="'mnist' is taken by mnist"):
+            datasets.register("mnist")(halves)
 
 
 def test_whole_numbers_words_and_maps():

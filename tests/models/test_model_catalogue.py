@@ -52,10 +52,8 @@ def numpy_state() -> list[int]:
 
 @pytest.fixture
 def unregister() -> Iterator[None]:
-    before = dict(models._builders)
-    yield
-    models._builders.clear()
-    models._builders.update(before)
+    with models.CATALOGUE.restored():
+        yield
 
 
 @pytest.mark.parametrize("name", networks())

@@ -14,7 +14,6 @@ from zoo import mlp
 import jostle
 from jostle import datasets, strategies
 from jostle.plumbing.settings import bracketed, check_settings, fits
-from jostle.strategies.catalogue import entries
 
 OWN = """
 from dataclasses import dataclass
@@ -120,7 +119,7 @@ def test_a_committee_may_be_a_module_list():
 
 @pytest.mark.parametrize("name", strategies.names())
 def test_defaults_fit_their_own_hints(name: str):
-    entry = entries()[name]
+    entry = strategies.describe(name)
     check_settings(name, entry.build, entry.settings)
 
 

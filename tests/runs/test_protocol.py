@@ -8,7 +8,7 @@ import pytest
 from tiny import tiny, tiny_file
 
 from jostle import datasets, models, strategies
-from jostle.plumbing.specs import Spec, called, spec, specs, values
+from jostle.plumbing.specs import Spec, name_and_settings, parsed_value, spec, specs
 from jostle.runs import protocol
 from jostle.runs.bench import strategy_of
 
@@ -175,12 +175,12 @@ def test_specs():
         "selector": "k-means++",
         "parameters": ["a*", "b"],
     }
-    assert called("folder:my photos (2)/x") == ("folder:my photos (2)/x", {})
-    assert called("folder:photos(size=[32, 48], mode=L)") == (
+    assert name_and_settings("folder:my photos (2)/x") == ("folder:my photos (2)/x", {})
+    assert name_and_settings("folder:photos(size=[32, 48], mode=L)") == (
         "folder:photos",
         {"size": [32, 48], "mode": "L"},
     )
-    assert called("bald(insert-dropout=0.3)") == ("bald", {"insert_dropout": 0.3})
+    assert name_and_settings("bald(insert-dropout=0.3)") == ("bald", {"insert_dropout": 0.3})
     for text, error in (
         ("ns(jolts=3", "not closed"),
         ("ns(jolts)", None),
@@ -193,7 +193,7 @@ def test_specs():
 
 
 def test_values_are_tomls_or_words():
-    found = [values(text) for text in ("3", "1e-3", "true", "logits", '"3"', "[1, 2]", " x y ", "none")]
+    found = [parsed_value(text) for text in ("3", "1e-3", "true", "logits", '"3"', "[1, 2]", " x y ", "none")]
     assert found == [3, 1e-3, True, "logits", "3", [1, 2], "x y", None]
 
 

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from jostle.rows.geometry import BLOCK_NUMBERS
-from jostle.selectors import SELECTORS
+from jostle.selectors import names, selector
 from jostle.selectors.prob_cover import ProbCover, pure_radius
 
 N, D = 3000, 8
@@ -35,9 +35,9 @@ def rows() -> Tensor:
     return torch.randn(N, D)
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", names())
 def test_blocks_bound_the_memory_of_every_selector(name: str, rows: Tensor) -> None:
-    chosen = SELECTORS[name]
+    chosen = selector(name)
     rows = rows[:, :1] if name == "top-k" else rows
     centers = rows[: N // 4] if chosen.uses_centers else None
     with Largest() as seen:

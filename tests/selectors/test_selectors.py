@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from jostle.rows import Outer
-from jostle.selectors import SELECTORS, KCenter, Selector, selector
+from jostle.selectors import KCenter, Selector, names, selector
 
 DRAWING = ["k-means++", "k-dpp", "uniform"]
 GEOMETRIC = ["k-center", "k-means++", "k-dpp", "longest"]
@@ -16,10 +16,10 @@ def rows_for(name: str, n: int = 40) -> Tensor:
     return rows[:, :1] if name == "top-k" else rows
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", names())
 class TestEverySelector:
     def test_gives_distinct_positions_and_one_score_each(self, name: str) -> None:
-        picks = SELECTORS[name].pick(rows_for(name), 10, seed=0)
+        picks = selector(name).pick(rows_for(name), 10, seed=0)
         assert len(set(picks.positions.tolist()) & set(range(40))) == 10
         assert picks.positions.dtype == torch.int64
         assert picks.scores.shape == (10,)
@@ -27,26 +27,26 @@ class TestEverySelector:
 
     def test_gives_one_or_all_where_asked(self, name: str) -> None:
         rows = rows_for(name, 9)
-        assert SELECTORS[name](rows, 1, seed=0).shape == (1,)
-        assert sorted(SELECTORS[name](rows, 9, seed=0).tolist()) == list(range(9))
+        assert selector(name)(rows, 1, seed=0).shape == (1,)
+        assert sorted(selector(name)(rows, 9, seed=0).tolist()) == list(range(9))
 
     def test_repeats_with_its_seed_and_leaves_rows_and_global_states_alone(self, name: str) -> None:
         rows, state = rows_for(name), torch.get_rng_state()
         before = rows.clone()
-        first, again = (SELECTORS[name](rows, 10, seed=7).tolist() for _ in range(2))
+        first, again = (selector(name)(rows, 10, seed=7).tolist() for _ in range(2))
         assert first == again
         assert torch.equal(rows, before)
         assert torch.equal(torch.get_rng_state(), state)
 
     def test_says_whether_centers_play_a_part(self, name: str) -> None:
         rows = rows_for(name)
-        first = SELECTORS[name](rows, 10, seed=7)
-        again = SELECTORS[name](rows, 10, centers=rows[first], seed=7)
-        assert SELECTORS[name].uses_centers == (first.tolist() != again.tolist())
+        first = selector(name)(rows, 10, seed=7)
+        again = selector(name)(rows, 10, centers=rows[first], seed=7)
+        assert selector(name).uses_centers == (first.tolist() != again.tolist())
 
     def test_is_found_by_name_and_frozen(self, name: str) -> None:
         found = selector(name)
-        assert found is SELECTORS[name]
+        assert found is selector(name)
         assert dataclasses.is_dataclass(found)
         assert hash(found) == hash(dataclasses.replace(found))
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -58,13 +58,13 @@ class TestEverySelector:
     )
     def test_refuses_what_cannot_be_picked(self, name: str, n: int, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            SELECTORS[name](rows_for(name), n)
+            selector(name)(rows_for(name), n)
 
     def test_refuses_no_rows_and_parts_of_rows(self, name: str) -> None:
         with pytest.raises(ValueError, match="no rows"):
-            SELECTORS[name](rows_for(name)[:0], 1)
+            selector(name)(rows_for(name)[:0], 1)
         with pytest.raises(TypeError, match=r"whole number, got 2\.5"):
-            SELECTORS[name](rows_for(name), 2.5)
+            selector(name)(rows_for(name), 2.5)
 
 
 @pytest.mark.parametrize("name", GEOMETRIC)
@@ -75,42 +75,42 @@ class TestEveryGeometricSelector:
         with pytest.raises(
             ValueError, match=r"2 of 40 rows hold NaN or infinity \(first at positions 3, 9\)"
         ):
-            SELECTORS[name](rows, 2)
+            selector(name)(rows, 2)
 
     def test_takes_finite_rows_whose_sum_is_not(self, name: str) -> None:
         rows = rows_for(name)
         rows[5] = 3e38
-        assert SELECTORS[name](rows, 1, seed=0).tolist() == [5]
+        assert selector(name)(rows, 1, seed=0).tolist() == [5]
 
     def test_refuses_what_is_no_matrix(self, name: str) -> None:
         with pytest.raises(ValueError, match=r"matrix \(n, d\).*got \(4, 3, 2\)"):
-            SELECTORS[name](torch.zeros(4, 3, 2), 1)
+            selector(name)(torch.zeros(4, 3, 2), 1)
         with pytest.raises(ValueError, match=r"got \(4, 0\)"):
-            SELECTORS[name](torch.zeros(4, 0), 1)
+            selector(name)(torch.zeros(4, 0), 1)
         with pytest.raises(TypeError, match="got list"):
-            SELECTORS[name]([[1.0]], 1)
+            selector(name)([[1.0]], 1)
         with pytest.raises(TypeError, match="real"):
-            SELECTORS[name](torch.zeros(4, 2, dtype=torch.complex64), 1)
+            selector(name)(torch.zeros(4, 2, dtype=torch.complex64), 1)
 
 
 @pytest.mark.parametrize("name", ["k-center", "k-means++"])
 def test_centers_must_fit_the_rows(name: str) -> None:
     rows = rows_for(name)
     with pytest.raises(ValueError, match=r"rows are dense \(12\), centers are dense \(5\)"):
-        SELECTORS[name](rows, 2, torch.zeros(3, 5))
+        selector(name)(rows, 2, torch.zeros(3, 5))
     with pytest.raises(ValueError, match=r"centers are Outer \(3, 4\)"):
-        SELECTORS[name](rows, 2, Outer(torch.zeros(3, 3), torch.zeros(3, 4)))
+        selector(name)(rows, 2, Outer(torch.zeros(3, 3), torch.zeros(3, 4)))
     with pytest.raises(ValueError, match="centers are empty; pass None"):
-        SELECTORS[name](rows, 2, rows[:0])
+        selector(name)(rows, 2, rows[:0])
     with pytest.raises(ValueError, match="1 of 2 centers hold NaN"):
-        SELECTORS[name](rows, 2, torch.tensor([[0.0] * 12, [torch.nan] * 12]))
+        selector(name)(rows, 2, torch.tensor([[0.0] * 12, [torch.nan] * 12]))
     with pytest.raises(ValueError, match=r"1 of 3 rows\.right hold NaN"):
-        SELECTORS[name](Outer(torch.ones(3, 2), torch.tensor([[1.0], [torch.nan], [1.0]])), 2)
+        selector(name)(Outer(torch.ones(3, 2), torch.tensor([[1.0], [torch.nan], [1.0]])), 2)
 
 
 @pytest.mark.parametrize("name", DRAWING)
 def test_without_a_seed_draws_are_fresh(name: str) -> None:
-    assert len({tuple(SELECTORS[name](rows_for(name), 10).tolist()) for _ in range(5)}) > 1
+    assert len({tuple(selector(name)(rows_for(name), 10).tolist()) for _ in range(5)}) > 1
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:

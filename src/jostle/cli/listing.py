@@ -1,11 +1,13 @@
 """`jostle list` and `jostle show`: what there is."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from textwrap import fill, shorten
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,11 +15,16 @@ from rich.text import Text
 
 from jostle.plumbing.names import unknown
 
+if TYPE_CHECKING:
+    from jostle.plumbing.catalogue import Entry
+
 
 class Kind(StrEnum):
     """What can be listed."""
 
     strategies = "strategies"
+    embeddings = "embeddings"
+    selectors = "selectors"
     datasets = "datasets"
     protocols = "protocols"
     models = "models"
@@ -53,12 +60,16 @@ def brief(sentence: str, width: int) -> str:
 
 def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     """Names with a sentence about each."""
-    from jostle import datasets, models, strategies
+    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.runs import protocol as protocols
 
     if kind is Kind.strategies:
         cards = [strategies.describe(name) for name in strategies.names()]
-        yield from ((card.name, card.gist or card.idea.partition(". ")[0].rstrip(".")) for card in cards)
+        yield from ((card.name, card.gist or first_sentence(card)) for card in cards)
+    elif kind is Kind.embeddings:
+        yield from ((name, first_sentence(embeddings.describe(name))) for name in embeddings.names())
+    elif kind is Kind.selectors:
+        yield from ((name, first_sentence(selectors.describe(name))) for name in selectors.names())
     elif kind is Kind.datasets:
         yield from ((name, datasets.describe(name)) for name in datasets.names())
     elif kind is Kind.models:
@@ -67,17 +78,27 @@ def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
         yield from ((name, protocols.load(name).title) for name in protocols.names())
 
 
+def first_sentence(entry: Entry) -> str:
+    """What an entry is, in short."""
+    return entry.idea.partition(". ")[0].rstrip(".")
+
+
 def show(
-    name: Annotated[str, typer.Argument(help="A protocol, strategy, data set or network, or a .toml file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A protocol, strategy, embedding, selector, data set or network, or a .toml file."
+        ),
+    ],
 ) -> None:
-    """Explain a protocol (its whole file), a strategy, a data set or a network."""
-    from jostle import datasets, models, strategies
+    """Explain a protocol (its whole file), a strategy, an embedding, a selector, a data set or a network."""
+    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.runs import protocol as protocols
 
     found = list(explanations(name))
     if not found:
-        known = {*strategies.names(), *datasets.names(), *models.names(), *protocols.names()}
-        raise unknown("name", name, known)
+        rooms = (strategies, embeddings, selectors, datasets, models, protocols)
+        raise unknown("name", name, {each for room in rooms for each in room.names()})
     console = Console()
     print("\n\n".join(folded(text, console.width) if console.is_terminal else text for text in found))
 
@@ -92,7 +113,7 @@ def folded(text: str, width: int) -> str:
 
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
-    from jostle import datasets, models, strategies
+    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.runs import protocol as protocols
 
     if name in protocols.names() or name.endswith(".toml"):
@@ -100,16 +121,19 @@ def explanations(name: str) -> Iterator[str]:
         yield f"Protocol {name}: {title}\n\n{protocols.source(name).strip()}"
     if name in strategies.names():
         yield strategy_card(name)
+    elif name in embeddings.names():  # an embedding that is a strategy too has been explained
+        yield f"Embedding {name}: {embeddings.describe(name).idea}" + settings_of(embeddings.describe(name))
+    if name in selectors.names():
+        yield f"Selector {name}: {selectors.describe(name).idea}" + settings_of(selectors.describe(name))
     if name in datasets.names():
-        yield f"Data set {datasets.describe(name)}" + settings_of(datasets.settings(name))
+        yield f"Data set {datasets.describe(name)}" + listed(datasets.settings(name))
     if name in models.names():
-        yield f"Network {name}: {models.describe(name)}" + settings_of(models.settings(name))
+        yield f"Network {name}: {models.describe(name)}" + listed(models.settings(name))
 
 
 def strategy_card(name: str) -> str:
     """All that the catalogue says of a strategy, its own settings explained."""
     from jostle import strategies
-    from jostle.strategies.cards import SHARED, own_settings
 
     card = strategies.describe(name)
     parts = {
@@ -121,18 +145,24 @@ def strategy_card(name: str) -> str:
         "paper": card.paper,
     }
     lines = [f"  {key}: {text}" for key, text in parts.items() if text]
-    own = own_settings(card)
-    usual = [key for key in SHARED if key not in (each for each, _, _ in own)]
-    lines += ["  settings:", *(f"    {key} = {_value(value)}{why}" for key, value, why in own)]
-    lines += [f"    {key} = {_value(card.settings[key])}" for key in usual if key in card.settings]
-    return "\n".join([f"Strategy {name}: {card.idea}", *lines])
+    return "\n".join([f"Strategy {name}: {card.idea}", *lines]) + settings_of(card)
 
 
-def settings_of(settings: dict[str, object]) -> str:
+def settings_of(entry: Entry) -> str:
+    """Settings, their defaults and what is said of them, those that all share last."""
+    from jostle.strategies.cards import SHARED, own_settings
+
+    own = own_settings(entry)
+    names = {name for name, _, _ in own}
+    shared = {key: entry.settings[key] for key in SHARED if key in entry.settings and key not in names}
+    return listed({key: value for key, value, _ in own} | shared, {key: said for key, _, said in own})
+
+
+def listed(settings: dict[str, object], said: dict[str, str] | None = None) -> str:
     """Settings and their defaults, a line each."""
     if not settings:
         return ""
-    shown = [f"    {key} = {_value(value)}" for key, value in settings.items()]
+    shown = [f"    {key} = {_value(value)}{(said or {}).get(key, '')}" for key, value in settings.items()]
     return "\n" + "\n".join(["  settings:", *shown])
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.plumbing.specs import called
+from jostle.plumbing.specs import name_and_settings
 from jostle.plumbing.user_files import from_file, is_own
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def pick(
     from jostle.inputs import check_count
     from jostle.scoring.copies import device_named
 
-    name, settings = called(strategy)
+    name, settings = name_and_settings(strategy)
     chosen = strategies.build(name, **settings)
     device_named(device)
     places = Places(out, gallery, overwrite)
@@ -184,7 +184,7 @@ class Reader:
         from jostle import datasets
         from jostle.datasets.transforms import transformed
 
-        name, settings = called(spec)
+        name, settings = name_and_settings(spec)
         if self.transform and (clash := sorted(FRAMING & settings.keys())):
             raise ValueError(
                 f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jostle.core import Query
 from jostle.datasets import Data
 from jostle.plumbing.files import check_target, write_whole
-from jostle.plumbing.specs import called
+from jostle.plumbing.specs import name_and_settings
 from jostle.plumbing.user_files import is_own
 from jostle.results.picks import as_csv, is_picks
 
@@ -71,7 +71,7 @@ class Places:
 
 def source_of(spec: str) -> Path | None:
     """The file or folder that a spec reads; None for a name of the catalogue."""
-    name, _ = called(spec)
+    name, _ = name_and_settings(spec)
     if is_own(name):
         return Path(name.rpartition(":")[0]).expanduser()
     scheme, colon, path = name.partition(":")

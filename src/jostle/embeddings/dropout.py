@@ -13,15 +13,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedding
+from jostle.core import Choice, Embedded, Embedding
+from jostle.embeddings.disagreement import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Masks
 from jostle.inputs import Inputs, count, mapped
 from jostle.plumbing.names import unknown
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
+from jostle.tasks import CLASS_TASKS
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TOO_MANY_SITES = (
+    "T passes over every pixel cost too much, and numbers have no distributions to compare; use qbc or "
+    "noise-stability, or for a segmentation entropy"
+)
+SERVED = (*CLASS_TASKS, "multi-label", "sequence")
 HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -89,6 +96,30 @@ class DropoutPasses(Embedding):
         """Dropout after a module."""
         assert self.insert_dropout is not None
         return F.dropout(output, self.insert_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bald(DropoutPasses):
+    """Take the examples on which dropout passes are each sure but disagree. This is the mutual information of the
+    label and the weights: noise in the data, which all passes agree on, does not count.
+    """
+
+    def embedding(self, request: Request) -> Embedded:
+        """Mutual information."""
+        request.check_task("bald", SERVED, TOO_MANY_SITES)
+        return Embedded(self.rows(request, lambda passes: jensen_shannon(passes).mean(1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntropyDropout(DropoutPasses):
+    """Take the examples whose distribution, averaged over dropout passes, is flattest. It adds up what the weights
+    and what the data leave open.
+    """
+
+    def embedding(self, request: Request) -> Embedded:
+        """Entropy of the mean, not the mean of the entropies."""
+        request.check_task("entropy-dropout", SERVED, TOO_MANY_SITES)
+        return Embedded(self.rows(request, lambda passes: entropies(passes)[0].mean(1)))
 
 
 class Sampler:

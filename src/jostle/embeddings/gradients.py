@@ -8,15 +8,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Embedding
+from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.deviations import Deviations
-from jostle.rows import Outer
+from jostle.inputs import Inputs
+from jostle.rows import Outer, as_vectors
 from jostle.scoring.request import Request
+from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
 ONE_CLASS = (
     "its rows are gradients at one predicted class; use lcmd for a regression, or coreset with "
     "selector='k-means++', or noise-stability"
+)
+MANY_LABELS = (
+    "it averages over the labels of an example, of which there must be one; use entropy, or noise-stability"
 )
 ONE_OUTPUT = "it follows the gradient of one output; use coreset or noise-stability"
 
@@ -58,6 +63,26 @@ class SketchedGradients(Embedding):
         return Embedded(*jolted.rows_of_both(request))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExpectedGradientLength(Embedding):
+    """Take the examples that would change the last layer most, averaged over the labels they may have.
+    It weighs how unsure the model is with the length of the features.
+    """
+
+    selector: Choice = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """Expected lengths."""
+        request.check_task("egl", CLASS_TASKS, MANY_LABELS)
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            features, outputs = request.network.features_and_outputs(inputs)
+            p = request.probabilities_of(outputs.double())  # (n, c)
+            return (expected_gradient_length(p, as_vectors(features)),)
+
+        return Embedded(request.compute(read, what="gradient lengths")[0])
+
+
 def last_layer_gradients(features: Tensor, probabilities: Tensor) -> Outer:
     """Gradients of the loss at the predicted class with respect to the last layer's weights, as factors."""
     left = probabilities.clone()  # (n, c)
@@ -77,3 +102,15 @@ def fisher_roots(probabilities: Tensor) -> Tensor:
 def highest(logits: Tensor) -> Tensor:
     """The logit of the predicted class, (n, 1)."""
     return logits.reshape(len(logits), -1).amax(1, keepdim=True)
+
+
+def expected_gradient_length(p: Tensor, features: Tensor) -> Tensor:
+    """Length of the loss's gradient in the last layer's weights, averaged over the labels y ~ p: (n,).
+
+    The gradient is (p - e_y) h^T, so its length is |h| |p - e_y|; the bias is left out, whatever the layer has.
+    """
+    p = p.double()  # in single precision the rest of a sure p is lost beside its largest entry
+    others = p.square().sum(1, keepdim=True) - p.square()  # (n, c): squared length of p less its entry y
+    lengths = (others.clamp(min=0) + (1 - p).square()).sqrt()  # (n, c): |p - e_y|
+    sizes: Tensor = torch.linalg.vector_norm(features.double(), dim=1)
+    return sizes * (p * lengths).sum(1)

@@ -2,8 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+
+from jostle.core import Choice, Embedded, Embedding
+from jostle.scoring.request import Request
+from jostle.selectors import top_k
+from jostle.tasks import CLASS_TASKS
+
+NO_CLASSES = (
+    "it scores a distribution over classes; use noise-stability, coreset, qbc or lcmd, which need none"
+)
+DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probabilities(Embedding):
+    """The predicted probabilities, those of all pixels, labels or tokens averaged."""
+
+    def embedding(self, request: Request) -> Embedded:
+        """Distributions of the pool, (n, c)."""
+        request.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(request.score(torch.Tensor.clone, "probabilities"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Embedding):
+    """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
+    uniform one.
+    """
+
+    selector: Choice = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """Entropies."""
+        request.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(request.score(entropy, "entropies"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin(Embedding):
+    """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
+
+    selector: Choice = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """One less the margin."""
+        request.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(request.score(small_margin, "margins"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastConfidence(Embedding):
+    """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
+    chance to be wrong.
+    """
+
+    selector: Choice = top_k
+
+    def embedding(self, request: Request) -> Embedded:
+        """One less the largest probability."""
+        request.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(request.score(lack_of_confidence, "confidences"))
 
 
 def entropy(p: Tensor) -> Tensor:
@@ -21,15 +83,3 @@ def small_margin(p: Tensor) -> Tensor:
 def lack_of_confidence(p: Tensor) -> Tensor:
     """One less the largest probability."""
     return 1 - p.amax(-1)
-
-
-def expected_gradient_length(p: Tensor, features: Tensor) -> Tensor:
-    """Length of the loss's gradient in the last layer's weights, averaged over the labels y ~ p: (n,).
-
-    The gradient is (p - e_y) h^T, so its length is |h| |p - e_y|; the bias is left out, whatever the layer has.
-    """
-    p = p.double()  # in single precision the rest of a sure p is lost beside its largest entry
-    others = p.square().sum(1, keepdim=True) - p.square()  # (n, c): squared length of p less its entry y
-    lengths = (others.clamp(min=0) + (1 - p).square()).sqrt()  # (n, c): |p - e_y|
-    sizes: Tensor = torch.linalg.vector_norm(features.double(), dim=1)
-    return sizes * (p * lengths).sum(1)

@@ -1,11 +1,8 @@
 """What the command line says of a thing and its settings: `label=name(setting=value, ...)`."""
 
-import re
 import tomllib
 from dataclasses import dataclass, field
 from typing import Any
-
-_SETTINGS = re.compile(r"(?P<use>.*?)\((?P<inside>[^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -20,13 +17,13 @@ class Spec:
 
 def specs(text: str) -> list[Spec]:
     """The things of a list: `random, ns-logits=noise-stability(space=logits)`."""
-    return [spec(part) for part in split(text, ",") if part.strip()]
+    return [spec(part) for part in split_outside_brackets(text, ",") if part.strip()]
 
 
 def spec(text: str) -> Spec:
     """One thing; without a label its own name is the label, and of `file.py:name` the part after the colon."""
     label, equals, rest = _labelled(text.strip())
-    use, settings = called(rest)
+    use, settings = name_and_settings(rest)
     if not use:
         raise ValueError(f"no name in {text.strip()!r}: write name, name(setting=value) or label=name")
     return Spec(
@@ -37,25 +34,51 @@ def spec(text: str) -> Spec:
     )
 
 
-def called(text: str) -> tuple[str, dict[str, Any]]:
-    """A name and its settings, as in `folder:photos(size=64, mode=L)`."""
-    found = _SETTINGS.fullmatch(text.strip())
-    inside = found["inside"] if found else ""
-    if found is None or (inside.strip() and "=" not in inside):
+def name_and_settings(text: str) -> tuple[str, dict[str, Any]]:
+    """A name and its settings, as in `folder:photos(size=64, mode=L)`; a value may have settings of its own."""
+    text = text.strip()
+    start = _settings_start(text)
+    inside = text[start + 1 : -1]
+    if start < 0 or (inside.strip() and "=" not in inside):
         if text.count("(") != text.count(")"):
             raise ValueError(f"a bracket is not closed in {text!r}")
-        return text.strip(), {}  # a path may have brackets of its own
+        return text, {}  # a path may have brackets of its own
     settings: dict[str, Any] = {}
-    for part in split(inside, ","):
+    for part in split_outside_brackets(inside, ","):
         key, equals, value = part.partition("=")
         if part.strip() and not equals:
             raise ValueError(f"settings are name=value; got {part.strip()!r} in {text!r}")
         if part.strip():
-            settings[key.strip().replace("-", "_")] = values(value)
-    return found["use"].strip(), settings
+            settings[key.strip().replace("-", "_")] = parsed_value(value)
+    return text[:start].strip(), settings
 
 
-def values(text: str) -> Any:
+def _settings_start(text: str) -> int:
+    """Where the bracket opens that the last letter closes; -1 if none does."""
+    if not text.endswith(")"):
+        return -1
+    for start, letter in enumerate(text):
+        if letter == "(" and _is_balanced(text[start + 1 : -1]):
+            return start
+    return -1
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether every bracket and quote that opens here closes here."""
+    depth, quote = 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return False
+    return not depth and not quote
+
+
+def parsed_value(text: str) -> Any:
     """A value as in TOML: numbers, true and false, lists, quoted words; `none` is None, the rest are words."""
     if text.strip() == "none":
         return None
@@ -65,7 +88,7 @@ def values(text: str) -> Any:
         return text.strip()
 
 
-def split(text: str, mark: str) -> list[str]:
+def split_outside_brackets(text: str, mark: str) -> list[str]:
     """Parts between marks that stand outside of brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for letter in text:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from jostle.plumbing.names import look_up
-from jostle.plumbing.specs import Spec, called, values
+from jostle.plumbing.specs import Spec, name_and_settings, parsed_value
 from jostle.training.train import Recipe
 
 
@@ -154,7 +154,7 @@ def load(name: str, overrides: Iterable[str] = ()) -> Protocol:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"--set takes field=value, such as training.epochs=5; got {override!r}")
-        _put(fields, key.strip().split("."), values(value), override)
+        _put(fields, key.strip().split("."), parsed_value(value), override)
     return checked(fields, name)
 
 
@@ -237,7 +237,7 @@ def _put(fields: dict[str, Any], path: list[str], value: Any, said: str) -> None
 
 
 def _table(text: str) -> dict[str, Any]:
-    use, settings = called(text)
+    use, settings = name_and_settings(text)
     return {"use": use, **settings}
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from jostle.plumbing.names import look_up
+from jostle.plumbing.catalogue import Catalogue, Entry
+from jostle.plumbing.specs import name_and_settings
 from jostle.rows.geometry import Rows
 from jostle.selectors.base import Picks, Selector, Weighing, check_count
 from jostle.selectors.herding import Herding, max_herding, narrow_herding
@@ -21,9 +24,9 @@ from jostle.selectors.uniform import Uniform, uniform
 from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 __all__ = [
+    "CATALOGUE",
     "KDPP",
     "LCMD",
-    "SELECTORS",
     "ExplainedVariance",
     "Function",
     "Herding",
@@ -37,6 +40,8 @@ __all__ = [
     "Typical",
     "Uniform",
     "Weighing",
+    "build",
+    "describe",
     "explained_variance",
     "k_center",
     "k_dpp",
@@ -44,26 +49,39 @@ __all__ = [
     "lcmd",
     "longest",
     "max_herding",
+    "names",
     "narrow_herding",
+    "register",
     "selector",
     "top_k",
     "uniform",
 ]
 
-SELECTORS: dict[str, Selector] = {
-    "k-center": k_center,
-    "k-center-unit": KCenter(unit=True),
-    "k-means++": k_means_pp,
-    "k-dpp": k_dpp,
-    "top-k": top_k,
-    "longest": longest,
-    "uniform": uniform,
-    "lcmd": lcmd,
-    "prob-cover": ProbCover(),
-    "typical": Typical(),
-    "herding": max_herding,
-    "explained-variance": explained_variance,
-}
+CATALOGUE: Catalogue[Selector, Entry] = Catalogue(
+    "selector", "jostle.selectors", Entry, makes=(Selector, "a jostle.Selector")
+)
+CATALOGUE.enter(
+    {
+        "k-center": KCenter,
+        "k-center-unit": partial(KCenter, unit=True),
+        "k-means++": KMeansPP,
+        "k-dpp": KDPP,
+        "top-k": TopK,
+        "longest": Longest,
+        "uniform": Uniform,
+        "lcmd": LCMD,
+        "prob-cover": ProbCover,
+        "typical": Typical,
+        "herding": Herding,
+        "explained-variance": ExplainedVariance,
+    }
+)
+describe, names, register = CATALOGUE.entry, CATALOGUE.names, CATALOGUE.register
+
+
+def build(name: str, /, **settings: Any) -> Selector:
+    """A selector by name; `file.py:name` takes it from a file."""
+    return CATALOGUE.build(name, settings)
 
 
 @dataclass(frozen=True)
@@ -88,11 +106,12 @@ class Function(Selector):
 
 
 def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
-    """A selector from its name, from a plain function (rows, n) -> positions, or as it is."""
+    """A selector from its name, with settings in brackets, from a function (rows, n) -> positions, or as it is."""
     if isinstance(spec, Selector):
         return spec
     if isinstance(spec, str):
-        return look_up("selector", spec, SELECTORS)
+        name, settings = name_and_settings(spec)
+        return CATALOGUE.build(name, settings)
     if callable(spec):
         return Function(spec)
     raise TypeError(f"a selector is a name, a Selector or a function (rows, n) -> positions, got {spec!r}")

@@ -86,6 +86,8 @@ def _matrix(name: str, rows: Rows) -> Rows:
         rows = torch.as_tensor(rows)
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name} must be a tensor (n, d) or Outer, got {type(rows).__name__}")
+    if rows.ndim == 1:
+        rows = rows.unsqueeze(1)  # scores are rows of one number
     if rows.ndim != 2 or (len(rows) and not rows.shape[1]):
         raise ValueError(f"{name} must be a matrix (n, d), one row for each example, got {tuple(rows.shape)}")
     if rows.is_complex():

@@ -11,7 +11,7 @@ from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
-from jostle.strategies.catalogue import Entry, build, built, describe, names, register
+from jostle.strategies.catalogue import CATALOGUE, Entry, build, describe, names, register
 from jostle.strategies.classical import (
     Entropy,
     ExpectedGradientLength,
@@ -21,6 +21,7 @@ from jostle.strategies.classical import (
     Random,
 )
 from jostle.strategies.cluster_margin import ClusterMargin
+from jostle.strategies.composition import compose
 from jostle.strategies.coreset import CoreSet
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
 from jostle.strategies.drop_query import DropQuery
@@ -76,7 +77,7 @@ def select(
         raise TypeError(MODEL_OR_ARRAYS)
     call, settings = split_options(options)
     if isinstance(strategy, str):
-        return built(strategy, settings, Options.__annotations__).select(model, pool, n, **call)
+        return CATALOGUE.build(strategy, settings, Options.__annotations__).select(model, pool, n, **call)
     if settings:
         raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
     return strategy.select(model, pool, n, **call)
@@ -115,6 +116,7 @@ __all__ = [
     "UncertainGCN",
     "UncertaintyHerding",
     "build",
+    "compose",
     "describe",
     "deviations",
     "names",

@@ -11,7 +11,7 @@ from jostle.plumbing.names import unknown
 from jostle.plumbing.user_files import is_own
 from jostle.scoring.given import Given, columns, given_features, given_task, members_of
 from jostle.scoring.options import Options, split_options
-from jostle.strategies.catalogue import Entry, built, describe, entries
+from jostle.strategies.catalogue import CATALOGUE, Entry, describe, names
 from jostle.tasks import Task
 
 MODEL_OR_ARRAYS = (
@@ -59,14 +59,18 @@ def card_of(strategy: str | Strategy) -> Entry | None:
     """What the catalogue says of a strategy; None of one that is not in it."""
     if isinstance(strategy, str):
         return None if is_own(strategy) else describe(strategy)
-    return next((entry for entry in entries().values() if entry.build is type(strategy)), None)
+    return next((entry for entry in map(describe, names()) if entry.build is type(strategy)), None)
 
 
 def made_of(strategy: str | Strategy, settings: dict[str, Any]) -> Strategy:
     """The strategy with its settings; those that read a network are refused, since there is none."""
     if settings and not isinstance(strategy, str):
         raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
-    made = built(strategy, settings, Options.__annotations__) if isinstance(strategy, str) else strategy
+    made = (
+        CATALOGUE.build(strategy, settings, Options.__annotations__)
+        if isinstance(strategy, str)
+        else strategy
+    )
     if made.head is not None or made.outputs is not None:
         raise ValueError("head= and outputs= read a network, and arrays are read as they are: leave them out")
     return made
@@ -76,7 +80,7 @@ def check_needs(entry: Entry, given: set[str]) -> None:
     """Refuse a strategy that needs what was not given, by name and with what will do."""
     needs = [need for need in entry.needs if need in CANNOT]
     if needs:
-        others = ", ".join(sorted(other.name for other in entries().values() if works_with(other, given)))
+        others = ", ".join(other.name for other in map(describe, names()) if works_with(other, given))
         raise ValueError(
             f"{entry.name} cannot work on arrays: it {CANNOT[needs[0]]}; with what was given you can use {others}"
         )

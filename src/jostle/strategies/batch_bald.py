@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jostle.core import Choice, Embedded
 from jostle.embeddings.disagreement import jensen_shannon
-from jostle.embeddings.dropout import DropoutPasses
+from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
 from jostle.rng import fresh_seed, generator
 from jostle.rows import Rows
@@ -17,7 +17,6 @@ from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector
 from jostle.selectors.base import check_count
 from jostle.strategies.catalogue import register
-from jostle.strategies.disagreement import WHY_NOT
 from jostle.tasks import CLASS_TASKS
 
 BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
@@ -158,5 +157,7 @@ class BatchBald(DropoutPasses):
 
     def embedding(self, request: Request) -> Embedded:
         """Distributions of all passes, (n, T, c)."""
-        request.check_task("batch-bald", CLASS_TASKS, f"one label for each example is needed. {WHY_NOT}")
+        request.check_task(
+            "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
+        )
         return Embedded(self.rows(request, lambda passes: torch.cat(list(passes), dim=1)))

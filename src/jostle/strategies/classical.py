@@ -3,29 +3,25 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding
+from jostle.embeddings.gradients import ExpectedGradientLength
 from jostle.embeddings.uncertainty import (
-    entropy,
-    expected_gradient_length,
-    lack_of_confidence,
+    DISTRIBUTIONS,
+    NO_CLASSES,
+    Entropy,
+    LeastConfidence,
+    Margin,
     small_margin,
 )
-from jostle.inputs import Inputs
-from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import top_k, uniform
-from jostle.strategies.catalogue import ANY_TASK, DISTRIBUTIONS, register
+from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.tasks import CLASS_TASKS
 
+__all__ = ["Entropy", "ExpectedGradientLength", "LeastConfidence", "Margin", "PowerMargin", "Random"]
+
 ONE_PASS = "one forward pass"
-NO_CLASSES = (
-    "it scores a distribution over classes; use noise-stability, coreset, qbc or lcmd, which need none"
-)
-MANY_LABELS = (
-    "it averages over the labels of an example, of which there must be one; use entropy, or noise-stability"
-)
 
 
 @register(
@@ -48,7 +44,7 @@ class Random(Embedding):
         return Embedded(torch.zeros(len(request.pool), 1, device="cpu"))
 
 
-@register(
+register(
     "entropy",
     gist="the flattest predictions",
     formula="H(p) = -sum_y p_y ln p_y, largest first; the mean over pixels, labels or tokens",
@@ -57,22 +53,9 @@ class Random(Embedding):
     cost=ONE_PASS,
     paper="Shannon, A Mathematical Theory of Communication, 1948; Settles, Active Learning Literature Survey, 2009",
     when="probabilities can be trusted and batches are small: near copies score alike and are taken together",
-)
-@dataclass(frozen=True, kw_only=True)
-class Entropy(Embedding):
-    """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
-    uniform one.
-    """
+)(Entropy)
 
-    selector: Choice = top_k
-
-    def embedding(self, request: Request) -> Embedded:
-        """Entropies."""
-        request.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(entropy, "entropies"))
-
-
-@register(
+register(
     "margin",
     gist="the two likeliest classes nearly tied",
     formula="1 - (p_(1) - p_(2)), largest first; the mean over pixels, labels or tokens",
@@ -81,17 +64,7 @@ class Entropy(Embedding):
     cost=ONE_PASS,
     paper="Scheffer et al., Active Hidden Markov Models for Information Extraction, IDA 2001",
     when="many classes: it looks at the two that compete, and ignores how the rest is spread",
-)
-@dataclass(frozen=True, kw_only=True)
-class Margin(Embedding):
-    """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
-
-    selector: Choice = top_k
-
-    def embedding(self, request: Request) -> Embedded:
-        """One less the margin."""
-        request.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(small_margin, "margins"))
+)(Margin)
 
 
 @register(
@@ -127,7 +100,7 @@ class PowerMargin(Embedding):
         return Embedded(self.power * scores.clamp(min=tiny).log() + gumbel.to(scores.device))
 
 
-@register(
+register(
     "least-confidence",
     gist="the least likely best guess",
     formula="1 - max_y p_y, largest first; the mean over pixels, labels or tokens",
@@ -136,22 +109,9 @@ class PowerMargin(Embedding):
     cost=ONE_PASS,
     paper="Lewis and Gale, A Sequential Algorithm for Training Text Classifiers, SIGIR 1994",
     when="only the winning class matters, as with accuracy",
-)
-@dataclass(frozen=True, kw_only=True)
-class LeastConfidence(Embedding):
-    """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
-    chance to be wrong.
-    """
+)(LeastConfidence)
 
-    selector: Choice = top_k
-
-    def embedding(self, request: Request) -> Embedded:
-        """One less the largest probability."""
-        request.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(lack_of_confidence, "confidences"))
-
-
-@register(
+register(
     "egl",
     gist="the largest expected gradient of the last layer",
     formula="sum_y p_y |grad_W loss(x, y)| = |h| sum_y p_y |p - e_y|, W the last layer's weights (not its bias)",
@@ -160,22 +120,4 @@ class LeastConfidence(Embedding):
     cost=ONE_PASS,
     paper="Settles et al., Multiple-Instance Active Learning, NeurIPS 2007",
     when="one example at a time, and the length of features means something; badge is its form for batches",
-)
-@dataclass(frozen=True, kw_only=True)
-class ExpectedGradientLength(Embedding):
-    """Take the examples that would change the last layer most, averaged over the labels they may have.
-    It weighs how unsure the model is with the length of the features.
-    """
-
-    selector: Choice = top_k
-
-    def embedding(self, request: Request) -> Embedded:
-        """Expected lengths."""
-        request.check_task("egl", CLASS_TASKS, MANY_LABELS)
-
-        def read(inputs: Inputs) -> tuple[Tensor]:
-            features, outputs = request.network.features_and_outputs(inputs)
-            p = request.probabilities_of(outputs.double())  # (n, c)
-            return (expected_gradient_length(p, as_vectors(features)),)
-
-        return Embedded(request.compute(read, what="gradient lengths")[0])
+)(ExpectedGradientLength)

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from jostle.core import Embedded, Strategy
 from jostle.embeddings.features import check_memory
-from jostle.embeddings.uncertainty import small_margin
+from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
 from jostle.inputs import Inputs
 from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
-from jostle.strategies.catalogue import DISTRIBUTIONS, register
+from jostle.strategies.catalogue import register
 
 
 @register(

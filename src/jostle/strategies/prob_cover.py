@@ -7,11 +7,12 @@ from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.features import parted, pools
+from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
 from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
-from jostle.strategies.catalogue import DISTRIBUTIONS, register
+from jostle.strategies.catalogue import register
 
 
 @register(

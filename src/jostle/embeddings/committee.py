@@ -1,0 +1,80 @@
+"""A committee of networks: how much its members disagree on each example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from jostle.core import Choice, Embedded, Embedding
+from jostle.embeddings.disagreement import jensen_shannon, variance
+from jostle.inputs import Inputs
+from jostle.rng import derive
+from jostle.scoring.network import Network
+from jostle.scoring.request import Request
+from jostle.selectors import top_k
+from jostle.tasks import Regression
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryByCommittee(Embedding):
+    """Train several networks on the same labelled set from different seeds, and take the examples on which they
+    disagree. The given model is the first member; `members` brings a whole committee instead of training one.
+    """
+
+    selector: Choice = top_k
+    committee: int = 5
+    """M, the number of members, the given model included."""
+    members: Sequence[nn.Module] | None = None
+    """The whole committee, trained: the given model counts only if listed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = self.committee if self.members is None else len(self.members)
+        if size < 2:
+            raise ValueError(f"a committee has at least 2 members; got {size}")
+
+    def embedding(self, request: Request) -> Embedded:
+        """Disagreement of the members."""
+        numbers = isinstance(request.task, Regression)
+        members = self.networks(request)
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            outputs = (member.outputs(member.prepared(inputs)) for member in members)
+            if numbers:
+                return (variance(outputs),)
+            return (jensen_shannon(request.distribution_of(values.double()) for values in outputs).mean(1),)
+
+        return Embedded(request.compute(read, what=f"{len(members)} members")[0])
+
+    def networks(self, request: Request) -> list[Network]:
+        """Private copies of the members, trained where none were given."""
+        if self.members is None:
+            networks = [request.network, *self.trained(request)]
+        else:
+            networks = [self.private(member, request) for member in self.members]
+        shapes = {tuple(network.example_outputs.shape) for network in networks}
+        if len(shapes) > 1:
+            raise ValueError(f"members must give outputs of one shape; got {sorted(shapes)}")
+        return networks
+
+    def trained(self, request: Request) -> Iterator[Network]:
+        """All members but the first, each from a seed of its own."""
+        if request.fit is None:
+            raise ValueError(
+                "qbc needs a committee: pass fit=, a function (dataset, seed) -> trained model, "
+                "or members=[...], the trained models"
+            )
+        dataset = request.needs_labeled("qbc").dataset
+        with request.progress("training the committee", self.committee - 1) as advance:
+            for member in range(1, self.committee):
+                model = request.fit(dataset, derive(request.seed, "committee", member))
+                yield self.private(model, request)
+                advance(1)
+
+    def private(self, model: nn.Module, request: Request) -> Network:
+        """A copy of a member, in eval mode, where the request computes."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"a member of a committee is a torch.nn.Module; got {type(model).__name__}")
+        return request.network_of(model)
