@@ -46,7 +46,7 @@ class TestEverySelector:
 
     def test_is_found_by_name_and_frozen(self, name: str) -> None:
         found = selector(name)
-        assert found is selector(name)
+        assert found == selector(name)
         assert dataclasses.is_dataclass(found)
         assert hash(found) == hash(dataclasses.replace(found))
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from zoo import ConvNet, N, SegNet
 
 import jostle
-from jostle.embeddings.uncertainty import entropy, expected_gradient_length
+from jostle.embeddings.gradients import expected_gradient_length
+from jostle.embeddings.uncertainty import entropy
 from jostle.strategies import build, describe
 
 SCORES = {"entropy": "entropy", "margin": "margin_sampling", "least-confidence": "least_confident"}

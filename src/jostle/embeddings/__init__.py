@@ -13,7 +13,6 @@ from jostle.embeddings.uncertainty import Entropy, LeastConfidence, Margin, Prob
 from jostle.plumbing.catalogue import Catalogue, Entry
 
 __all__ = [
-    "CATALOGUE",
     "Bald",
     "Deviations",
     "Entropy",

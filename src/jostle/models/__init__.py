@@ -17,7 +17,7 @@ from jostle.models.vgg import vgg16, vgg16_bn, vgg19, vgg19_bn
 from jostle.plumbing.catalogue import Catalogue, Entry
 from jostle.rng import seeded_globals
 
-__all__ = ["CATALOGUE", "build", "describe", "names", "register", "settings"]
+__all__ = ["build", "describe", "names", "register", "settings"]
 
 CATALOGUE: Catalogue[nn.Module, Entry] = Catalogue(
     "model", "jostle.models", Entry, makes=(nn.Module, "a torch.nn.Module")

@@ -16,6 +16,8 @@ from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
 
+__all__ = ["Catalogue", "Entry", "definition", "first_words"]
+
 T = TypeVar("T")
 B = TypeVar("B", bound=Callable[..., Any])
 E = TypeVar("E", bound="Entry")

@@ -24,7 +24,6 @@ from jostle.selectors.uniform import Uniform, uniform
 from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 __all__ = [
-    "CATALOGUE",
     "KDPP",
     "LCMD",
     "ExplainedVariance",
