@@ -26,7 +26,14 @@ QUICK: dict[str, dict[str, Any]] = {
     "entropy-dropout": {"passes": 3},
     "qbc": {"committee": 2},
 }
-DENSE_ONLY = {"k-dpp", "lcmd", "prob-cover", "typical"}  # of these, Outer rows are refused
+DENSE_ONLY = {
+    "k-dpp",
+    "lcmd",
+    "prob-cover",
+    "typical",
+    "herding",
+    "explained-variance",
+}  # of these, Outer rows are refused
 SCORES = {"entropy", "margin", "least-confidence", "egl", "bald", "entropy-dropout", "qbc"}
 
 POOL = torch.randn(N, 1, 8, 8, generator=torch.Generator().manual_seed(1))

@@ -16,7 +16,7 @@ from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
 
-__all__ = ["Catalogue", "Entry", "definition", "first_words"]
+__all__ = ["Catalogue", "Entry", "definition", "first_words", "own_doc"]
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ class Entry:
     @property
     def line(self) -> str:
         """The first line of its docstring; its name where there is none."""
-        return (inspect.getdoc(self.made_by) or self.name).splitlines()[0]
+        return own_doc(self.made_by, self.name).splitlines()[0]
 
     @property
     def made_by(self) -> Callable[..., Any]:
@@ -165,7 +165,12 @@ class Catalogue(Generic[T, E]):
 def first_words(build: Callable[..., Any], name: str) -> str:
     """The first paragraph of a docstring as one line; the name where there is none."""
     made_by = build.func if isinstance(build, partial) else build
-    return " ".join((inspect.getdoc(made_by) or name).split("\n\n")[0].split())
+    return " ".join(own_doc(made_by, name).split("\n\n")[0].split())
+
+
+def own_doc(made_by: Callable[..., Any], name: str) -> str:
+    """The docstring that was written for this very thing, not for a base class; the name where there is none."""
+    return inspect.cleandoc(made_by.__doc__ or name)
 
 
 def definition(entry: Entry) -> tuple[str, str, str]:
