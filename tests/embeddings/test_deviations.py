@@ -192,7 +192,7 @@ class TestWhatIsWatched:
 
     def test_one_channel_is_no_distribution(self) -> None:
         pool = torch.randn(N, 3, 6, 6)
-        with pytest.raises(ValueError, match=r"softmax over one output.*'multi-label'"):
+        with pytest.raises(ValueError, match=r"softmax over one output.*'binary'"):
             jostle.select("entropy", nn.Conv2d(3, 1, 1), pool, n=2, task="segmentation")
         assert len(jostle.select("entropy", nn.Conv2d(3, 1, 1), pool, n=2, task="multi-label")) == 2
 
@@ -210,7 +210,7 @@ class TestWhatIsWatched:
             K * 5,
         )  # features, as the paper's
         assert jostle.deviations(model, examples, jolts=K, seed=0, task="multi-label").shape == (N, K)
-        with pytest.raises(ValueError, match=r"softmax over one output.*'multi-label'.*space='logits'"):
+        with pytest.raises(ValueError, match=r"softmax over one output.*'binary'.*space='logits'"):
             jostle.deviations(model, examples, task="classification")
         with pytest.raises(ValueError, match="regression model gives no probabilities"):
             jostle.deviations(model, examples, space="probabilities")

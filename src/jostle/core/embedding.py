@@ -32,12 +32,19 @@ class Embedding(Strategy):
     def embedding(self, request: Request) -> Embedded:
         """One row for each example of the request's pool, and centers where the selector is to start from some."""
 
+    def contending(self, request: Request, n: int) -> Embedded:
+        """The rows among which n are to be picked: all of them, unless some can be told not to be picked."""
+        return self.embedding(request)
+
     @final
     def query(self, request: Request, n: int) -> Picks:
         """Embed, then select."""
         with request.timed("embedding"):
-            embedded = self.embedding(request)
+            embedded = self.contending(request, n)
         with request.timed("selection"):
             picker = selector(self.selector)
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
-            return picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)
+            picks = picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)
+            if embedded.positions is None:
+                return picks
+            return Picks(embedded.positions.to(picks.positions.device)[picks.positions], picks.scores)

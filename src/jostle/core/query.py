@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jostle.plumbing.files import check_target, write_whole
+from jostle.scoring.request import Passes
 
 COLUMNS = ("position", "order", "score")  # of a query's csv
 
@@ -27,6 +28,8 @@ class Query:
     """How long it took: `{"embedding": ..., "selection": ...}`."""
     seed: int
     """What repeats the query, also where none was given."""
+    passes: Passes | None = None
+    """Of a race of jolts: forward passes made and saved, and the chance that a pick is another; None: no race."""
 
     def __len__(self) -> int:
         return len(self.indices)

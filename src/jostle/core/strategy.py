@@ -33,6 +33,8 @@ class Embedded:
     """Rows of what is labelled, (m, d), for selectors that keep away from it."""
     weights: Tensor | None = None
     """How much each example of the pool counts, (n,), for selectors that weigh; None: all alike."""
+    positions: Tensor | None = None
+    """Which examples of the pool the rows are of, in order; None: all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,9 @@ class Strategy(ABC):
         def ask(request: Request) -> Query:
             picks = self.query(request, n)
             indices = candidates.positions[picks.positions.cpu()].numpy()
-            return Query(indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed)
+            return Query(
+                indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed, request.passes
+            )
 
         return self.answer(ask, model, inputs, options)
 

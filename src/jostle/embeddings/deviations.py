@@ -17,12 +17,14 @@ from jostle.core import Embedded, Embedding
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.inputs import Inputs, Pool, arrays
+from jostle.embeddings.race import raced
+from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
+WORTH = 4  # a race is worth its trouble from so many examples for each pick
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
 Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest -> its movement, (n, d)
@@ -62,8 +64,13 @@ class Deviations(Embedding):
     buffer_bytes: int = 256 * 2**20
     """Bytes of inputs held at once: the pool is read once, chunk by chunk."""
 
+    race: float | None = None
+    """Jolt in full only what can be picked, and bear this chance that a pick is another; None: jolt everything."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.race is not None and not 0 < self.race < 1:
+            raise ValueError(f"race is a chance between 0 and 1, or None; got {self.race}")
         if self.jolts < 1 or not self.scale > 0 or not math.isfinite(self.scale):
             raise ValueError(f"jolts must be at least 1 and scale above 0; got {self.jolts} and {self.scale}")
         if self.grid < 1 or (self.project is not None and self.project < 1):
@@ -84,20 +91,32 @@ class Deviations(Embedding):
         request.needs_labeled(f"{self.method} with start='labeled'")
         return Embedded(*self.rows_of_both(request))
 
+    def contending(self, request: Request, n: int) -> Embedded:
+        """The movements of those examples that may be picked, where that can be told before all are jolted."""
+        if self.race is None or not self.can_race(len(request.pool), n):
+            return self.embedding(request)
+        positions, rows = raced(self, request, n, selector(self.selector), self.race)
+        return Embedded(rows, positions=positions)
+
+    def can_race(self, size: int, n: int) -> bool:
+        """Whether short rows cannot be picked, there is something to save, and rows are kept whole in memory."""
+        probe = torch.ones(1, 1)
+        bounded = selector(self.selector).reach(probe, 1) is not None
+        whole = self.project is None and self.rows_file is None
+        return bounded and whole and self.start == "origin" and self.jolts > 1 and WORTH * n <= size
+
     def rows(self, request: Request, *pools: Pool) -> Tensor:
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""
         pools = pools or (request.pool,)
         n = sum(map(len, pools))
-        space = self.what_moves(request)
-        watch = watched(space, self.grid, request)
-        jolts = Jolts.of(request, self.scale, self.noise, self.parameters, in_front=space == "features")
+        watch, jolts = self.watch(request), self.jolts_of(request)
         rows: Rows | None = None
         start, bad = 0, list[Tensor]()
         with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
             for batches in chunks(request, pools, self.buffer_bytes):
                 clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
                 width = one_width(clean, rows)
-                rows = rows or Rows.of(self, request, n, width, math.sqrt(jolts.entries / self.jolts))
+                rows = rows or Rows.of(self, request, n, width, self.stretch(jolts))
                 bad += map(non_finite, clean)
                 size = sum(map(len, clean))
                 for k in range(0 if any(map(torch.any, bad)) else self.jolts):
@@ -111,6 +130,24 @@ class Deviations(Embedding):
         assert rows is not None, "the pool is never empty here"
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.checked()
+
+    def watch(self, request: Request) -> Watch:
+        """From inputs to what is watched of their outputs."""
+        return watched(self.what_moves(request), self.grid, request)
+
+    def jolts_of(self, request: Request) -> Jolts:
+        """The jolts that these settings say."""
+        in_front = self.what_moves(request) == "features"
+        return Jolts.of(request, self.scale, self.noise, self.parameters, in_front=in_front)
+
+    def stretch(self, jolts: Jolts) -> float:
+        """sqrt(P / K), by which movements are multiplied so that lengths estimate that of the Jacobian."""
+        return math.sqrt(jolts.entries / self.jolts)
+
+    def held(self, request: Request, *pools: Pool) -> Iterator[tuple[list[Inputs], list[int]]]:
+        """Micro-batches, as many at once as the buffer holds, and their sizes."""
+        for batches in chunks(request, pools, self.buffer_bytes):
+            yield batches, [count(inputs) for inputs in batches]
 
     def what_moves(self, request: Request) -> Space:
         """The space as set, or as the task says; the exact derivative cannot follow features by a function."""

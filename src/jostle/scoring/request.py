@@ -24,6 +24,18 @@ from jostle.scoring.precision import full_float32
 from jostle.tasks import TASKS, Classification, Task, task_for
 
 
+@dataclass(frozen=True)
+class Passes:
+    """What a race of jolts took: examples times forward passes, and the chance that a pick is another."""
+
+    made: int
+    """Forward passes of single examples that were made, the clean ones included."""
+    plain: int
+    """Those that it takes without a race: (K + 1) n."""
+    risk: float
+    """The chance that an example that was left out could have been picked, added up over all of these."""
+
+
 @dataclass
 class Request:
     """All that one call was given, checked: strategies ask it for outputs, features and draws."""
@@ -37,6 +49,7 @@ class Request:
     read: Read | None = None
     careful: bool = False  # the model may write into what it is given
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
+    passes: Passes | None = None  # of a race, once it is over
 
     @cached_property
     def network(self) -> Network:

@@ -27,6 +27,10 @@ class Selector(ABC):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n distinct rows; `centers` are rows already chosen, for selectors that keep away from them."""
 
+    def reach(self, rows: Rows, n: int) -> float | None:
+        """The length below which no further row could be among the n picks; None where short rows may be picked."""
+        return None
+
     def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
         """Positions only, int64 (n,)."""
         return self.pick(rows, n, centers=centers, seed=seed).positions

@@ -34,6 +34,10 @@ class KCenter(Selector):
             return self._farthest(Gaps(rows, origin(rows), unit=self.unit), n)
         return self._from_a_draw(rows, n, fresh_seed() if seed is None else seed)
 
+    def reach(self, rows: Rows, n: int) -> float | None:
+        """From the origin, the last pick's gap: a row's gap is at most its length."""
+        return None if self.unit or not self.origin else float(self.pick(rows, n).scores[-1])
+
     def _from_a_draw(self, rows: Rows, n: int, seed: int) -> Picks:
         first = torch.randint(len(rows), (1,), generator=generator(seed, "k-center"), device="cpu")
         draw = first.to(rows.device)

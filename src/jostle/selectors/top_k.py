@@ -43,6 +43,10 @@ class Longest(Selector):
         squared = torch.cat([squared_lengths(part) for part in parts])
         return _largest(squared.sqrt(), n, seed)
 
+    def reach(self, rows: Rows, n: int) -> float | None:
+        """The n-th longest row's length."""
+        return float(self.pick(rows, n).scores[-1])
+
 
 def _scores(rows: Rows) -> Tensor:
     if isinstance(rows, np.ndarray):
