@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from jostle import NoiseStability, cli, models
+from jostle.cli import places
 
 MINE = """
 import torch
@@ -163,9 +164,9 @@ def test_what_the_model_cannot_take_is_shown(pick: Callable[..., str], changes: 
 
 def labelled_photos(**groups: list[int]) -> None:
     """Folders of classes with copies of the pool's images, under other names."""
-    for name, places in groups.items():
+    for name, numbers in groups.items():
         Path("known", name).mkdir(parents=True)
-        for place in places:
+        for place in numbers:
             Path("known", name, f"copy{place}.png").write_bytes(Path(f"photos/{place:02}.png").read_bytes())
 
 
@@ -323,6 +324,45 @@ def test_overwriting_is_said(pick: Callable[..., str]):
     pick(*ask(out="notes.csv", gallery="notes.html"))  # now it is ours
     pick(*ask(out="notes.csv", gallery="notes.html"))
     assert "is what --model reads" in pick(*ask(out="mine.py"), "--overwrite", code=2)
+
+
+def test_picks_are_not_lost_with_the_file(
+    pick: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def full(path: Path, content: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(places, "write_whole", full)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["pick", *map(str, ask())])
+    said = capsys.readouterr()
+    assert end.value.code == 2
+    assert "No space left on device; the picks went to standard output" in said.err
+    assert len(said.out.splitlines()) == 5
+    assert said.out.startswith("name,position,order,score\n")
+
+
+def test_a_name_that_is_too_long_is_refused_before_the_work(pick: Callable[..., str]):
+    assert "File name too long" in pick(*ask(out="x" * 300, model="mine.py:never"), code=2)
+
+
+def test_what_a_users_file_prints_is_not_in_the_picks(
+    pick: Callable[..., str], capsys: pytest.CaptureFixture[str]
+):
+    with open("mine.py", "a", encoding="utf-8") as file:
+        file.write("\nprint('hello')\n")
+    with pytest.raises(SystemExit):
+        cli.main(["pick", *map(str, ask(out="-"))])
+    said = capsys.readouterr()
+    assert said.out.startswith("name,position,order,score\n")
+    assert "hello" in said.err
+
+
+def test_images_of_more_than_8_bits_are_not_clipped(pick: Callable[..., str]):
+    Image.fromarray(np.full((28, 28), 40_000, np.uint16)).save("photos/deep.png")
+    assert "deep.png is not an image that can be read: it has more than 8 bits a channel (mode I;16)" in pick(
+        *ask(), code=2
+    )
 
 
 def test_names_that_look_like_formulas(pick: Callable[..., str]):

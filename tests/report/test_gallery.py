@@ -79,6 +79,10 @@ def test_answers_by_hand():
     assert [answer.label for answer in classes] == ["b", "c", "a"]
     assert [answer.share for answer in classes] == pytest.approx((odds / odds.sum())[[1, 2, 0]], abs=1e-9)
     assert answers_of(logits, TASKS["classification"], ("a",))[0][0].label == "class 1"
+    ended = answers_of(logits.softmax(1), TASKS["classification"], ())[0]  # a model that ends with a softmax
+    assert [answer.share for answer in ended] == pytest.approx([answer.share for answer in classes], abs=1e-6)
+    yes = answers_of(torch.tensor([3.0]), TASKS["binary"], ("no", "yes"))[0]
+    assert (yes[0].label, yes[0].share) == ("yes", pytest.approx(1 / (1 + np.exp(-3))))
     labels = answers_of(logits, TASKS["multi-label"], ("a", "b", "c", "d"))[0]
     assert labels[0].share == pytest.approx(1 / (1 + np.exp(-3)))
     pixels = torch.zeros(1, 2, 1, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -160,17 +160,18 @@ def numbered(data: Data) -> Data:
     )
 
 
-def answers(network: Network, pool: Pool, task: Known | str | None, data: Data) -> list[tuple[Answer, ...]]:
+def answers(
+    network: Network, pool: Pool, task: Task | str | None, classes: Sequence[str]
+) -> list[tuple[Answer, ...]]:
     """What the model says of each example of a pool; nothing where its outputs could mean several things."""
     from jostle.report.gallery import answers_of
 
     try:
-        meaning = task.task if isinstance(task, Known) else task_for(task, network.trace.output)
+        meaning = task_for(task, network.trace.output)
     except ValueError:
         return []
-    classes = task.data.classes if isinstance(task, Known) else data.classes
-    found: list[tuple[Answer, ...]] = []
     with torch.no_grad():
-        for batch in pool.batches(network.micro_batch):
-            found += answers_of(network.outputs(network.prepared(batch)).cpu(), meaning, classes)
-    return found
+        outputs = (
+            network.outputs(network.prepared(batch)).cpu() for batch in pool.batches(network.micro_batch)
+        )
+        return [each for batch in outputs for each in answers_of(batch, meaning, classes)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +20,13 @@ from jostle.plumbing.user_files import from_file, is_own
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from jostle.cli.feeding import Known
+    from jostle.core import Query
     from jostle.datasets import Data
+    from jostle.inputs import Pool
+    from jostle.report.gallery import Answer
+    from jostle.scoring.network import Network
+    from jostle.tasks import Task
 
 FRAMING = {
     "size",
@@ -89,52 +97,105 @@ def pick(
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
-    import torch
-
     from jostle import strategies
-    from jostle.cli.feeding import Known, answers, fed, tried
     from jostle.cli.places import Places
-    from jostle.datasets.views import labelled_data, pool_of
-    from jostle.inputs import check_count
     from jostle.scoring.copies import device_named
 
     name, settings = name_and_settings(strategy)
     chosen = strategies.build(name, **settings)
     device_named(device)
-    places = Places(out, gallery, overwrite)
+    places, told, read = Places(out, gallery, overwrite), Told(), Reader(data, encoder, transform)
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
     places.check(given, exclude or ())
-    network, read = loaded(model).to(device), Reader(data, encoder, transform)
-    examples = read("--pool", pool)
-    labels = read("--labeled", labeled) if labeled else None
-    told = Told()
-    excluded = left_out(examples, labels, exclude or (), told)
-    everything = pool_of(examples.train.inputs)
-    candidates = everything.without(excluded)
-    check_count(n, candidates, everything)
-    seen = tried(network, candidates, examples, device)
-    told.say("Fed", fed(examples, candidates))
-    known = None if labels is None else Known.of(labels, seen, task)
-    if known is not None:
-        told.say("Labelled", known.words(seen))
-    query = chosen.select(
-        network,
-        everything,
-        n,
-        labeled=None if known is None else labelled_data(known.data),
-        fit=function("--fit", fit) if fit else None,
-        task=task if known is None else known.task,
-        exclude=excluded,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-    )
-    places.write_picks(query, examples)
-    told.say("Picked", f"{len(query)} of {len(examples.train)} by {strategy}, seed {seed}: {out}")
+    with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
+        network = loaded(model).to(device)
+        labels = read("--labeled", labeled) if labeled else None
+        job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
+        query = chosen.select(
+            network,
+            job.pool,
+            n,
+            labeled=job.labelled,
+            fit=function("--fit", fit) if fit else None,
+            task=job.task,
+            exclude=job.excluded,
+            seed=seed,
+            batch_size=batch_size,
+            device=device,
+        )
+    places.write_picks(query, job.examples)
+    told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {out}")
     if gallery is not None:
-        shown = everything.take(torch.from_numpy(query.indices))
-        places.write_gallery(query, examples, told.facts, answers(seen, shown, known or task, examples))
+        places.write_gallery(query, job.examples, told.facts, job.answers(query))
         told.say("Gallery", str(gallery))
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one call needs, tried on a few examples and told about before the long work."""
+
+    examples: Data
+    excluded: Tensor  # positions of the pool
+    seen: Network  # the model, to be asked
+    known: Known | None
+    given_task: str | None
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        examples: Data,
+        labels: Data | None,
+        rounds: Sequence[Path],
+        n: int,
+        told: Told,
+        *,
+        task: str | None,
+        device: str,
+    ) -> Job:
+        """Leave out what is known, try the model, and test it on what is labelled."""
+        from jostle.cli.feeding import Known, fed, tried
+        from jostle.datasets.views import pool_of
+        from jostle.inputs import check_count
+
+        excluded = left_out(examples, labels, rounds, told)
+        everything = pool_of(examples.train.inputs)
+        candidates = everything.without(excluded)
+        check_count(n, candidates, everything)
+        seen = tried(model, candidates, examples, device)
+        told.say("Fed", fed(examples, candidates))
+        known = None if labels is None else Known.of(labels, seen, task)
+        if known is not None:
+            told.say("Labelled", known.words(seen))
+        return cls(examples, excluded, seen, known, task)
+
+    @property
+    def pool(self) -> Pool:
+        """All examples, by their positions."""
+        from jostle.datasets.views import pool_of
+
+        return pool_of(self.examples.train.inputs)
+
+    @property
+    def labelled(self) -> Any:
+        """The labelled examples as a dataset of (x, y)."""
+        from jostle.datasets.views import labelled_data
+
+        return None if self.known is None else labelled_data(self.known.data)
+
+    @property
+    def task(self) -> Task | str | None:
+        """What outputs mean, as far as it was told."""
+        return self.given_task if self.known is None else self.known.task
+
+    def answers(self, query: Query) -> list[tuple[Answer, ...]]:
+        """What the model says of each pick."""
+        import torch
+
+        from jostle.cli.feeding import answers
+
+        classes = self.examples.classes if self.known is None else self.known.data.classes
+        return answers(self.seen, self.pool.take(torch.from_numpy(query.indices)), self.task, classes)
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,13 @@ class Places:
         text = as_csv(query, data)
         if str(self.out) == "-":
             print(text, end="")
-        else:
+            return
+        try:
             check_target(self.out, is_picks, self.overwrite)  # somebody may have written there meanwhile
             write_whole(self.out, text)
+        except OSError as reason:
+            print(text, end="")
+            raise OSError(f"{reason}; the picks went to standard output, so that none is lost") from reason
 
     def write_gallery(
         self, query: Query, data: Data, facts: Mapping[str, str], answers: Sequence[tuple[Answer, ...]]

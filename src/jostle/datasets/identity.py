@@ -57,8 +57,8 @@ def _has_ids(data: Data) -> bool:
 def _same_files(ours: Sequence[File], theirs: Sequence[File]) -> list[bool]:
     """Which of our files are among theirs; only files of equal size need to be read."""
     paths = {os.path.realpath(file) for file in theirs if isinstance(file, Path)}
-    sizes = {_size(file) for file in theirs}
-    sums = {_sum(file) for file in theirs if _size(file) in {_size(other) for other in ours}}
+    sizes = {_size(file) for file in theirs} & {_size(file) for file in ours}
+    sums = {_sum(file) for file in theirs if _size(file) in sizes}
     return [
         (isinstance(file, Path) and os.path.realpath(file) in paths)
         or (_size(file) in sizes and _sum(file) in sums)

@@ -60,6 +60,15 @@ def standardised(pixels: Tensor, mean: Sequence[float], std: Sequence[float], wh
     return values.sub_(shift).div_(scale)
 
 
+def eight_bits(image: Image.Image) -> Image.Image:
+    """The image, if its channels are bytes: Pillow would make nearly all of any other white."""
+    if image.mode[0] in "IF":
+        raise DataError(
+            f"it has more than 8 bits a channel (mode {image.mode}): make a tensor of it yourself (--transform)"
+        )
+    return image
+
+
 @dataclass(frozen=True)
 class Cropped:
     """The short side brought to `short` pixels, then the middle `size` × `size`."""
@@ -78,7 +87,7 @@ class Cropped:
         width, height = (max(self.short, round(side * scale)) for side in image.size)
         left, top = (width - self.size) // 2, (height - self.size) // 2
         right, bottom = left + self.size, top + self.size
-        image = image.convert(self.mode)
+        image = eight_bits(image).convert(self.mode)
         if width * height > SLIVER:
             x, y = image.width / width, image.height / height
             box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
@@ -101,7 +110,7 @@ class Stretched:
         """Frame one image."""
         if not self.mode and image.mode not in ("L", "P"):
             raise DataError(f"a label map has one channel of 8 bits, this has mode {image.mode}")
-        image = image.convert(self.mode) if self.mode else image
+        image = eight_bits(image).convert(self.mode) if self.mode else image
         if self.size is None or image.size == self.size[::-1]:
             return image
         smooth = Image.Resampling.BILINEAR if self.mode else Image.Resampling.NEAREST

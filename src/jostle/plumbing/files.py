@@ -44,13 +44,13 @@ def check_target(path: Path, is_ours: Callable[[bytes], bool], overwrite: bool =
     Call it before the long work as well as before writing. An empty file is nobody's; what is no file at all
     (a folder, a device) is refused even with `overwrite`.
     """
-    there = os.path.lexists(path)
+    folder = existing_folder(path.parent)
+    there = _is_there(path)
     if there and not (path.is_file() or path.is_symlink()):
         what = "a folder" if path.is_dir() else "a device or a pipe"
         raise FileExistsError(f"cannot write {path}: it is {what}; name a file")
     if there and not overwrite:
         _check_ours(path, is_ours)
-    folder = existing_folder(path.parent)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"cannot write {path}: no permission to write into {folder}")
 
@@ -61,6 +61,15 @@ def existing_folder(path: Path) -> Path:
     if not there.is_dir():
         raise NotADirectoryError(f"cannot write into {path}: {there} is not a folder")
     return there
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name; a name that nothing can have, being too long, is an error now."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _check_ours(path: Path, is_ours: Callable[[bytes], bool]) -> None:

@@ -13,6 +13,7 @@ from jostle.core import Query
 from jostle.datasets import Data, ImageFiles
 from jostle.report.page import templates
 from jostle.results.previews import shorten, thumbnail
+from jostle.rows import sums_to_one
 from jostle.tasks import Task
 
 MARK = b'<meta name="generator" content="jostle pick">'
@@ -94,14 +95,21 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
+def _shares(outputs: Tensor, task: Task) -> Tensor:
+    """How likely each label or class is, (n, labels) or (n, c)."""
+    if task.name == "classification" and sums_to_one(outputs):
+        return outputs.flatten(1)  # the model ends with a softmax
+    spread = task.distribution(outputs)  # (n, sites, c)
+    return spread[..., 1] if task.name == "multi-label" else spread.mean(1)
+
+
 def answers_of(outputs: Tensor, task: Task, classes: Sequence[str]) -> list[tuple[Answer, ...]]:
     """What the model says of each example: the likeliest classes, or shares of pixels and tokens, or numbers."""
     if task.name == "regression":
         return [
             tuple(Answer("predicts", number(value)) for value in row) for row in outputs.flatten(1).tolist()
         ]
-    spread = task.distribution(outputs.double())  # (n, sites, c)
-    shares = spread[..., 1] if task.name == "multi-label" else spread.mean(1)  # (n, labels) or (n, c)
+    shares = _shares(outputs.double(), task)
     names = classes if len(classes) == shares.shape[1] else [f"class {i}" for i in range(shares.shape[1])]
     best = shares.topk(min(ANSWERS, shares.shape[1]), dim=1)
     return [
