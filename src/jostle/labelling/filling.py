@@ -15,7 +15,8 @@ from jostle.labelling.store import Ranked
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
 
-FEWEST = 16  # questions that are drawn at a time
+FEWEST = 16  # questions that are drawn at a time while files are read for it
+AT_ONCE = 500  # and when all are known: looking at a hundred thousand takes a second, so it is done rarely
 
 
 def fill(session: Session, n: int) -> bool:
@@ -24,9 +25,9 @@ def fill(session: Session, n: int) -> bool:
     The audit takes part once everything has been read: before that copies are not known, and a picture with two
     would be drawn twice as often.
     """
-    count, current = max(n, FEWEST), session.store.current_round()
+    count, current = max(n, AT_ONCE), session.store.current_round()
     if not session.store.fact("indexed", False):
-        found = session.index.start(count)
+        found = session.index.start(max(n, FEWEST))
         session.store.extend([Ranked(key, "pick") for key in found], since=current)
         return bool(found)
     with session.store.reading() as tx:

@@ -136,10 +136,13 @@ class Session:
         """The n questions that a person is to have open: asked again before they are answered, they are the same."""
         who = person_name(person)
         keys = self.store.claim(who, n)
-        if len(keys) < n:
-            with self._filling:
-                if filling.fill(self, n):
+        if len(keys) < n and self._filling.acquire(blocking=not keys):  # who has some does not wait for more
+            try:
+                keys = self.store.claim(who, n)  # somebody may have filled it meanwhile
+                if len(keys) < n and filling.fill(self, n):
                     keys = self.store.claim(who, n)
+            finally:
+                self._filling.release()
         names = self.store.names(keys)
         return [Question(key, self.source.kind, names[key]) for key in keys]
 

@@ -15,17 +15,16 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jostle.labelling.schema import acts, connected, examples, facts, leases, queue, rounds, standing
+from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE
 
 Act = Literal["answer", "correction", "skip", "withdrawal"]
 Purpose = Literal["pick", "audit", "given"]  # given: labels made elsewhere
 
 SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
-RECENT = 100  # acts whose seconds tell how long an answer takes
-DECIDED = ("answer", "correction", "skip")  # acts after which a person is not asked again
 
 
 class UnknownKeyError(KeyError):
@@ -142,7 +141,7 @@ class Store:
         now = self.clock()
         with self.writing() as tx:
             tx.execute(delete(leases).where(leases.c.until <= now))
-            held = self._held(tx, person)[:n]
+            held = _held(tx, person)[:n]
             new = self._locked(tx, person, n - len(held)) if n > len(held) else []
             for key, purpose in new:
                 tx.execute(
@@ -155,7 +154,7 @@ class Store:
         return keys
 
     def _lease(self, tx: Connection, person: str, keys: Sequence[str]) -> None:
-        until = self.clock() + lease_seconds(_mean_seconds(tx))
+        until = self.clock() + lease_seconds(tx.execute(PACE).scalar_one())
         rows = [{"key": key, "person": person, "place": i, "until": until} for i, key in enumerate(keys)]
         self.upsert(tx, leases, ["key", "person"], rows)
 
@@ -164,33 +163,16 @@ class Store:
         with self.writing() as tx:
             tx.execute(delete(leases).where(leases.c.person == person))
 
-    def _held(self, tx: Connection, person: str) -> list[str]:
-        mine = select(leases.c.key).join(examples).where(leases.c.person == person, examples.c.here)
-        return list(tx.execute(mine.order_by(leases.c.place)).scalars())
-
     def _locked(self, tx: Connection, person: str, n: int) -> list[tuple[str, str]]:
         """Lock what comes next, then look again: a lease made meanwhile is seen only by a statement begun after it."""
         current = _fact(tx, "round", 0)
-        ranked = (
-            select(queue.c.key, queue.c.purpose)
-            .join(examples, queue.c.key == examples.c.key)
-            .where(queue.c.round == current, _free(person))
-            .where(or_(examples.c.purpose.is_(None), examples.c.purpose == queue.c.purpose))
-            .order_by(queue.c.rank)
-        )
-        seconds = (
-            select(examples.c.key, examples.c.purpose)
-            .where(examples.c.purpose.in_(("pick", "audit")), examples.c.copies > 1, _free(person))
-            .order_by(examples.c.key)
-        )
         found: dict[str, str] = {}
-        for wanted in (seconds, ranked) if _fact(tx, "overlap", 0.0) else (ranked,):
-            lock = wanted.limit(n - len(found)).with_for_update(of=examples, skip_locked=True)
-            found |= {key: purpose for key, purpose in tx.execute(lock) if key not in found}
+        for wanted in (SECOND, RANKED) if _fact(tx, "overlap", 0.0) else (RANKED,):
+            rows = tx.execute(wanted, {"person": person, "round": current, "most": n - len(found)})
+            found |= {key: purpose for key, purpose in rows if key not in found}
             if len(found) == n:
                 break
-        still = select(examples.c.key).where(examples.c.key.in_(list(found)), _free(person))
-        free = set(tx.execute(still).scalars())
+        free = set(tx.execute(STILL_FREE, {"person": person, "keys": list(found)}).scalars())
         return [(key, purpose) for key, purpose in found.items() if key in free]
 
     # acting
@@ -254,7 +236,7 @@ class Store:
                     "value": before.value,
                 }
                 self.upsert(tx, standing, ["key", "person"], [row])
-            self._lease(tx, person, [last.key, *self._held(tx, person)])
+            self._lease(tx, person, [last.key, *_held(tx, person)])
             return taken
 
     def _add(
@@ -341,24 +323,12 @@ def lease_seconds(mean: float | None) -> float:
     return LONGEST_LEASE if mean is None else min(max(3 * mean, SHORTEST_LEASE), LONGEST_LEASE)
 
 
-def _free(person: str) -> ColumnElement[bool]:
-    """Examples that a person may be asked: here, not decided by them, and fewer people on it than its copies."""
-    answered = select(func.count()).where(
-        standing.c.key == examples.c.key, standing.c.act.in_(("answer", "correction"))
-    )
-    leased = select(func.count()).where(leases.c.key == examples.c.key)
-    mine = exists().where(
-        standing.c.key == examples.c.key, standing.c.person == person, standing.c.act.in_(DECIDED)
-    )
-    held = exists().where(leases.c.key == examples.c.key, leases.c.person == person)
-    taken = answered.correlate(examples).scalar_subquery() + leased.correlate(examples).scalar_subquery()
-    return and_(
-        examples.c.here, examples.c.copies > taken, ~mine.correlate(examples), ~held.correlate(examples)
-    )
+def _held(tx: Connection, person: str) -> list[str]:
+    return list(tx.execute(HELD, {"person": person}).scalars())
 
 
 def _fact(tx: Connection, name: str, default: Any = None) -> Any:
-    value = tx.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one_or_none()
+    value = tx.execute(FACT, {"name": name}).scalar_one_or_none()
     return default if value is None else json.loads(value)
 
 
@@ -371,8 +341,3 @@ def done(row: Any) -> Done:
     """A row of `acts` as a record."""
     value = None if row.value is None else json.loads(row.value)
     return Done(row.seq, row.id, row.key, row.person, row.act, value, row.seconds, row.at)
-
-
-def _mean_seconds(tx: Connection) -> float | None:
-    recent = select(acts.c.seconds).order_by(acts.c.seq.desc()).limit(RECENT)
-    return tx.execute(select(func.avg(recent.subquery().c.seconds))).scalar_one()  # type: ignore[no-any-return]
