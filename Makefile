@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations soak attack coverage check bench docs site clean arena-data
+.PHONY: demo test test-data test-oldest test-integrations soak attack coverage check bench docs site release-check clean arena-data
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -58,6 +58,9 @@ docs: $(READY)  ## write the pages that are made from the code
 site: $(READY)  ## the documentation as a site: open site/index.html
 	$(BIN)/python -m sphinx -q -W -n -d build/site docs site
 	@echo "open site/index.html"
+
+release-check: $(READY)  ## whether this tree can be released; writes dist/, uploads nothing
+	$(BIN)/python -m tools.release
 
 clean:
 	rm -rf .venv .venv-oldest dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

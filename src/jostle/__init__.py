@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jostle.selectors import Selector, k_center, k_dpp, k_means_pp, top_k
     from jostle.strategies import NoiseStability, compose, deviations, select
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 ROOMS = ("datasets", "embeddings", "models", "selectors", "strategies")
 HOMES = {  # where each public name is defined
