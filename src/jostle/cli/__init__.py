@@ -4,13 +4,13 @@ import os
 import signal
 import sys
 import threading
-from importlib.metadata import version as installed
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 # What is slow to import, they import when they run.
+import jostle
 from jostle.cli import labelling, labelstudio, listing, picking, reading, running
 from jostle.plumbing.user_files import place_of
 
@@ -46,7 +46,7 @@ OPTIONS = {  # what messages for Python say, and the option of `jostle pick` tha
 def tell_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
-        print(f"jostle {installed('jostle')}")
+        print(f"jostle {jostle.__version__}")
         raise typer.Exit
 
 
