@@ -16,7 +16,7 @@ from jostle.inputs import Labeled, Pool
 from jostle.results.cycles import Cycle
 from jostle.runs.bench import Bench, strategy_of
 from jostle.runs.experiment import conduct, plan
-from jostle.runs.loop import candidate_ids, checked, cycles, initial_set, selected
+from jostle.runs.loop import candidate_ids, cycles, initial_set, selected, valid_picks
 from jostle.runs.tryout import shortened, try_out
 from jostle.runs.workers import one_thread
 from jostle.scoring.request import Request
@@ -145,7 +145,7 @@ def test_a_strategy_of_ones_own_that_picks_wrongly_is_caught(bench: Bench):
     candidates = torch.arange(10)
     for wrong in ([1, 1, 2], [1, 2], [1, 2, 11]):
         with pytest.raises(ValueError, match="3 distinct candidates were asked for"):
-            checked(torch.tensor(wrong), candidates, 3)
+            valid_picks(torch.tensor(wrong), candidates, 3)
 
 
 def test_picks_are_ids_of_the_training_set(bench: Bench):

@@ -58,6 +58,13 @@ Model = Annotated[
         "take `classes`, `channels`, `inputs` and `outputs`, which the data tells."
     ),
 ]
+OwnFit = Annotated[
+    str | None,
+    typer.Option(
+        help="A function of your own that trains, file.py:function, in place of the protocol's recipe: it takes "
+        "(dataset, seed), and model, a fresh network, if it likes, and returns the trained model."
+    ),
+]
 Encoder = Annotated[
     str | None, typer.Option(help="For texts: the folder or hub name of a pretrained encoder like BERT.")
 ]
@@ -76,6 +83,7 @@ def run(
     set_: Set = None,
     dataset: DataSet = None,
     model: Model = None,
+    fit: OwnFit = None,
     encoder: Encoder = None,
     device: options.Device = "cpu",
     report: WithReport = True,
@@ -90,6 +98,7 @@ def run(
 
     overrides = [f"dataset={dataset}"] if dataset else []
     overrides += [f"model={model}"] if model else []
+    overrides += [f"fit={fit}"] if fit else []
     overrides += [f'text.encoder="{encoder}"'] if encoder else []
     overrides += set_ or ()
     chosen = protocols.load(protocol, overrides)

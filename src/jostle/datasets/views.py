@@ -62,7 +62,11 @@ class Examples(Dataset[tuple[Any, Tensor]]):
 
 def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
     """The labelled examples as a dataset of (x, y)."""
-    inputs, targets = part_of(split.inputs, ids), part_of(split.targets, ids)
+    return dataset_of(part_of(split.inputs, ids), part_of(split.targets, ids))
+
+
+def dataset_of(inputs: Any, targets: Any) -> Dataset[Any]:
+    """Inputs and their targets as a dataset of (x, y)."""
     if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
         return TensorDataset(inputs, targets)
     return Examples(inputs, targets)

@@ -121,9 +121,8 @@ def changed_files(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 def _decided_numbers(folder: Path, field: str) -> bool:
     """Whether runs of the folder were made with a file: a strategy's own, or one that all share."""
-    kind, _, label = field.partition(" (")[0].partition(
-        "."
-    )  # of what the file imports, the field of the file
+    owner = field.replace(":", " ").split(" ")[0]  # "strategies.mine: head (helper.py)" is of the label mine
+    kind, _, label = owner.partition(".")
     return any(kind != "strategies" or run.label == label for run in RunFile.all_in(folder))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,7 @@ from jostle.tasks import TASKS, Classification, Task
 from jostle.training.evaluate import evaluate
 from jostle.training.train import Indexed
 
+OWN_SPEC = re.compile(r"[^(),=]+\.py:\w+")  # in the words of a setting, such as features(head=mine.py:head)
 PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
 
 
@@ -58,6 +60,10 @@ class Bench:
             raise ValueError(
                 f"{self.data.name} has {pool} training examples, but the budget is {budget}: "
                 f"initial {self.initial} + {rounds} rounds of pick {self.pick}"
+            )
+        if self.protocol.every_class and not self.data.classes:
+            raise ValueError(
+                f"every_class wants classes, and {self.data.name} has none: set every_class=false"
             )
         if self.candidates is not None and self.candidates < self.pick:
             raise ValueError(f"cannot pick {self.pick} of {self.candidates} candidates: raise candidates")
@@ -141,14 +147,24 @@ def manifest(bench: Bench, command: list[str]) -> dict[str, Any]:
 
 def own_files(protocol: Protocol) -> dict[str, str]:
     """The sha256 of each file of the user's own that decides numbers, and of what these import from beside them."""
-    named = {"dataset": protocol.dataset}
+    named = {"dataset": protocol.dataset, "model": protocol.model, "fit": protocol.fit}
     named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
     return {
         f"{field} ({beside})" if beside else field: checksum
-        for field, entry in named.items()
-        if is_own(entry.use)
-        for beside, checksum in checksums(entry.use).items()
+        for owner, entry in named.items()
+        if entry is not None
+        for field, spec in own_specs(owner, entry).items()
+        for beside, checksum in checksums(spec).items()
     }
+
+
+def own_specs(owner: str, entry: Named) -> dict[str, str]:
+    """What an entry takes from files of the user's own: itself, and what its settings name."""
+    found = {owner: entry.use} if is_own(entry.use) else {}
+    for setting, value in entry.settings.items():
+        for spec in OWN_SPEC.findall(value) if isinstance(value, str) else ():
+            found[f"{owner}: {setting}"] = spec.strip()
+    return found
 
 
 def installed() -> dict[str, str]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jostle.datasets import Data
-from jostle.plumbing.user_files import kept_sources
+from jostle.plumbing.user_files import from_file, is_own, kept_sources
 from jostle.results import manifest as manifests
 from jostle.results import previews
 from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
+from jostle.runs.fitting import user_fit
 from jostle.runs.guard import RunGuard
 from jostle.runs.protocol import Protocol
 from jostle.runs.tryout import try_out
@@ -87,6 +88,10 @@ def laid_out(protocol: Protocol, folder: Path, root: str | Path | None, device: 
     """The bench of a protocol; a misspelt name or a folder of other things shows before the data is loaded."""
     for named in protocol.strategies.values():
         strategy_of(named)
+    if protocol.fit is not None:
+        user_fit(protocol.fit)
+    if is_own(protocol.model.use):
+        from_file(protocol.model.use)
     manifests.check_folder(folder)
     return Bench.of(protocol, root, device)
 

@@ -7,18 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from jostle.core import Joined, Strategy
-from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
+from jostle.core import Strategy
+from jostle.datasets.views import labelled_part, part_of, pool_of
 from jostle.results.cycles import Cycle
 from jostle.rng import derive, generator
 from jostle.runs.bench import Bench
-from jostle.scoring.options import Fit
-from jostle.training.train import Indexed, on, train
+from jostle.runs.fitting import committee, fit_model
 
 TRIES = 20_000  # shuffles until the initial set holds every class
 
@@ -55,7 +53,7 @@ def initial_set(bench: Bench, seed: int) -> Tensor:
     classes = len(bench.data.classes)
     for _ in range(TRIES if bench.protocol.every_class else 1):
         ids = torch.randperm(pool, generator=rng)[: bench.initial]
-        if not bench.protocol.every_class or len(targets[ids].unique()) == classes:
+        if not bench.protocol.every_class or bench.task.classes_seen(targets[ids]) == classes:
             return ids
     raise ValueError(
         f"no initial set of {bench.initial} with all {classes} classes came up in {TRIES} draws: "
@@ -95,10 +93,10 @@ def selected(
         progress=False,
     )
     seconds = time.perf_counter() - start
-    return checked(torch.as_tensor(query.indices), candidates, bench.pick), seconds
+    return valid_picks(torch.as_tensor(query.indices), candidates, bench.pick), seconds
 
 
-def checked(picked: Tensor, candidates: Tensor, n: int) -> Tensor:
+def valid_picks(picked: Tensor, candidates: Tensor, n: int) -> Tensor:
     """Picks that are n distinct candidates: a strategy of one's own may be wrong."""
     if len(picked) != n or len(picked.unique()) != n or not torch.isin(picked, candidates).all():
         raise ValueError(
@@ -118,43 +116,8 @@ def fitted(
     split = bench.data.train
     inputs, targets = part_of(split.inputs, labelled), part_of(split.targets, labelled)
     start = time.perf_counter()
-    model = fresh(bench, strategy, inputs, targets, derive(seed, "weights", cycle), cycle == 0)
+    model = fit_model(bench, strategy, inputs, targets, derive(seed, "weights", cycle), cycle == 0)
     return model, time.perf_counter() - start
-
-
-def committee(bench: Bench, seed: int, cycle: int) -> Fit:
-    """What a strategy may call to train further models on a dataset of (x, y), each with a seed of its own."""
-
-    def fit(dataset: Any, member: int) -> nn.Module:
-        inputs, targets = columns_of(dataset)
-        return fresh(bench, None, inputs, targets, derive(seed, "fit", cycle, member), cycle == 1)
-
-    return fit
-
-
-def fresh(
-    bench: Bench,
-    strategy: Strategy | None,
-    inputs: Indexed,
-    targets: Indexed,
-    seed: int,
-    first_cycle: bool,
-) -> nn.Module:
-    """Build a network and train it, together with what the strategy joins to it."""
-    model = on(bench.device, bench.model(seed))
-    example = inputs[torch.arange(min(2, len(inputs)))]
-    joined = strategy.join(model, example, derive(seed, "join")) if strategy else Joined(model)
-    return train(
-        joined,
-        inputs,
-        targets,
-        bench.protocol.training,
-        bench.task,
-        seed=derive(seed, "training"),
-        first_cycle=first_cycle,
-        black=bench.data.black,
-        device=bench.device,
-    )
 
 
 def forget_peak(device: torch.device) -> None:

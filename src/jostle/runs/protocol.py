@@ -75,6 +75,7 @@ class Protocol(BaseModel):
     title: str = ""
     dataset: Named
     model: Named
+    fit: Named | None = None  # a function of the user's own that trains, in place of the recipe
     training: Recipe
     strategies: dict[str, Named] = Field(min_length=1)  # label -> strategy
     initial: Amount  # labelled examples to begin with
@@ -86,7 +87,7 @@ class Protocol(BaseModel):
     test: Amount | Literal["all"] = "all"  # test examples, drawn once and the same for all seeds
     text: Text = Text()
 
-    @field_validator("dataset", "model", mode="before")
+    @field_validator("dataset", "model", "fit", mode="before")
     @classmethod
     def name_alone(cls, given: object) -> object:
         """Let `dataset = "mnist"` stand for a table, and `"folder:photos(size=8)"` for one with settings."""
@@ -127,7 +128,7 @@ class Protocol(BaseModel):
                 strategies[spec.label] = known.model_dump()
             else:
                 strategies[spec.label] = {"use": spec.use, **spec.settings}
-        return checked({**self.model_dump(), "strategies": strategies}, "--strategies")
+        return validated({**self.model_dump(), "strategies": strategies}, "--strategies")
 
 
 def names() -> list[str]:
@@ -150,20 +151,23 @@ def load(name: str, overrides: Iterable[str] = ()) -> Protocol:
     """A protocol by name or from a .toml file, with fields set as in `training.epochs=5`."""
     stem = Path(name).stem if _is_toml(name) else name
     fields = {"name": stem, **_read(name)}
+    data, title = _use(fields.get("dataset")), fields.get("title")
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"--set takes field=value, such as training.epochs=5; got {override!r}")
         _put(fields, key.strip().split("."), parsed_value(value), override)
-    return checked(fields, name)
+    if _use(fields.get("dataset")) != data and fields.get("title") == title:
+        fields["title"] = f"{_use(fields['dataset'])}, with the settings of {stem}"
+    return validated(fields, name)
 
 
-def checked(fields: Mapping[str, Any], where: str) -> Protocol:
+def validated(fields: Mapping[str, Any], where: str) -> Protocol:
     """The protocol, or an error that names each field that is wrong."""
     try:
         return Protocol.model_validate(fields)
     except ValidationError as wrong:
-        raise ValueError(f"protocol {where}: " + "; ".join(map(_said, _distinct(wrong)))) from None
+        raise ValueError(f"protocol {where}: " + "; ".join(map(_complaint, _distinct(wrong)))) from None
 
 
 def _distinct(wrong: ValidationError) -> list[Any]:
@@ -180,7 +184,7 @@ def _is_branch(part: int | str) -> bool:
     return part in ("int", "float") or str(part).startswith(("literal[", "function-"))
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _complaint(error: Mapping[str, Any]) -> str:
     field = ".".join(map(str, error["loc"])) or "the file"
     if error["type"] == "extra_forbidden":
         kinds: dict[str, Any] = {"": Protocol, "training": Recipe, "text": Text}
@@ -234,6 +238,12 @@ def _put(fields: dict[str, Any], path: list[str], value: Any, said: str) -> None
         fields[parent] = dict(inner)
         fields = fields[parent]
     fields[last] = value
+
+
+def _use(named: object) -> str:
+    """The name of what a field names, whether it has settings or not."""
+    table = _table(named) if isinstance(named, str) else named
+    return str(table.get("use", "")) if isinstance(table, Mapping) else ""
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from jostle.core import Strategy
-from jostle.datasets.views import columns_of, labelled_part, part_of, pool_of
-from jostle.rng import derive
+from jostle.datasets.views import labelled_part, part_of, pool_of
 from jostle.runs.bench import Bench, strategy_of
-from jostle.runs.loop import fresh
+from jostle.runs.fitting import committee, fit_model
 from jostle.runs.workers import explained
 
 HANDFUL = 12
@@ -30,9 +29,12 @@ def try_out(bench: Bench) -> None:
     try:
         learn(quick)
     except Exception as error:
-        raise ValueError(
-            f"the network {protocol.model.use} cannot be trained on {bench.data.name}: {explained(error)}"
-        ) from error
+        what = (
+            f"the network {protocol.model.use}"
+            if protocol.fit is None
+            else f"a model by fit {protocol.fit.use}"
+        )
+        raise ValueError(f"{what} cannot be trained on {bench.data.name}: {explained(error)}") from error
     for label, named in protocol.strategies.items():
         try:
             attempt(quick, shortened(strategy_of(named)))
@@ -53,7 +55,7 @@ def learn(bench: Bench) -> None:
     known, _ = handfuls(bench)
     train, test = bench.data.train, bench.data.test
     inputs, targets = part_of(train.inputs, known), part_of(train.targets, known)
-    model = fresh(bench, None, inputs, targets, seed=0, first_cycle=True)
+    model = fit_model(bench, None, inputs, targets, seed=0, first_cycle=True)
     few = torch.arange(min(HANDFUL, len(test)))
     inputs, targets = part_of(test.inputs, few), part_of(test.targets, few)
     bench.metrics(model, inputs, targets)
@@ -64,13 +66,13 @@ def attempt(bench: Bench, strategy: Strategy) -> None:
     split = bench.data.train
     known, others = handfuls(bench)
     inputs, targets = part_of(split.inputs, known), part_of(split.targets, known)
-    model = fresh(bench, strategy, inputs, targets, seed=0, first_cycle=True)
+    model = fit_model(bench, strategy, inputs, targets, seed=0, first_cycle=True)
     strategy.select(
         model,
         pool_of(split.inputs, others),
         min(2, len(others)),
         labeled=labelled_part(split, known),
-        fit=lambda dataset, seed: fresh(bench, None, *columns_of(dataset), derive(0, "fit", seed), True),
+        fit=committee(bench, 0, 1),
         task=bench.task,
         seed=0,
         device=bench.device,

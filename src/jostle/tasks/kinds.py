@@ -63,9 +63,17 @@ class Task(ABC):
         """How many numbers a model gives for an example, a pixel or a token, where there are this many classes."""
         return classes
 
+    def classes_seen(self, targets: Tensor) -> int:
+        """How many classes occur among targets, or how many labels are said yes to."""
+        return len(self.counted(targets).unique())
+
+    def counted(self, targets: Tensor) -> Tensor:
+        """The targets that losses and metrics count."""
+        return targets if self.ignored is None else targets[targets != self.ignored]
+
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """Refuse labels outside 0 .. classes - 1, those that are ignored aside."""
-        counted = targets if self.ignored is None else targets[targets != self.ignored]
+        counted = self.counted(targets)
         if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
             found = f"{int(counted.min())} to {int(counted.max())}"
             raise ValueError(f"labels run from {found}, but there are {classes} classes")
@@ -236,6 +244,10 @@ class MultiLabel(Task):
     def metrics(self, passes: Passes) -> dict[str, float]:
         """F1 of the labels, and how often all of an example are right; a logit above 0 says yes."""
         return of_labels((x.flatten(1) > 0, y.reshape(len(y), -1) > 0.5) for x, y in passes)
+
+    def classes_seen(self, targets: Tensor) -> int:
+        """How many labels are said yes to."""
+        return int((targets > 0.5).any(0).sum())
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """One 0 or 1 for each label."""

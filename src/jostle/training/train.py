@@ -207,5 +207,10 @@ def class_weights(targets: Indexed, recipe: Recipe) -> Tensor | None:
     """Weights (n,) that sum to 1 in each class, where all examples fit into one batch; None elsewhere."""
     if len(targets) > recipe.batch or not isinstance(targets, Tensor):
         return None
+    if targets.ndim != 1 or targets.is_floating_point():
+        shape = tuple(targets.shape)
+        raise ValueError(
+            f"balance_small weighs classes, and targets {shape} are none: set balance_small=false"
+        )
     counts = targets.bincount()
     return 1 / (counts[targets] + 1e-5)
