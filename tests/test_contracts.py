@@ -32,6 +32,16 @@ class Regressor(nn.Module):
         return self.head(self.body(x))
 
 
+class Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.3))
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+
 class Scene:
     """A model with BatchNorm and Dropout, a pool and a labelled set, for one task."""
 
@@ -46,6 +56,8 @@ class Scene:
             self.settings = {"classes": 1}
         elif task == "multi-label":
             self.make, shape, targets = ConvNet, (1, 8, 8), torch.randint(0, 2, (M, 4), generator=rng).float()
+        elif task == "sequence":
+            self.make, shape, targets = Tagger, (5, 6), torch.randint(0, 4, (M, 5), generator=rng)
         elif task == "regression":
             self.make, shape, targets = Regressor, (6,), torch.randn(M, 1, generator=rng)
         else:
@@ -71,7 +83,7 @@ def select(
     return strategy.select(model, scene.pool if pool is None else pool, n, **options)
 
 
-TASKS = ("classification", "binary", "regression", "segmentation", "multi-label")
+TASKS = ("classification", "binary", "regression", "segmentation", "multi-label", "sequence")
 SERVED = [
     pytest.param(name, task, id=f"{name}-{task}")
     for name in strategies.names()

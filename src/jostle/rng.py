@@ -6,11 +6,14 @@ import os
 import random
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch import Tensor
+
+GOLDEN = -0x61C8864680B583EB  # 2^64 over the golden ratio, as a signed number
 
 
 def derive(seed: int, *purpose: str | int) -> int:
@@ -22,6 +25,24 @@ def derive(seed: int, *purpose: str | int) -> int:
 def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A torch generator for one purpose on one device."""
     return torch.Generator(device=device).manual_seed(derive(seed, *purpose))
+
+
+def uniform_by_place(shape: Sequence[int], key: int, device: torch.device | str = "cpu") -> Tensor:
+    """Uniform numbers in [0, 1), each decided by a key and its own place: a larger shape begins with a smaller one."""
+    bits = torch.full([1] * len(shape), key, dtype=torch.int64, device=device)
+    for axis, size in enumerate(shape):
+        steps = torch.arange(1, size + 1, device=device).view(
+            [-1 if a == axis else 1 for a in range(len(shape))]
+        )
+        bits = scrambled(bits + steps * GOLDEN)
+    return ((bits >> 11) & (2**53 - 1)).double() / 2**53
+
+
+def scrambled(bits: Tensor) -> Tensor:
+    """Every bit mixed into every other, as by the finaliser of SplitMix64; sums and products wrap around."""
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        bits = (bits ^ ((bits >> shift) & (2 ** (64 - shift) - 1))) * factor
+    return bits ^ ((bits >> 31) & (2**33 - 1))
 
 
 def fresh_seed() -> int:

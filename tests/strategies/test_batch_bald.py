@@ -146,5 +146,5 @@ def test_what_is_not_served_is_an_error() -> None:
         JointInformation().pick(torch.zeros(4, 3), 2)
     with pytest.raises(ValueError, match="at least 1; got 100000 and 0"):
         JointInformation(samples=0)
-    assert describe("batch-bald").tasks == ("classification",)
+    assert describe("batch-bald").tasks == ("classification", "binary")
     assert describe("batch-bald").idea.count(".") == 2

@@ -225,6 +225,6 @@ def test_a_committee_that_cannot_be_had_is_an_error() -> None:
 
 
 def test_cards_say_which_tasks_are_served() -> None:
-    for name, tasks in (("bald", 3), ("entropy-dropout", 3), ("qbc", 5)):
+    for name, tasks in (("bald", 4), ("entropy-dropout", 4), ("qbc", 6)):
         assert len(describe(name).tasks) == tasks
         assert describe(name).idea.count(".") == 2

@@ -44,7 +44,8 @@ class QueryByCommittee(Embedding):
             outputs = (member.outputs(member.prepared(inputs)) for member in members)
             if numbers:
                 return (variance(outputs),)
-            return (jensen_shannon(request.distribution_of(values.double()) for values in outputs).mean(1),)
+            distributions = (request.distribution_of(values.double()) for values in outputs)
+            return (request.over_sites(jensen_shannon(distributions), inputs),)
 
         return Embedded(request.compute(read, what=f"{len(members)} members")[0])
 

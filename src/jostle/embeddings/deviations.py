@@ -20,7 +20,7 @@ from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import raced
 from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.plumbing.names import look_up, unknown
-from jostle.rows.vectors import as_vectors, check_shapes, non_finite
+from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
@@ -109,7 +109,7 @@ class Deviations(Embedding):
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""
         pools = pools or (request.pool,)
         n = sum(map(len, pools))
-        watch, jolts = self.watch(request), self.jolts_of(request)
+        watch, jolts = self.watch(request, *pools), self.jolts_of(request)
         rows: Rows | None = None
         start, bad = 0, list[Tensor]()
         with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
@@ -131,9 +131,10 @@ class Deviations(Embedding):
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.checked()
 
-    def watch(self, request: Request) -> Watch:
-        """From inputs to what is watched of their outputs."""
-        return watched(self.what_moves(request), self.grid, request)
+    def watch(self, request: Request, *pools: Pool) -> Watch:
+        """From inputs to what is watched of their outputs, as wide as the pools' longest example needs."""
+        length = longest_sequence(request, pools or (request.pool,))
+        return watched(self.what_moves(request), self.grid, request, length)
 
     def jolts_of(self, request: Request) -> Jolts:
         """The jolts that these settings say."""
@@ -243,11 +244,14 @@ class Rows:
         return self.tensor
 
 
-def watched(space: Space, grid: int, request: Request) -> Watch:
-    """What is watched of an example: a named space or the user's own function of the outputs, as vectors."""
+def watched(space: Space, grid: int, request: Request, length: int | None = None) -> Watch:
+    """What is watched of an example: a named space or the user's own function of the outputs, as vectors.
+
+    Tokens lie side by side; with a `length` those that are padding are zeros at the end.
+    """
     network = request.network
     if space == "features":
-        return lambda inputs: as_vectors(network.features(inputs), grid)
+        return lambda inputs: request.features_of(inputs, grid)
     if callable(space):
         function = space
     elif space == "probabilities":
@@ -256,7 +260,14 @@ def watched(space: Space, grid: int, request: Request) -> Watch:
         function = unchanged
     else:
         raise unknown("space", space, ("probabilities", "features", "logits"))
-    return lambda inputs: as_movement(function(network.outputs(inputs)), grid)
+
+    def watch(inputs: Inputs) -> Tensor:
+        values = function(network.outputs(inputs))
+        if length is not None and values.ndim == 3:
+            values = aligned(values, request.mask(inputs, values.shape[1]), length)
+        return as_movement(values, grid)
+
+    return watch
 
 
 def unchanged(outputs: Tensor) -> Tensor:
@@ -267,6 +278,14 @@ def unchanged(outputs: Tensor) -> Tensor:
 def as_movement(values: Tensor, grid: int) -> Tensor:
     """Outputs as vectors: spatial maps pooled to the grid, tokens side by side."""
     return as_vectors(values, grid) if values.ndim > 3 else values.reshape(len(values), -1)
+
+
+def longest_sequence(request: Request, pools: Sequence[Pool]) -> int | None:
+    """The most tokens of any example that are not padding, for which the pool is read once; None where nothing pads."""
+    if not request.padded:
+        return None
+    masks = map(request.mask_in, request.batches(*pools))
+    return max(int(mask.sum(1).max()) for mask in masks if mask is not None)
 
 
 def chunks(request: Request, pools: Sequence[Pool], buffer_bytes: int) -> Iterator[list[Inputs]]:

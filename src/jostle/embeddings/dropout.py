@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +14,10 @@ from torch.nn import functional as F
 
 from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.disagreement import entropies, jensen_shannon
-from jostle.embeddings.masks import Axis, Masks
+from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inputs import Inputs, count, mapped
 from jostle.plumbing.names import unknown
+from jostle.rng import derive, uniform_by_place
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
@@ -36,8 +36,8 @@ HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 class DropoutPasses(Embedding):
     """What T dropout passes say of each example: `rows(request, of)` gives what `of` makes of their distributions.
 
-    A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size,
-    as long as batches are padded to one length. Only dropout acts; BatchNorm stays in eval mode.
+    A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size. Only
+    dropout acts; BatchNorm stays in eval mode.
     """
 
     selector: Choice = top_k
@@ -65,13 +65,17 @@ class DropoutPasses(Embedding):
                 f"dropout_after is a list of module names; got {self.dropout_after!r} (put it in a list)"
             )
 
-    def rows(self, request: Request, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
+    def scores(self, request: Request, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
+        """The mean over the sites of what `of` makes of T distributions (n, sites, c) for each of them: (n,)."""
+        return self.rows(request, lambda passes, inputs: request.over_sites(of(passes), inputs))
+
+    def rows(self, request: Request, of: Callable[[Iterator[Tensor], Inputs], Tensor]) -> Tensor:
         """What `of` makes of T distributions (n, sites, c), given one after the other for each micro-batch."""
         with self.sampling(request) as sampler:
 
             def read(inputs: Inputs) -> tuple[Tensor]:
                 passes = (sampler.outputs(inputs, t).double() for t in range(self.passes))
-                return (of(map(request.distribution_of, passes)),)
+                return (of(map(request.distribution_of, passes), inputs),)
 
             rows = request.compute(read, what=f"{self.passes} dropout passes")[0]
         if not sampler.moved:
@@ -82,7 +86,7 @@ class DropoutPasses(Embedding):
     def sampling(self, request: Request) -> Iterator[Sampler]:
         """A network whose dropout acts; an error if it has none. The network is eval-only again afterwards."""
         network = request.network
-        sampler = Sampler(network, Masks(partial(request.rng, "dropout")))
+        sampler = Sampler(network, Masks(luck_of(request)))
         with torch.no_grad(), ExitStack() as stack:
             sampler.wake(stack)
             if self.insert_dropout is not None:
@@ -107,7 +111,7 @@ class Bald(DropoutPasses):
     def embedding(self, request: Request) -> Embedded:
         """Mutual information."""
         request.check_task("bald", SERVED, TOO_MANY_SITES)
-        return Embedded(self.rows(request, lambda passes: jensen_shannon(passes).mean(1)))
+        return Embedded(self.scores(request, jensen_shannon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,7 @@ class EntropyDropout(DropoutPasses):
     def embedding(self, request: Request) -> Embedded:
         """Entropy of the mean, not the mean of the entropies."""
         request.check_task("entropy-dropout", SERVED, TOO_MANY_SITES)
-        return Embedded(self.rows(request, lambda passes: entropies(passes)[0].mean(1)))
+        return Embedded(self.scores(request, lambda passes: entropies(passes)[0]))
 
 
 class Sampler:
@@ -169,6 +173,19 @@ class Sampler:
             raise ValueError(f"{kind} has no dropout that acts, so all passes would be the same: {REMEDY}")
         found = [axis_of(one, two, count(example)) for one, two in zip(*shapes, strict=False)]
         self.masks.axes = {place: axis for place, axis in enumerate(found) if axis is not None}
+
+
+def luck_of(request: Request) -> Luck:
+    """Draws for the places of a pass; those of padded sequences do not depend on how long a batch is."""
+
+    def drawn(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
+        rng = request.rng("dropout", number, place, device=device)
+        return torch.rand(shape, generator=rng, device=device)
+
+    def by_place(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
+        return uniform_by_place(shape, derive(request.seed, "dropout", number, place), device)
+
+    return by_place if request.padded else drawn
 
 
 REMEDY = (

@@ -11,7 +11,7 @@ from torch import Tensor
 from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.deviations import Deviations
 from jostle.inputs import Inputs
-from jostle.rows import Outer, as_vectors
+from jostle.rows import Outer
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
@@ -78,7 +78,7 @@ class ExpectedGradientLength(Embedding):
         def read(inputs: Inputs) -> tuple[Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
             p = request.probabilities_of(outputs.double())  # (n, c)
-            return (expected_gradient_length(p, as_vectors(features)),)
+            return (expected_gradient_length(p, request.vectors(features, inputs)),)
 
         return Embedded(request.compute(read, what="gradient lengths")[0])
 

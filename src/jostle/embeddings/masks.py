@@ -7,7 +7,7 @@ belong together, and results do not depend on batches. The model stays in eval m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-Rng = Callable[..., torch.Generator]  # (pass, place, device=...) -> the generator of that mask
+Luck = Callable[
+    [Sequence[int], int, int, torch.device], Tensor
+]  # (shape, pass, place, device) -> uniform numbers
 Axis = tuple[int, int]  # the dimension that holds the examples, and how many entries belong to each
 
 SATURATED = -1.7580993408473766  # SELU's limit at minus infinity, to which alpha dropout sets what it drops
@@ -30,9 +32,9 @@ class Masks(TorchFunctionMode):
     Places are numbered in the order of their calls; the mask of a place has no dimension for examples.
     """
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, luck: Luck) -> None:
         super().__init__()
-        self.rng = rng
+        self.luck = luck
         self.axes: dict[int, Axis] = {}  # place -> where the examples are; places without any are not in it
         self.begin(0)
         self.running: list[nn.Module] = []  # modules being called, while followed
@@ -84,8 +86,7 @@ class Masks(TorchFunctionMode):
             shape[axis] = each
         if channels:
             shape[2:] = [1] * len(shape[2:])
-        draws = self.rng(self.number, place, device=values.device)
-        kept = torch.rand(shape, generator=draws, device=values.device) >= p
+        kept = self.luck(shape, self.number, place, values.device) >= p
         return kept.to(values.dtype).repeat(repeats)
 
     def rests(self, p: float) -> bool:

@@ -2,14 +2,25 @@
 
 from jostle.rows.geometry import Rows
 from jostle.rows.outer import Outer
-from jostle.rows.vectors import as_vectors, check_shapes, join, non_finite, refuse_non_finite, sums_to_one
+from jostle.rows.vectors import (
+    aligned,
+    as_vectors,
+    check_shapes,
+    join,
+    mean_over,
+    non_finite,
+    refuse_non_finite,
+    sums_to_one,
+)
 
 __all__ = [
     "Outer",
     "Rows",
+    "aligned",
     "as_vectors",
     "check_shapes",
     "join",
+    "mean_over",
     "non_finite",
     "refuse_non_finite",
     "sums_to_one",

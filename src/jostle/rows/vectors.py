@@ -12,14 +12,33 @@ def sums_to_one(outputs: Tensor) -> bool:
     return bool((flat >= 0).all() and (flat.sum(1) - 1).abs().max() < 1e-4)
 
 
-def as_vectors(features: Tensor, grid: int = 1) -> Tensor:
-    """Features as (n, d): maps are average-pooled to a grid, token sequences averaged over the tokens."""
+def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:
+    """Features as (n, d): maps are average-pooled to a grid, sequences averaged over the tokens that a mask lets in."""
     if features.ndim == 3:
-        return features.mean(1)  # (n, tokens, d)
+        return mean_over(features, mask)  # (n, tokens, d)
     if features.ndim > 3:
         pool = {4: nn.functional.adaptive_avg_pool2d, 5: nn.functional.adaptive_avg_pool3d}[features.ndim]
         return pool(features, grid).flatten(1)
     return features if features.ndim == 2 else features.unsqueeze(1)
+
+
+def mean_over(values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The mean of values (n, k, ...) over k, of those that a mask (n, k) lets in; where it lets in none it is 0."""
+    if mask is None:
+        return values.mean(1)
+    counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
+    return torch.where(counted, values, 0).sum(1) / counted.sum(1).clamp(min=1)
+
+
+def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
+    """Values (n, k, ...) as (n, length, ...): those that a mask (n, k) lets in, in their order, then zeros."""
+    mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device) if mask is None else mask
+    order = (~mask).byte().sort(dim=1, stable=True).indices[:, :length]
+    each = (*order.shape, *[1] * (values.ndim - 2))
+    moved = values.gather(1, order.view(each).expand(*order.shape, *values.shape[2:]))
+    kept = torch.where(mask.gather(1, order).view(each), moved, 0)
+    missing = kept.new_zeros(len(kept), length - kept.shape[1], *kept.shape[2:])
+    return torch.cat([kept, missing], dim=1)
 
 
 def join(parts: Sequence[Tensor]) -> Tensor:
@@ -33,7 +52,7 @@ def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
     if len(set(shapes)) > 1:
         raise ValueError(
             f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
-            "collate_fn=, or reduce outputs to one shape with outputs="
+            "collate_fn=, say with mask= which tokens count, or reduce outputs to one shape with outputs="
         )
 
 

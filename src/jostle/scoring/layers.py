@@ -6,19 +6,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from jostle.inputs import arrays
 from jostle.plumbing.names import look_up, unknown
+from jostle.rows import mean_over
 from jostle.scoring.network import Network
+from jostle.scoring.padding import fitted
 
 T = TypeVar("T")
 MOST = 4  # layers that are chosen automatically
 
-TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
-    "first": lambda sequence: sequence[:, 0].clone(),  # BERT's [CLS]
-    "mean": lambda sequence: sequence.mean(1),
-}
+
+def first_token(sequence: Tensor, mask: Tensor | None) -> Tensor:
+    """The first token that counts, such as BERT's [CLS]."""
+    if mask is None:
+        return sequence[:, 0].clone()
+    return sequence[torch.arange(len(sequence), device=sequence.device), mask.byte().argmax(1)]
+
+
+TOKENS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {"first": first_token, "mean": mean_over}
 
 
 @contextmanager
@@ -42,14 +50,17 @@ def watching_layers(
             hook.remove()
 
 
-def vector_reader(tokens: str) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Reads a layer's output as (n, d): maps are averaged over space, of a sequence "first" or "mean" is read."""
+def vector_reader(tokens: str, mask: Tensor | None = None) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Reads a layer's output as (n, d): maps are averaged over space, of a sequence "first" or "mean" is read.
+
+    A mask (n, tokens) says which tokens count, where it fits a layer.
+    """
     of_sequence = look_up("reading of tokens", tokens, TOKENS)
 
     def read(module: nn.Module, output: Tensor) -> Tensor:
         signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
         if output.ndim == 3 and not signal:
-            return of_sequence(output)
+            return of_sequence(output, None if mask is None else fitted(mask, output.shape[1]))
         if output.ndim > 2:
             return output.flatten(2).mean(2)
         return output.reshape(len(output), -1).clone()  # the next layer may write into the output

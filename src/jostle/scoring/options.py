@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from jostle.inputs import Collate
 from jostle.plumbing.names import unknown
+from jostle.scoring.padding import Mask
 from jostle.tasks import Task
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
@@ -27,6 +28,9 @@ class Options(TypedDict, total=False):
     task: str | Task | None
     """What outputs mean: "classification", "binary", "regression", "segmentation", "multi-label", "sequence" or a
     `Task`; None: as their shape tells."""
+    mask: Mask
+    """Which tokens of a sequence count: a key of the inputs, a function of them that gives (n, tokens), or False for
+    all; None: `attention_mask` where the inputs have it."""
     exclude: Sequence[int] | NDArray[np.int64] | Tensor | None
     """Positions of the pool that may not be picked: whole numbers, not a mask."""
     seed: int | None
@@ -57,6 +61,9 @@ def check_options(options: Options) -> None:
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(str(unknown("option", name, Options.__annotations__)))
+    mask = options.get("mask")
+    if not (mask is None or mask is False or isinstance(mask, str) or callable(mask)):
+        raise TypeError(f"mask is a key of the inputs, a function of them, or False for none; got {mask!r}")
     batch_size = options.get("batch_size")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")

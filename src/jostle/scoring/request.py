@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
-from jostle.rows import as_vectors, join, non_finite, refuse_non_finite, sums_to_one
+from jostle.rows import as_vectors, join, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import device_of
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
+from jostle.scoring.padding import REMEDY, fitted, mask_of
 from jostle.scoring.precision import full_float32
 from jostle.tasks import TASKS, Classification, Task, task_for
 
@@ -103,7 +104,7 @@ class Request:
     def feature_width(self) -> int:
         """The width d of features as vectors."""
         with torch.no_grad():
-            return as_vectors(self.network.features(self.network.example)).shape[1]
+            return self.features_of(self.network.example).shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -161,6 +162,35 @@ class Request:
             whose = "" if pool is self.pool else " of the labelled set"
             refuse_non_finite(pool.positions[part], len(pool), what + whose)
 
+    @property
+    def padded(self) -> bool:
+        """Whether examples are sequences some of whose tokens may be padding."""
+        return self.task.tokens and self.mask_in(self.network.example) is not None
+
+    def mask_in(self, inputs: Inputs) -> Tensor | None:
+        """Which tokens of a batch count, (n, tokens), where anything says so."""
+        return mask_of(inputs, self.options.get("mask"))
+
+    def mask(self, inputs: Inputs, tokens: int) -> Tensor | None:
+        """The same for values of this many tokens; None where all count."""
+        found = self.mask_in(inputs)
+        if found is None:
+            return None
+        fitting = fitted(found, tokens)
+        if fitting is None and (self.task.tokens or self.options.get("mask") is not None):
+            raise ValueError(f"the mask {tuple(found.shape)} does not fit {tokens} tokens: {REMEDY}")
+        return None if fitting is None or fitting.all() else fitting
+
+    def over_sites(self, values: Tensor, inputs: Inputs) -> Tensor:
+        """The mean of values (n, sites) over pixels, labels, or tokens that are not padding, (n,)."""
+        return mean_over(values, self.mask(inputs, values.shape[1]) if self.task.tokens else None)
+
+    def vectors(self, features: Tensor, inputs: Inputs, grid: int = 1) -> Tensor:
+        """Features as (n, d): maps averaged over space, sequences over tokens that are not padding."""
+        return as_vectors(
+            features, grid, self.mask(inputs, features.shape[1]) if features.ndim == 3 else None
+        )
+
     def outputs(self) -> Tensor:
         """The model's outputs of the whole pool, (n, ...)."""
         return self.compute(lambda x: (self.network.outputs(x),), what="outputs")[0]
@@ -181,21 +211,41 @@ class Request:
         """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
 
         def read(inputs: Inputs) -> tuple[Tensor]:
-            outputs = self.network.outputs(inputs).double()  # or examples that are very sure would tie
-            return (of(self.distribution_of(outputs)).mean(1),)
+            return (self.score_of(of, self.network.outputs(inputs), inputs),)
 
         return self.compute(read, what=what)[0]
 
+    def score_of(self, of: Callable[[Tensor], Tensor], outputs: Tensor, inputs: Inputs) -> Tensor:
+        """The same of one batch's outputs, (n,)."""
+        exact = outputs.double()  # or examples that are very sure would tie
+        return self.over_sites(of(self.distribution_of(exact)), inputs)
+
     def features(self, *pools: Pool) -> Tensor:
         """Features of the pool, or of several pools in turn, as vectors (n, d)."""
-        return self.compute(lambda x: (as_vectors(self.network.features(x)),), *pools, what="features")[0]
+        return self.compute(lambda inputs: (self.features_of(inputs),), *pools, what="features")[0]
+
+    def features_of(self, inputs: Inputs, grid: int = 1) -> Tensor:
+        """The same of one batch."""
+        return self.vectors(self.network.features(inputs), inputs, grid)
+
+    def features_and_scores(
+        self, of: Callable[[Tensor], Tensor], *pools: Pool, what: str
+    ) -> tuple[Tensor, Tensor]:
+        """Features (n, d) and one number for each example (n,) from one pass."""
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.network.features_and_outputs(inputs)
+            return self.vectors(features, inputs), self.score_of(of, outputs, inputs)
+
+        features, scores = self.compute(read, *pools, what=what)
+        return features, scores
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
         """Both from one pass."""
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = self.network.features_and_outputs(inputs)
-            return as_vectors(features), outputs
+            return self.vectors(features, inputs), outputs
 
         both = self.compute(read, *pools, what="features and outputs")
         return both[0], both[1]

@@ -160,4 +160,4 @@ class BatchBald(DropoutPasses):
         request.check_task(
             "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
         )
-        return Embedded(self.rows(request, lambda passes: torch.cat(list(passes), dim=1)))
+        return Embedded(self.rows(request, lambda passes, _: torch.cat(list(passes), dim=1)))

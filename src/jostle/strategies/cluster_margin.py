@@ -9,8 +9,6 @@ from torch import Tensor
 from jostle.core import Embedded, Strategy
 from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
-from jostle.inputs import Inputs
-from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
@@ -56,14 +54,7 @@ class ClusterMargin(Strategy):
         """Features (n, d) and one less the margins (n,), averaged over pixels or tokens, from one pass."""
         why = "it has no classes whose margin could be small; use coreset or lcmd"
         request.check_task("cluster-margin", DISTRIBUTIONS, why)
-
-        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = request.network.features_and_outputs(inputs)
-            exact = outputs.double()  # or examples that are very sure would tie
-            return as_vectors(features), small_margin(request.distribution_of(exact)).mean(1)
-
-        features, scores = request.compute(read, what="features and margins")
-        return features, scores
+        return request.features_and_scores(small_margin, what="features and margins")
 
     def query(self, request: Request, n: int) -> Picks:
         """The smallest margins, then one of each cluster in turn."""

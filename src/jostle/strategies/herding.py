@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from functools import partial
 
-from torch import Tensor
-
 from jostle.core import Choice, Embedded, Embedding
 from jostle.embeddings.features import Features, parted, pools
 from jostle.embeddings.uncertainty import small_margin
-from jostle.inputs import Inputs
-from jostle.rows.vectors import as_vectors
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, max_herding, narrow_herding
 from jostle.strategies.catalogue import ANY_TASK, register
@@ -75,12 +71,9 @@ class UncertaintyHerding(Embedding):
         """Features of pool and labelled set, and the weights of the pool's examples."""
         if request.task.name == "regression":
             return Embedded(*parted(request.features(*pools(request)), request))
-
-        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = request.network.features_and_outputs(inputs)
-            return as_vectors(features), small_margin(request.distribution_of(outputs.double())).mean(1)
-
-        features, margins = request.compute(read, *pools(request), what="features and margins")
+        features, margins = request.features_and_scores(
+            small_margin, *pools(request), what="features and margins"
+        )
         weights = margins[: len(request.pool)].pow(self.power)
         return Embedded(*parted(features, request), weights.to(features.dtype))
 

@@ -15,6 +15,7 @@ from jostle.rng import derive, seeded_globals
 from jostle.scoring.copies import device_of, unwrapped
 from jostle.scoring.layers import layers_named, layers_over_depth, vector_reader, watching_layers
 from jostle.scoring.network import Network, known_arguments
+from jostle.scoring.padding import mask_of
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.strategies.catalogue import ANY_TASK, register
@@ -104,6 +105,7 @@ class LearningLoss(Embedding):
         model = predicting(request.network.module)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
+            model.mask = request.mask_in(inputs)
             request.network.call(inputs)
             return (model.predicted_losses(),)
 
@@ -175,10 +177,14 @@ class LossPredicting(nn.Module):
         self.model, self.predictor = model, predictor
         self.layers, self.tokens = tuple(layers), tokens
         self.seen: list[Tensor] = []  # (n, d) of each layer, from the last forward pass
+        self.mask: Tensor | None = (
+            None  # which tokens of the next batch count; None: as its attention_mask says
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the model returns; arguments by name that it does not know are left out, as `select` does."""
-        with watching_layers(self.model, self.layers, vector_reader(self.tokens)) as seen:
+        mask = mask_of(kwargs, None) if kwargs and self.mask is None else self.mask
+        with watching_layers(self.model, self.layers, vector_reader(self.tokens, mask)) as seen:
             returned = self.model(*args, **known_arguments(self.model, kwargs))
         self.seen = [seen[layer] for layer in self.layers]
         return returned
@@ -191,7 +197,7 @@ class LossPredicting(nn.Module):
         return predicted
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"seen": []}  # copies and files carry no activations
+        return self.__dict__ | {"seen": [], "mask": None}  # copies and files carry no activations
 
 
 def predicting(model: nn.Module) -> LossPredicting:

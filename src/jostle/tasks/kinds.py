@@ -32,6 +32,7 @@ class Task(ABC):
     name: ClassVar[str]
     moves: ClassVar[str] = "probabilities"  # what noise stability watches unless told otherwise
     ignored: ClassVar[int | None] = None  # the label that no loss and no metric counts
+    tokens: ClassVar[bool] = False  # whether an example's sites are tokens, some of which may be padding
 
     @abstractmethod
     def probabilities(self, outputs: Tensor) -> Tensor:
@@ -114,8 +115,8 @@ class Classification(Task):
 
 
 ONE_OUTPUT = (
-    "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='regression' for a number, "
-    "or space='logits', 'features' or a function"
+    "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='multi-label' for a map of them, "
+    "task='regression' for a number, or space='logits', 'features' or a function"
 )
 
 
@@ -262,6 +263,7 @@ class Sequence(Task):
     """Outputs (n, tokens, c): logits of exclusive classes for each token."""
 
     name = "sequence"
+    tokens = True
     ignored = PADDING
 
     def probabilities(self, outputs: Tensor) -> Tensor:
