@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import engine, selection, training
+from benchmarks import engine, racing, selection, training
 from benchmarks.measure import Figure
 
 SECTIONS = {
@@ -18,6 +18,7 @@ SECTIONS = {
     "badge": selection.badge_ratios,
     "deviations": engine.deviations,
     "memory": engine.memory,
+    "race": racing.mnist_ratios,
     "training": training.training_ratios,
 }
 

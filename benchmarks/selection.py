@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 import jostle
 from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process
-from jostle.selectors import Outer, k_center, k_means_pp
+from jostle.rows import Outer
+from jostle.selectors import k_center, k_means_pp
 
 
 @contextmanager
