@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -16,8 +18,11 @@ from urllib.parse import quote
 from sqlalchemy import select
 
 from jostle.labelling.answers import Answer, said
+from jostle.labelling.contents import Content
+from jostle.labelling.index import GoneError
 from jostle.labelling.review import suggested
 from jostle.labelling.schema import examples
+from jostle.labelling.tables import parquet
 from jostle.labelling.verdicts import Given
 from jostle.plumbing.files import check_target, replacing, write_whole
 from jostle.plumbing.sheets import sheet
@@ -43,7 +48,7 @@ def export(session: Session, path: Path, *, predictions: bool = False, overwrite
         raise ValueError(
             f"cannot tell the format of {path.name}: end its name with {endings}, or export folders"
         )
-    check_target(path, is_ours, overwrite)
+    check_target(path, partial(is_ours, path), overwrite)
     found = list(rows(session, predictions))
     write(session, path, found)
     return len(found)
@@ -102,11 +107,9 @@ def write_csv(session: Session, path: Path, found: Sequence[Row]) -> None:
 
 def write_parquet(session: Session, path: Path, found: Sequence[Row]) -> None:
     """A table with the same columns; several classes and people are lists."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError("Parquet needs pyarrow: pip install 'jostle[label]'") from None
+    writer = parquet()
+    import pyarrow
+
     words = pyarrow.string()
     answer = {"number": pyarrow.float64(), "one": words, "several": pyarrow.list_(words)}[session.kind]
     kinds = (words, answer, words, pyarrow.float64(), pyarrow.list_(words), words, words)
@@ -115,7 +118,7 @@ def write_parquet(session: Session, path: Path, found: Sequence[Row]) -> None:
         {**each, "answer": list(each["answer"])} if session.kind == "several" else each for each in found
     ]
     with replacing(path) as file:
-        parquet.write_table(pyarrow.Table.from_pylist(plain, schema=shape), file)
+        writer.write_table(pyarrow.Table.from_pylist(plain, schema=shape), file)
 
 
 def write_json(session: Session, path: Path, found: Sequence[Row]) -> None:
@@ -139,19 +142,27 @@ def write_label_studio(session: Session, path: Path, found: Sequence[Row]) -> No
     tags = Tags(object=kind, field=kind, kind=session.kind)
     version = f"round-{session.store.last_model()}"
     tasks = []
-    for order, each in enumerate(found):
-        guess = (
-            prediction(each["answer"], each["confidence"], version, tags) if each["by"] == "model" else None
-        )
-        made = task(session.index.content(each["key"]), each["key"], order, tags, guess)
-        if each["by"] == "people":
+    for order, (each, content) in enumerate(shown(session, found)):
+        guessed = each["by"] == "model"
+        guess = prediction(each["answer"], each["confidence"], version, tags) if guessed else None
+        made = task(content, each["key"], order, tags, guess)
+        if not guessed:
             made["annotations"] = [{"result": [result(each["answer"], tags)], "was_cancelled": False}]
         tasks.append(made)
     write_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
 
 
-def is_ours(head: bytes) -> bool:
+def shown(session: Session, found: Iterable[Row]) -> Iterator[tuple[Row, Content]]:
+    """Rows with what they show; those whose content is gone are passed over."""
+    for each in found:
+        with suppress(GoneError):
+            yield each, session.index.content(each["key"])
+
+
+def is_ours(path: Path, head: bytes) -> bool:
     """Whether a file began as one of these exports: only such a one is written over without being told."""
+    if head.startswith(b"PAR1"):
+        return (parquet().read_schema(path).metadata or {}).get(b"format") == FORMAT.encode()
     begins = (",".join(COLUMNS).encode(), f'{{\n "format": "{FORMAT}"'.encode())
     return head.startswith(begins) or b'"jostle_key"' in head
 
@@ -166,8 +177,7 @@ def export_folders(session: Session, folder: Path, means: Means = "link") -> int
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is not empty: name a new folder")
     count = 0
-    for each in rows(session, predictions=False):
-        content = session.index.content(each["key"])
+    for each, content in shown(session, rows(session, predictions=False)):
         named = [each["answer"]] if session.kind == "one" else each["answer"]
         for name in named:
             target = folder / safe(name) / safe(PurePath(content.name).as_posix().replace("/", "__"))

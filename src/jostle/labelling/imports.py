@@ -20,7 +20,7 @@ from jostle.labelling.contents import Cell, digest
 from jostle.labelling.exports import BETWEEN
 from jostle.labelling.schema import examples, places
 from jostle.labelling.source import SourceError
-from jostle.labelling.tables import CsvTable, ParquetTable
+from jostle.labelling.tables import CsvTable, parquet
 from jostle.plumbing.sheets import shown
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def read(path: Path) -> Sequence[Mapping[str, Any]]:
         held = json.loads(path.read_text(encoding="utf-8"))
         return held["examples"] if isinstance(held, dict) and "examples" in held else held  # type: ignore[no-any-return]
     if suffix == ".parquet":
-        return list(ParquetTable(path, (), ()).rows())
+        return parquet().read_table(path).to_pylist()  # type: ignore[no-any-return]
     if suffix == ".csv":
         return [{name: _cell(cell) for name, cell in row.items()} for row in CsvTable(path, (), ()).rows()]
     raise SourceError(f"{path.name}: labels are read from .csv, .parquet or .json")

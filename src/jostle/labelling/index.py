@@ -19,7 +19,7 @@ from jostle.labelling.source import Source
 from jostle.labelling.store import Store
 
 Progress = Callable[[str, int, int], None]  # what is done, how many of, how many
-CHUNK = 500  # places that are entered in one transaction
+CHUNK = 200  # places that are entered in one transaction: others wait no longer than that takes
 
 
 class GoneError(LookupError):
@@ -96,7 +96,10 @@ class Index:
             )
             entries = [{"name": r.name, "key": r.key, "stamp": r.stamp, "problem": r.problem} for r in rows]
             self.store.upsert(tx, places, ["name"], entries)
-            self._mark(tx, {*before, *(row.key for row in rows if row.key)})
+            keys = [row.key for row in rows if row.key]
+            back = update(examples).where(examples.c.key.in_(keys), ~examples.c.here)
+            tx.execute(back.values(here=True))
+            self._mark(tx, before.difference(keys))
 
     def forget(self, names: Iterable[str]) -> None:
         """Places that are no more; their answers stay."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.core.joined import Joined
+from jostle.datasets.views import Examples, columns_of, part_of
 from jostle.labelling.answers import AnswerKind, Stored, class_of, number_of, set_of
 from jostle.labelling.coding import coded
 from jostle.labelling.encoders import encoder_for, needed, picture
@@ -24,8 +25,9 @@ from jostle.labelling.index import GoneError, Index, Progress
 from jostle.labelling.probe import Probe, Sigmoids, Softmax, classifier, regressor
 from jostle.labelling.vectors import VectorFile, embed
 from jostle.plumbing.user_files import from_file
+from jostle.scoring.network import output_of
 from jostle.tasks import TASKS, Task
-from jostle.training.train import Recipe, train
+from jostle.training.train import Recipe, called, train
 
 FEWEST_NUMBERS = 5  # answers before a number is learnt
 SIDE = 224  # of the pictures that a user's own model is given
@@ -115,22 +117,8 @@ class Learner(ABC):
 
     def labeled(self, pool: Any, goal: Goal) -> Any:
         """The labelled examples as a dataset of (x, y)."""
-        return Labelled(pool, goal.places, goal.tensor())
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Some examples of a pool with their targets, as items (x, y)."""
-
-    inputs: Any
-    places: NDArray[np.int64]
-    targets: Tensor
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, position: int) -> tuple[Any, Tensor]:
-        return self.inputs[int(self.places[position])], self.targets[position]
+        inputs, targets = part_of(pool, torch.from_numpy(goal.places)), goal.tensor()
+        return TensorDataset(inputs, targets) if isinstance(inputs, Tensor) else Examples(inputs, targets)
 
 
 class ProbeLearner(Learner):
@@ -181,10 +169,6 @@ class ProbeLearner(Learner):
         with torch.inference_mode():
             outputs = torch.cat([made.probe(part) for part in pool.split(8192)])
         return Model(made.probe, scores(goal.kind, outputs), made.held_out.astype(np.float32))
-
-    def labeled(self, pool: Tensor, goal: Goal) -> TensorDataset:
-        """Whole tensors."""
-        return TensorDataset(pool[torch.from_numpy(goal.places)], goal.tensor())
 
 
 class OwnLearner(Learner):
@@ -240,7 +224,7 @@ class OwnLearner(Learner):
         """Build and train afresh; training examples are predicted as they are, seen."""
         network = self.trained(self.labeled(pool, goal), goal, seed)
         with torch.inference_mode():
-            parts = [network(pool[index]) for index in torch.arange(len(pool)).split(64)]
+            parts = [output_of(called(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
         return Model(network, scores(goal.kind, torch.cat(parts)), None)
 
     def trained(self, dataset: Any, goal: Goal, seed: int) -> nn.Module:
@@ -250,8 +234,7 @@ class OwnLearner(Learner):
         network = self.built(outputs)
         if self.fit is not None:
             return (self.fit(network, dataset, seed) or network).eval()
-        inputs = dataset.inputs[torch.from_numpy(goal.places)]
-        return train(Joined(network), inputs, goal.tensor(), RECIPE, TASK[goal.kind], seed=seed)
+        return train(Joined(network), *columns_of(dataset), RECIPE, TASK[goal.kind], seed=seed)
 
 
 @dataclass(frozen=True, eq=False)

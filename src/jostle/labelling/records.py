@@ -101,7 +101,7 @@ class Entry:
     person: str
     act: Literal["answer", "correction", "skip"]
     answer: Answer | None
-    purpose: Literal["pick", "audit", "given"]
+    purpose: Literal["pick", "audit", "given", "test"]
     seconds: float | None
     at: float  # seconds since 1970
     here: bool  # whether its content still exists

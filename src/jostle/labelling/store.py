@@ -22,7 +22,9 @@ from jostle.labelling.schema import acts, connected, examples, facts, leases, qu
 from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE
 
 Act = Literal["answer", "correction", "skip", "withdrawal"]
-Purpose = Literal["pick", "audit", "given"]  # given: labels made elsewhere
+Purpose = Literal[
+    "pick", "audit", "given", "test"
+]  # given: made elsewhere; test: what a simulation measures with
 
 SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 

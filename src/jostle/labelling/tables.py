@@ -175,26 +175,28 @@ class CsvTable(Table):
 class ParquetTable(Table):
     """A Parquet file; numbers, words, truth values and gaps as they are, everything else as words."""
 
-    def _table(self) -> Any:
-        try:
-            from pyarrow import parquet
-        except ImportError:
-            raise SourceError("Parquet needs pyarrow: pip install 'jostle[label]'") from None
-        return parquet
-
     def header(self) -> list[str]:
         """The names in the file's schema."""
-        return list(self._table().read_schema(self.path).names)
+        return list(parquet().read_schema(self.path).names)
 
     def rows(self) -> Iterator[Row]:
         """Every row; the columns stay in memory as Arrow holds them."""
-        self._rows = self._table().read_table(self.path)
+        self._rows = parquet().read_table(self.path)
         for batch in self._rows.to_batches(max_chunksize=1000):
             yield from (plain(row) for row in batch.to_pylist())
 
     def row(self, number: int) -> Row:
         """One row."""
         return plain(self._rows.slice(number, 1).to_pylist()[0])
+
+
+def parquet() -> Any:
+    """The reader of Parquet files, or an error that names the extra."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise SourceError("Parquet needs pyarrow: pip install 'jostle[label]'") from None
+    return parquet
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Cell]:

@@ -1,0 +1,210 @@
+"""Labels out and in again, in every format; nothing that a spreadsheet would reckon, no name that leaves its folder."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from labelling_data import COLOURS, coloured, coloured_folder, tickets
+
+from jostle.labelling import Answers, Session
+from jostle.labelling.exports import COLUMNS, export, export_folders, safe
+from jostle.labelling.imports import import_labels
+from jostle.labelling.simulate import answer_all, truth_of
+from jostle.plumbing.sheets import shown
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Path:
+    return coloured_folder(tmp_path / "colours", 30)
+
+
+@pytest.fixture
+def session(colours: Path) -> Session:
+    made = Session.open(colours, answers=COLOURS, batch=10, encoder="pixels")
+    made.train()
+    for question in made.ask(10):
+        made.tell(question.key, question.name[4:-4], seconds=1.5)
+    made.train()
+    return made
+
+
+def test_csv(session: Session, tmp_path: Path) -> None:
+    assert export(session, tmp_path / "labels.csv") == 10
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert {row["name"]: row["answer"] for row in rows} == {row["name"]: row["name"][4:-4] for row in rows}
+    assert {row["people"] for row in rows} == {"you"}
+    assert {row["purpose"] for row in rows} <= {"pick", "audit"}
+
+
+def test_predictions_fill_the_rest_and_say_so(session: Session, tmp_path: Path) -> None:
+    assert export(session, tmp_path / "labels.csv", predictions=True) == 30
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    guessed = [row for row in rows if row["by"] == "model"]
+    assert len(guessed) == 20
+    assert all(0.3 < float(row["confidence"]) <= 1 for row in guessed)
+
+
+@pytest.mark.parametrize("nasty", ["=1+1", "+SUM(A1)", "-2+3", "@cmd", "\tx", "'=1"])
+def test_no_cell_is_a_formula(tmp_path: Path, nasty: str) -> None:
+    data = tmp_path / "t.csv"
+    with data.open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], [nasty, "one"], ["b", "two"]])
+    session = Session.open(data, answers=["fine", f"{nasty.strip()} class"])
+    for question in session.ask(2):
+        session.tell(question.key, f"{nasty.strip()} class", nasty.strip() + " person")
+    export(session, tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert not [cell for row in rows for cell in row if cell[:1] in ("=", "+", "-", "@", "\t")]
+    assert nasty in [shown(row[0]) for row in rows]
+
+
+def test_parquet(session: Session, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra `label`")
+    export(session, tmp_path / "labels.parquet")
+    rows = parquet.read_table(tmp_path / "labels.parquet").to_pylist()
+    assert {row["name"][4:-4] == row["answer"] for row in rows} == {True}
+    assert rows[0]["people"] == ["you"]
+    export(session, tmp_path / "labels.parquet")  # it is ours
+    parquet.write_table(
+        parquet.read_table(tmp_path / "labels.parquet").replace_schema_metadata(), tmp_path / "x.parquet"
+    )
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, tmp_path / "x.parquet")
+
+
+def test_json_says_who_said_what(session: Session, tmp_path: Path) -> None:
+    key = next(iter(session.labels()))
+    session.correct(key, "blue", "bob")
+    export(session, tmp_path / "labels.json")
+    held = json.loads((tmp_path / "labels.json").read_text())
+    assert (held["kind"], held["classes"]) == ("one", list(COLOURS))
+    [example] = [each for each in held["examples"] if each["key"] == key]
+    assert example["answer"] == "blue"
+    assert [(said["person"], said["act"]) for said in example["said"]] == [
+        ("you", "answer"),
+        ("bob", "correction"),
+    ]
+
+
+def test_label_studio(session: Session, tmp_path: Path) -> None:
+    export(session, tmp_path / "for.labelstudio.json", predictions=True)
+    tasks = json.loads((tmp_path / "for.labelstudio.json").read_text())
+    assert len(tasks) == 30
+    answered = [task for task in tasks if task.get("annotations")]
+    assert len(answered) == 10
+    [result] = answered[0]["annotations"][0]["result"]
+    assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "label", "image")
+    assert answered[0]["data"]["jostle_key"] in session.labels()
+    assert all(task["predictions"][0]["model_version"] == "round-2" for task in tasks if task not in answered)
+
+
+def test_folders_by_class(session: Session, tmp_path: Path, colours: Path) -> None:
+    assert export_folders(session, tmp_path / "sorted") == 10
+    for link in (tmp_path / "sorted").glob("*/*.png"):
+        assert link.is_symlink()
+        assert link.parent.name == link.name[4:-4]
+        assert link.read_bytes() == (colours / link.name).read_bytes()
+    export_folders(session, tmp_path / "copied", "copy")
+    assert not any(path.is_symlink() for path in (tmp_path / "copied").rglob("*"))
+    with pytest.raises(FileExistsError, match="is not empty"):
+        export_folders(session, tmp_path / "copied")
+
+
+@pytest.mark.parametrize("name", ["../up", "..", "/root", "a/b", ".hidden", "a\\b", "c:d", "end. ", "=1"])
+def test_no_class_leaves_its_folder(name: str) -> None:
+    clean = safe(name)
+    assert "/" not in clean
+    assert "\\" not in clean
+    assert ":" not in clean
+    assert not clean.startswith(".")
+    assert not clean.endswith((".", " "))
+
+
+def test_nothing_of_others_is_written_over(session: Session, tmp_path: Path) -> None:
+    target = tmp_path / "labels.csv"
+    target.write_text("my own notes\n")
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, target)
+    export(session, target, overwrite=True)
+    export(session, target)  # now it is ours
+    with pytest.raises(ValueError, match="cannot tell the format"):
+        export(session, tmp_path / "labels.txt")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_what_was_exported_can_be_imported(
+    session: Session, colours: Path, tmp_path: Path, suffix: str
+) -> None:
+    export(session, tmp_path / f"labels.{suffix}", predictions=True)
+    other = Session.open(colours, project=tmp_path / "other", answers=COLOURS, encoder="pixels")
+    found = import_labels(other, tmp_path / f"labels.{suffix}")
+    assert (found.entered, found.unknown) == (10, ())
+    assert other.labels() == session.labels()
+    assert import_labels(other, tmp_path / f"labels.{suffix}").entered == 0  # the same file again
+    assert {entry.purpose for entry in other.answers().entries} == {"given"}
+    other.train()
+    assert other.predictions() is not None
+    assert other.accuracy().audited == 0  # nobody knows how they were chosen
+
+
+def test_labels_made_elsewhere(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.csv"
+    path.write_text("File,Label\n001-green.png,green\nnowhere.png,red\n002-blue.png,\n003-red.png,pink\n")
+    with pytest.raises(ValueError, match="classes that the project does not: pink"):
+        import_labels(session, path)
+    found = import_labels(session, path, add_classes=True)
+    assert (found.entered, found.unknown, found.empty) == (2, ("nowhere.png",), 1)
+    assert "pink" in session.classes()
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="expected one of key, name"):
+        import_labels(session, path)
+
+
+def test_several_classes_and_numbers_go_out_and_in(tmp_path: Path) -> None:
+    data = tickets(tmp_path / "t.csv", 20)
+    one = Session.open(
+        data, project=tmp_path / "a", text="message", hide=["topic"], answers=Answers("several", ("x", "y"))
+    )
+    for place, question in enumerate(one.ask(3)):
+        one.tell(question.key, [("x", "y")[:place]][0])
+    for suffix in ("csv", "parquet", "json"):
+        export(one, tmp_path / f"s.{suffix}")
+        again = Session.open(
+            data,
+            project=tmp_path / f"b{suffix}",
+            text="message",
+            hide=["topic"],
+            answers=Answers("several", ("x", "y")),
+        )
+        import_labels(again, tmp_path / f"s.{suffix}")
+        assert again.labels() == one.labels()
+    numbers = Session.open(
+        data, project=tmp_path / "c", text="message", hide=["topic"], answers=Answers("number")
+    )
+    answer_all(numbers, dict.fromkeys(truth_of(numbers.source, "topic", "one"), 2.5), 4)
+    export(numbers, tmp_path / "n.csv")
+    other = Session.open(
+        data, project=tmp_path / "d", text="message", hide=["topic"], answers=Answers("number")
+    )
+    import_labels(other, tmp_path / "n.csv")
+    assert other.labels() == numbers.labels()
+    with pytest.raises(ValueError, match="folders by class are for pictures"):
+        export_folders(numbers, tmp_path / "x")
+
+
+def test_a_picture_that_is_gone_does_not_stop_an_export(
+    session: Session, colours: Path, tmp_path: Path
+) -> None:
+    key = next(iter(session.labels()))
+    (colours / session.question(key).name).unlink()
+    coloured(77).save(colours / "077-blue.png")
+    session.index.refresh()
+    assert export(session, tmp_path / "labels.csv") == 10
+    assert export_folders(session, tmp_path / "sorted") == 9
+    export(session, tmp_path / "labelstudio.json")
+    assert len(json.loads((tmp_path / "labelstudio.json").read_text())) == 9
