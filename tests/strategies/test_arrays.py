@@ -127,6 +127,22 @@ def test_arrays_of_any_kind(kind: Any) -> None:
     assert jostle.select("margin", probabilities=held, n=1).indices.tolist() == [1]
 
 
+@pytest.mark.parametrize("name", ["badge", "bait", "cluster-margin", "egl"])
+def test_precisions_may_differ(name: str, scene: Scene) -> None:
+    arrays = scene.arrays
+    wanted = jostle.select(name, **arrays, n=N, seed=0)
+    mixed = {**arrays, "features": arrays["features"].astype(np.float32)}
+    found = jostle.select(name, **mixed, n=N, seed=0)
+    assert found.indices.tolist() == wanted.indices.tolist()
+
+
+def test_any_selector_on_features(scene: Scene) -> None:
+    features = scene.arrays["features"]
+    query = jostle.select(jostle.compose("features", "k-means++"), features=features, n=N, seed=1)
+    wanted = jostle.k_means_pp(torch.tensor(features), N, seed=1)
+    assert query.indices.tolist() == wanted.tolist()
+
+
 def test_exclude_and_seed_mean_what_they_always_mean(scene: Scene) -> None:
     features = scene.arrays["features"]
     first = jostle.select("typiclust", features=features, n=N, seed=5)

@@ -6,7 +6,8 @@ So every strategy that asks a request for no more than these works on them uncha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -53,15 +54,16 @@ class Given(nn.Module):
     Models give logits, so probabilities are brought back to these; numbers stay as they are.
     """
 
-    def __init__(self, column: str, task: Task) -> None:
+    def __init__(self, column: str, task: Task, dtype: torch.dtype) -> None:
         super().__init__()
         self.column = column
         self.task = task
+        self.dtype = dtype
 
     def forward(self, **columns: Tensor) -> Tensor:
         """The outputs of these examples."""
         if self.column in columns:
-            return as_logits(columns[self.column].double(), self.task)
+            return as_logits(columns[self.column].double(), self.task).to(self.dtype)
         if isinstance(self.task, NoOutputs) or self.task.name == "regression":
             anything = next(iter(columns.values()))
             return anything.new_zeros(len(anything), 1)  # nobody reads them, but a network has some
@@ -78,11 +80,12 @@ def as_logits(values: Tensor, task: Task) -> Tensor:
 
 
 def given_features(model: nn.Module, inputs: Inputs) -> Tensor:
-    """Features as a function of the inputs, which hold them."""
+    """Features as a function of the inputs, which hold them, in the precision of the outputs."""
     if "features" not in inputs:
         raise ValueError("this method looks at features: pass features=, an array (n, d)")
     features: Tensor = inputs["features"]
-    return features
+    assert isinstance(model, Given)
+    return features.to(model.dtype)
 
 
 def given_task(named: str | Task | None, outputs: Any) -> Task:
@@ -154,7 +157,7 @@ def in_words(lengths: Mapping[str, int]) -> str:
     return ", ".join(f"{length} of {name}" for name, length in lengths.items())
 
 
-def members_of(arrays: Sequence[Any], task: Task) -> tuple[list[nn.Module], dict[str, Any]]:
-    """A committee of arrays as models without weights, and the columns that these read."""
-    held = {f"member{number}": values for number, values in enumerate(arrays)}
-    return [Given(name, task) for name in held], held
+def common_type(*arrays: Tensor | np.ndarray) -> torch.dtype:
+    """The precision that holds all of these, float32 at least."""
+    kinds = (torch.as_tensor(array[:0]).dtype for array in arrays)
+    return reduce(torch.promote_types, kinds, torch.float32)

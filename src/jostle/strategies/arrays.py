@@ -9,7 +9,7 @@ from typing import Any
 from jostle.core import Query, Strategy
 from jostle.plumbing.names import unknown
 from jostle.plumbing.user_files import is_own
-from jostle.scoring.given import Given, columns, given_features, given_task, members_of
+from jostle.scoring.given import Given, columns, common_type, given_features, given_task
 from jostle.scoring.options import Options, split_options
 from jostle.strategies.catalogue import CATALOGUE, Entry, describe, names
 from jostle.tasks import Task
@@ -42,17 +42,17 @@ def select_from_arrays(
         check_needs(card, given)
     outputs = next((values for values in (probabilities, *members) if values is not None), None)
     task = given_task(call.pop("task", None), outputs)
-    committee, held = members_of(members, task)
-    if committee:
-        settings["members"] = committee
-    known = columns(task, **arrays, **held)
-    if not known or pool is not None:
+    committee = {f"member{number}": values for number, values in enumerate(members)}
+    held = columns(task, **arrays, **committee)
+    if not held or pool is not None:
         raise TypeError(MODEL_OR_ARRAYS)
-    call["task"] = task
-    call["labeled"] = None if labeled is None else labelled_columns(labeled, task)
+    known = {} if labeled is None else labelled_columns(labeled, task)
+    dtype = common_type(*held.values(), *(known[name] for name in arrays.keys() & known))
+    if committee:
+        settings["members"] = [Given(member, task, dtype) for member in committee]
     made = replace(made_of(strategy, settings), head=given_features)
-    column = "member0" if probabilities is None else "probabilities"
-    return made.select(Given(column, task), known, n, **call)
+    model = Given("member0" if probabilities is None else "probabilities", task, dtype)
+    return made.select(model, held, n, **call | {"task": task, "labeled": known or None})
 
 
 def card_of(strategy: str | Strategy) -> Entry | None:
