@@ -199,12 +199,16 @@ def test_the_order_of_classes_can_be_told(tmp_path):
         ({"mean": [0.1, 0.2], "std": 1}, "mean has 2 numbers, but images have 3 channels"),
         ({"mode": "L", "std": [0.1, 0.2, 0.3]}, "std has 3 numbers, but images have 1 channels"),
         ({"short": 30}, "short goes with an integer size"),
+        ({"size": 100_000}, "size is a number, or height and width, of up to .* got 100000"),
+        ({"size": 0}, "size is a number"),
+        ({"size": [8, -1]}, "size is a number"),
+        ({"size": [1, 2, 3]}, "size is a number"),
         ({"mode": "YCbCr"}, "mode takes RGB or L; got 'YCbCr'"),
     ],
 )
 def test_settings_that_do_not_fit(tmp_path, settings, message):
     picture().save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(ValueError, match=message):
         datasets.pool(f"folder:{tmp_path}", **settings)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,17 @@ from jostle.datasets.archives import is_archive, members
 from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch, find, homes
-from jostle.datasets.images import IMAGENET, Cropped, File, Frame, ImageFiles, Stretched, is_image, path_in
+from jostle.datasets.images import (
+    IMAGENET,
+    MOST_PIXELS,
+    Cropped,
+    File,
+    Frame,
+    ImageFiles,
+    Stretched,
+    is_image,
+    path_in,
+)
 from jostle.plumbing.names import printable
 
 CALTECH101 = Source(
@@ -117,6 +128,9 @@ def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
 
 
 def _frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Frame:
+    sides = () if size is None else (size, size) if isinstance(size, int) else tuple(size)
+    if sides and not (len(sides) == 2 and min(sides) > 0 and prod(sides) <= MOST_PIXELS):
+        raise ValueError(f"size is a number, or height and width, of up to {MOST_PIXELS} pixels; got {size}")
     if isinstance(size, int):
         return Cropped(size, short or size, mode)
     if short is not None:
