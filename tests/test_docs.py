@@ -2,9 +2,11 @@
 
 import re
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from tools import evidence, strategies_page
@@ -15,6 +17,7 @@ from jostle.strategies.catalogue import Entry, describe, names
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+DRAWN_WITH = (3, 11)  # the release of Matplotlib that drew the figures
 NUMBER = re.compile(r"-?\d+\.\d+")  # in a drawing; the last digits may differ between machines
 
 
@@ -33,8 +36,9 @@ def test_python_blocks_run_in_order(path: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     blocks = python_blocks(path)
-    for package in integrations("\n".join(blocks)):
-        pytest.importorskip(package)
+    for package in integrations("\n".join(blocks)) - {"jostle"}:
+        if package not in packages_distributions():  # a folder of that name is not the package
+            pytest.skip(f"{package} is not installed: make test-integrations")
     for block in blocks:
         exec(compile(block, str(path), "exec"), names)
 
@@ -56,6 +60,8 @@ def test_tables_and_figures_of_results_are_those_of_the_raw_results() -> None:
     assert written == found.page, "run `make docs`"
     assert written.count("noise-stability-code | ") >= 2  # the tables are there
     assert found.figures
+    if matplotlib.__version_info__ < DRAWN_WITH:
+        pytest.skip("older releases of Matplotlib write the same drawings in other words")
     for name, drawing in found.figures.items():
         stored = (ROOT / "docs" / "figures" / name).read_text()
         assert NUMBER.sub("", stored) == NUMBER.sub("", drawing), f"{name}: run `make docs`"

@@ -278,13 +278,14 @@ def scripted() -> nn.Module:
     return torch.jit.trace(mlp(), torch.zeros(2, 6))  # type: ignore[no-any-return, no-untyped-call]
 
 
-def bert() -> nn.Module:
+def bert(attention: str = "sdpa") -> nn.Module:
     transformers = __import__("transformers")
     config = transformers.BertConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=16, num_labels=2,
     )  # fmt: skip
-    return transformers.BertForSequenceClassification(config)
+    make = transformers.AutoModelForSequenceClassification.from_config
+    return make(config, attn_implementation=attention)  # type: ignore[no-any-return]
 
 
 def vector_pool() -> Tensor:

@@ -56,7 +56,7 @@ def made(
         ({"count": 1, "size": None}, None),
         ({"count": np.int64(1), "scale": np.float32(2), "size": np.array([1, 2])}, None),
         ({"count": 1, "size": {1, 2}}, "size takes a whole number or a list [...] or none; got {1, 2}"),
-        ({"count": np.float64(1)}, "count takes a whole number; got np.float64(1.0)"),
+        ({"count": np.float64(1)}, f"count takes a whole number; got {np.float64(1)!r}"),
         ({"count": "x"}, "mine: count takes a whole number; got 'x'"),
         ({"count": True}, "count takes a whole number; got True"),
         ({"count": 1, "size": ["x"]}, "size takes a whole number or a list [...] or none; got ['x']"),

@@ -51,7 +51,7 @@ def test_pruning_changes_what_greedy_steps_alone_would_take() -> None:
     changed = 0
     for _ in range(8):
         x = torch.randn(16, 4).double()
-        query = select("bait", model, x, n=3, labeled=labeled, regularization=0.01, seed=0)
+        query = select("bait", model, x, n=3, labeled=labeled, regularization=0.01, seed=0, task="regression")
         known = labeled.tensors[0][:, None]
         assert query.indices.tolist() == plain_bait(x[:, None], known, 3, 0.01)
         changed += query.indices.tolist() != plain_bait(x[:, None], known, 3, 0.01, forward=1)
@@ -61,7 +61,7 @@ def test_pruning_changes_what_greedy_steps_alone_would_take() -> None:
 def test_regression_takes_the_features() -> None:
     model = nn.Sequential(nn.Identity(), nn.Linear(4, 1)).double()
     x, known = torch.randn(14, 4).double(), torch.randn(6, 4).double()
-    query = select("bait", model, x, n=4, labeled=TensorDataset(known, torch.zeros(6)), seed=0)
+    query = select("bait", model, x, n=4, labeled=TensorDataset(known, torch.randn(6)), seed=0)
     assert query.indices.tolist() == plain_bait(x[:, None], known[:, None], 4, 1.0)
 
 

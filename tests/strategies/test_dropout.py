@@ -217,8 +217,7 @@ def test_dropout_inside_attention_and_recurrent_layers_acts(kind: str, unchanged
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_bert_uses_its_own_dropout_in_attention_too(attention: str, unchanged: Any) -> None:
-    model = bert()
-    model.set_attn_implementation(attention)
+    model = bert(attention)
     for part in model.modules():
         if isinstance(part, nn.Dropout) and "SelfAttention" not in str(part):
             part.p = 0.0

@@ -63,7 +63,8 @@ def test_rows_are_a_sketch_of_the_whole_gradient(outputs: int, estimator: str) -
     model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, outputs)).double()
     x = torch.randn(10, 4).double()
     labeled = TensorDataset(x[:3], torch.zeros(3).long())
-    rows = LCMD(sketch=800, estimator=estimator).embed(model, x, labeled=labeled, seed=0)
+    task = "regression" if outputs == 1 else "classification"
+    rows = LCMD(sketch=800, estimator=estimator).embed(model, x, labeled=labeled, seed=0, task=task)
     assert rows.shape == (10, 800)
     exact = gradients(model, x)
     scale = exact.square().sum(1).mean()
@@ -73,7 +74,7 @@ def test_rows_are_a_sketch_of_the_whole_gradient(outputs: int, estimator: str) -
 def test_pool_and_labelled_rows_share_their_jolts(model: nn.Module) -> None:
     x = torch.randn(9, 4).double()
     pool = torch.cat([x[:6], x[8:]])  # the last is the only one without a label
-    labeled = TensorDataset(x[:8], torch.zeros(8))
+    labeled = TensorDataset(x[:8], torch.full((8,), 0.5))
     query = select("lcmd", model, pool, n=3, labeled=labeled, seed=0, sketch=16, batch_size=4)
     assert query.indices[0] == 6
     assert query.scores[0] > 0.01
