@@ -68,6 +68,30 @@ def test_only_the_command_line_prints() -> None:
     assert not talkers
 
 
+def test_only_scoring_knows_of_a_networks_trace() -> None:
+    reaching = [
+        str(path.relative_to(ROOT))
+        for path in files()
+        if package_of(path) != "scoring"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "trace"
+        and ast.unparse(node.value).endswith("network")
+    ]
+    assert not reaching, "ask the request or the network a question by name"
+
+
+def test_no_strategy_has_two_parents() -> None:
+    mixed = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in files()
+        if package_of(path) in ("core", "embeddings", "strategies", "selectors")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and len(node.bases) > 1 and ast.unparse(node.bases[-1]) != "Generic"
+    ]
+    assert not mixed
+
+
 def test_modules_stay_small() -> None:
     large = {str(p.relative_to(ROOT)): n for p in files() if (n := len(p.read_text().splitlines())) > 400}
     assert not large

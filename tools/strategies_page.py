@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from jostle.strategies.cards import own_settings, shown
+from jostle.strategies.cards import default_as_code, own_settings
 from jostle.strategies.catalogue import Entry, describe, names
 
 TOP = """# Strategies
@@ -35,7 +35,7 @@ def section(entry: Entry) -> str:
         "When": entry.when,
     }
     lines += [f"- **{title}:** {fact}" for title, fact in facts.items() if fact]
-    lines += [f"- **{name}** = `{shown(value)}`{why}" for name, value, why in own_settings(entry)]
+    lines += [f"- **{name}** = `{default_as_code(value)}`{why}" for name, value, why in own_settings(entry)]
     return "\n".join([*lines, ""])
 
 

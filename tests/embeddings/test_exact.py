@@ -10,7 +10,7 @@ from torch.backends import cuda
 from zoo import ZOO, N, mlp
 
 import jostle
-from jostle.embeddings.deviations import Rows
+from jostle.embeddings.deviations import Movements
 
 K = 4
 NO_FORWARD_MODE = ("traced", "recurrent", "weight norm", "old weight norm")
@@ -44,7 +44,7 @@ class TestExactDerivative:
     def test_an_interrupt_between_two_derivatives_leaves_every_switch_as_it_was(
         self, monkeypatch: pytest.MonkeyPatch, unchanged: Any
     ) -> None:
-        def interrupted(rows: Rows, start: int, k: int, movements: Iterator[Tensor]) -> None:
+        def interrupted(rows: Movements, start: int, k: int, movements: Iterator[Tensor]) -> None:
             next(movements)
             inside.append(switches())
             raise KeyboardInterrupt
@@ -53,7 +53,7 @@ class TestExactDerivative:
             fast = torch.backends.mha.get_fastpath_enabled()
             return fast, cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled()
 
-        monkeypatch.setattr(Rows, "put", interrupted)
+        monkeypatch.setattr(Movements, "put", interrupted)
         model, x, before, inside = mlp(), torch.randn(N, 6), switches(), list[tuple[bool, ...]]()
         check = unchanged(model)
         with pytest.raises(KeyboardInterrupt) as kept:

@@ -8,7 +8,7 @@ import pytest
 from tiny import tiny, tiny_file
 
 from jostle import datasets, models, strategies
-from jostle.plumbing.specs import Spec, name_and_settings, parsed_value, spec, specs
+from jostle.plumbing.specs import Spec, name_and_settings, parse_spec, parse_specs, parsed_value
 from jostle.runs import protocol
 from jostle.runs.bench import strategy_of
 
@@ -156,22 +156,22 @@ def test_files_that_are_not_there_or_not_toml(tmp_path: Path):
 
 def test_strategies_of_the_command_line(tmp_path: Path):
     p = tiny(tmp_path).chosen(
-        specs("random, ns-logits=noise-stability(space=logits, jolts=5),noise-stability")
+        parse_specs("random, ns-logits=noise-stability(space=logits, jolts=5),noise-stability")
     )
     assert list(p.strategies) == ["random", "ns-logits", "noise-stability"]
     assert p.strategies["ns-logits"].model_dump() == {"use": "noise-stability", "space": "logits", "jolts": 5}
     assert p.strategies["noise-stability"].settings == {"jolts": 3}  # the protocol's own
-    again = tiny(tmp_path).chosen(specs("noise-stability()"))
+    again = tiny(tmp_path).chosen(parse_specs("noise-stability()"))
     assert again.strategies["noise-stability"].settings == {}  # brackets: the catalogue's
     with pytest.raises(ValueError, match="twice"):
-        tiny(tmp_path).chosen(specs("random,random"))
+        tiny(tmp_path).chosen(parse_specs("random,random"))
 
 
 def test_specs():
-    assert spec("bald") == Spec("bald", "bald", {}, bare=True)
-    assert spec("a=my.py:Mine(x=1)") == Spec("a", "my.py:Mine", {"x": 1})
-    assert spec("my.py:Mine").label == "Mine"
-    assert spec("ns(selector=k-means++,parameters=['a*','b'])").settings == {
+    assert parse_spec("bald") == Spec("bald", "bald", {}, bare=True)
+    assert parse_spec("a=my.py:Mine(x=1)") == Spec("a", "my.py:Mine", {"x": 1})
+    assert parse_spec("my.py:Mine").label == "Mine"
+    assert parse_spec("ns(selector=k-means++,parameters=['a*','b'])").settings == {
         "selector": "k-means++",
         "parameters": ["a*", "b"],
     }
@@ -189,7 +189,7 @@ def test_specs():
     ):
         if error:
             with pytest.raises(ValueError, match=error):
-                specs(text)
+                parse_specs(text)
 
 
 def test_values_are_tomls_or_words():

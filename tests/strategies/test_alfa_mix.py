@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.strategies import AlfaMix, select
-from jostle.strategies.alfa_mix import Mixing, class_means, nearest_to_centres
+from jostle.strategies.alfa_mix import Mixing, class_means, nearest_to_centers
 
 
 def two_classes(d: int) -> nn.Module:
@@ -129,7 +129,7 @@ def test_class_means_and_clusters() -> None:
     torch.testing.assert_close(means, torch.tensor([[2.0, 0], [4 / 3, 5 / 3], [0, 5]]))
     angles = torch.tensor([0.0, 0.1, 0.2, 1.5, 1.6, 1.7])
     rows = torch.stack([angles.cos(), angles.sin()], 1) * torch.rand(6, 1).add(0.5)
-    assert set(nearest_to_centres(rows, 2, seed=0).tolist()) == {1, 4}
+    assert set(nearest_to_centers(rows, 2, seed=0).tolist()) == {1, 4}
 
 
 @pytest.mark.parametrize("form", ["closed", "optimized"])

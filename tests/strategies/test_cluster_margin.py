@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from jostle.strategies import ClusterMargin, select
-from jostle.strategies.cluster_margin import average_linkage, in_turn
+from jostle.strategies.cluster_margin import average_linkage, round_robin
 
 
 def test_without_spare_examples_it_is_least_margin() -> None:
@@ -43,10 +43,10 @@ def test_a_rare_kind_is_not_crowded_out() -> None:
 
 def test_turns_by_hand() -> None:
     cells = torch.tensor([7, 7, 7, 7, 2, 5, 5])
-    picks = in_turn(cells, 7, torch.Generator().manual_seed(0))
+    picks = round_robin(cells, 7, torch.Generator().manual_seed(0))
     assert cells[picks].tolist() == [2, 5, 7, 5, 7, 7, 7]
     assert sorted(picks) == list(range(7))
-    firsts = [in_turn(cells, 3, torch.Generator().manual_seed(seed))[2] for seed in range(40)]
+    firsts = [round_robin(cells, 3, torch.Generator().manual_seed(seed))[2] for seed in range(40)]
     assert set(firsts) == {0, 1, 2, 3}  # a random member
 
 

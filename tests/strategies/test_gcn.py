@@ -17,18 +17,18 @@ def dense(features: Tensor) -> Tensor:
 @pytest.mark.parametrize("features", [torch.rand(20, 6).double(), torch.randn(20, 6).double()])
 def test_the_graph_is_applied_exactly_without_being_built(features: Tensor) -> None:
     graph, values = Graph.of(features), torch.randn(20, 3).double()
-    torch.testing.assert_close(graph.spread(values), dense(features) @ values)
+    torch.testing.assert_close(graph.propagated(values), dense(features) @ values)
 
 
 def test_columns_sum_to_two() -> None:
     graph = Graph.of(torch.randn(30, 5).double())
-    whole = graph.spread(torch.eye(30).double())
+    whole = graph.propagated(torch.eye(30).double())
     torch.testing.assert_close(whole.sum(0), torch.full((30,), 2.0).double())
 
 
 def test_columns_that_sum_to_nothing_stay_finite() -> None:
     graph = Graph.of(torch.eye(4))  # orthogonal features: every column of X X^T - I is zero
-    torch.testing.assert_close(graph.spread(torch.eye(4)), torch.eye(4))
+    torch.testing.assert_close(graph.propagated(torch.eye(4)), torch.eye(4))
     model = nn.Sequential(nn.Identity(), nn.Linear(4, 2))
     known = TensorDataset(torch.eye(4)[3:], torch.zeros(1).long())
     assert torch.isfinite(CoreGCN(epochs=3).embed(model, torch.eye(4)[:3], labeled=known, seed=0)).all()
@@ -71,7 +71,7 @@ def test_forward_and_loss_by_hand() -> None:
     graph, adjacency = Graph.of(features), dense(features)
     weights = settings.drawn(features, torch.Generator().manual_seed(0))
     rows = F.normalize(features)
-    hidden, scores = settings.forward(graph, graph.spread(rows), weights, None)
+    hidden, scores = settings.forward(graph, graph.propagated(rows), weights, None)
     expected = torch.relu(adjacency @ rows @ weights[0] + weights[1])
     torch.testing.assert_close(hidden, expected)
     torch.testing.assert_close(scores, adjacency @ expected @ weights[2] + weights[3])

@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 from jostle import models
 from jostle.strategies import SRAAL, select, sraal
 from jostle.strategies.autoencoders import Frame
-from jostle.strategies.sraal import Generator, learner, resized, uncertainty
+from jostle.strategies.sraal import Generator, resized_targets, target_learner, uncertainty
 from jostle.tasks import Classification
 
 
@@ -160,7 +160,7 @@ def test_published_shapes() -> None:
         ]
         assert net.encoder.mean.out_features == 200
         assert net.decoder[0].in_features == 100
-        assert learner(frame, 100, (2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
+        assert target_learner(frame, 100, (2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
     assert SRAAL().number_of_steps(50_000) == 20_000
 
 
@@ -173,9 +173,9 @@ def test_segmentation_predicts_maps_and_averages_uncertainty() -> None:
     settings: dict[str, Any] = {"steps": 1, "batch": 4, "resize": 32, "encoder": "light"}
     query = select("sraal", model, pool, n=3, labeled=TensorDataset(known, masks), seed=0, **settings)
     assert len(set(query.indices.tolist())) == 3
-    assert torch.equal(resized(masks, 40), masks)
+    assert torch.equal(resized_targets(masks, 40), masks)
     stripes = torch.tensor([0, 255]).repeat(20).expand(6, 40, 40)
-    assert set(resized(stripes, 32).unique().tolist()) == {0, 255}, "a mix of labels is no label"
+    assert set(resized_targets(stripes, 32).unique().tolist()) == {0, 255}, "a mix of labels is no label"
 
 
 def test_errors_say_what_is_missing() -> None:

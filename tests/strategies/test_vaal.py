@@ -14,15 +14,15 @@ from jostle.strategies import VAAL, select, vaal
 from jostle.strategies.autoencoders import (
     Encoder,
     Frame,
+    code_divergence,
     decoder,
     discriminator,
-    fresh,
-    judged,
-    kl,
-    of_both,
-    shuffled,
+    discriminator_logits,
+    mean_of_both_sets,
+    seeded_network,
+    shuffled_batches,
     squared_error,
-    standardize,
+    standardise,
     state_losses,
 )
 from jostle.strategies.vaal import VAE
@@ -53,16 +53,18 @@ def test_images_unlike_the_labelled_ones_are_picked(model: nn.Module, seed: int)
 
 def test_divergence_is_summed_over_the_code_and_not_over_the_batch() -> None:
     zeros = torch.zeros(3, 5)
-    assert kl(zeros, zeros).tolist() == [0, 0, 0]
-    torch.testing.assert_close(kl(zeros + 2, zeros), torch.full((3,), 5 * 2.0))  # half of the squared mean
-    torch.testing.assert_close(kl(zeros, zeros + 1), torch.full((3,), 5 * (math.e - 2) / 2))
+    assert code_divergence(zeros, zeros).tolist() == [0, 0, 0]
+    torch.testing.assert_close(
+        code_divergence(zeros + 2, zeros), torch.full((3,), 5 * 2.0)
+    )  # half of the squared mean
+    torch.testing.assert_close(code_divergence(zeros, zeros + 1), torch.full((3,), 5 * (math.e - 2) / 2))
 
 
 def test_an_undecided_discriminator_loses_two_ln_two() -> None:
     states = torch.tensor([1.0, 1, 1, 0])
-    loss = of_both(state_losses(torch.zeros(4, 1), states), m=3)
+    loss = mean_of_both_sets(state_losses(torch.zeros(4, 1), states), m=3)
     assert loss.item() == pytest.approx(2 * math.log(2))
-    assert of_both(state_losses(torch.tensor([[9.0], [9], [9], [-9]]), states), m=3) < 1e-3
+    assert mean_of_both_sets(state_losses(torch.tensor([[9.0], [9], [9], [-9]]), states), m=3) < 1e-3
 
 
 def test_reconstruction_is_a_mean_over_pixels() -> None:
@@ -139,7 +141,7 @@ def test_images_of_every_size_are_framed(
 def test_any_range_of_pixels_is_standardized() -> None:
     a, b = 300 + 80 * torch.randn(40, 2, 5, 5), 300 + 80 * torch.randn(60, 2, 5, 5)
     a[:, 1] = b[:, 1] = 7  # a channel that never changes
-    standardize(a, b)
+    standardise(a, b)
     both = torch.cat([a, b])
     torch.testing.assert_close(both[:, 0].mean().item(), 0.0, atol=1e-5, rtol=0)
     torch.testing.assert_close(both[:, 0].std(correction=0).item(), 1.0, atol=1e-5, rtol=0)
@@ -229,18 +231,18 @@ def test_a_score_does_not_depend_on_the_batch(model: nn.Module) -> None:
     images = torch.randn(6, 1, 8, 8)
     strategy = VAAL()
     with strategy.request(model, images, seed=0) as request:
-        whole, single = (judged(images, encoder, judge, request, batch) for batch in (6, 1))
+        whole, single = (discriminator_logits(images, encoder, judge, request, batch) for batch in (6, 1))
     torch.testing.assert_close(whole, single)
 
 
 def test_batches_cover_every_pass_and_repeat_with_the_seed() -> None:
     def some() -> list[list[int]]:
-        batches = shuffled(7, 3, torch.Generator().manual_seed(0))
+        batches = shuffled_batches(7, 3, torch.Generator().manual_seed(0))
         return [next(batches).tolist() for _ in range(4)]
 
     assert some() == some()
     assert all(len(set(a + b)) == 6 for a, b in zip(some()[::2], some()[1::2], strict=True))
-    assert sorted(next(shuffled(3, 128, torch.Generator()))) == [0, 1, 2]
+    assert sorted(next(shuffled_batches(3, 128, torch.Generator()))) == [0, 1, 2]
 
 
 def test_the_seed_decides_and_nothing_else_changes(model: nn.Module, unchanged: Any) -> None:
@@ -260,7 +262,7 @@ def test_first_weights_follow_the_seed_alone(model: nn.Module) -> None:
     def weights(seed: int) -> Tensor:
         with VAAL().request(model, torch.zeros(2, 1, 8, 8), seed=seed) as request:
             torch.rand(seed + 1)  # whatever else is drawn
-            return fresh(lambda: discriminator(4, hidden=1), request, "discriminator")[0].weight
+            return seeded_network(lambda: discriminator(4, hidden=1), request, "discriminator")[0].weight
 
     assert torch.equal(weights(0), weights(0))
     assert not torch.equal(weights(0), weights(1))

@@ -86,7 +86,7 @@ class Known:
     def of(cls, data: Data, network: Network, given: str | None) -> Known:
         """Settle what the task is: as told, as the labels tell where outputs cannot, as outputs tell."""
         told = given or (data.task if data.task not in ("classification", "regression") else None)
-        output = network.trace.output
+        output = network.example_outputs
         task = task_for(told, output)
         if given is None and task.name == "regression" and len(data.classes) == 2:
             task = TASKS["binary"]  # one output, and labels that are words: it says yes or no
@@ -167,7 +167,7 @@ def answers(
     from jostle.report.gallery import answers_of
 
     try:
-        meaning = task_for(task, network.trace.output)
+        meaning = task_for(task, network.example_outputs)
     except ValueError:
         return []
     with torch.no_grad():

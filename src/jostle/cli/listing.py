@@ -128,7 +128,9 @@ def explanations(name: str) -> Iterator[str]:
     if name in datasets.names():
         yield f"Data set {datasets.describe(name)}" + listed(datasets.settings(name))
     if name in models.names():
-        yield f"Network {name}: {models.describe(name)}" + listed(models.settings(name))
+        entry = models.CATALOGUE.entry(name)
+        said = {key: f": {words}" for key, words in entry.docs.items()}
+        yield f"Network {name}: {entry.line}" + listed(entry.settings, said)
 
 
 def strategy_card(name: str) -> str:

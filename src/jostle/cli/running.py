@@ -93,7 +93,7 @@ def run(
     Runs go to runs/NAME, one file for each strategy and seed. Stop it whenever you like: the same command goes
     on. More seeds or strategies extend what is there.
     """
-    from jostle.plumbing.specs import specs
+    from jostle.plumbing.specs import parse_specs
     from jostle.runs import protocol as protocols
 
     overrides = [f"dataset={dataset}"] if dataset else []
@@ -103,7 +103,7 @@ def run(
     overrides += set_ or ()
     chosen = protocols.load(protocol, overrides)
     if strategies is not None:
-        chosen = chosen.chosen(specs(strategies))
+        chosen = chosen.chosen(parse_specs(strategies))
     folder = out or Path("runs") / chosen.name
     carry_out(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report)
 
@@ -113,14 +113,14 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
-    from jostle.plumbing.specs import specs
+    from jostle.plumbing.specs import parse_specs
     from jostle.runs import protocol as protocols
 
     Console(stderr=True, highlight=False, soft_wrap=True).print(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
         "Which examples are worth labelling? Four strategies, 3 seeds each."
     )
-    chosen = protocols.load("digits").chosen(specs("noise-stability,badge,margin,random"))
+    chosen = protocols.load("digits").chosen(parse_specs("noise-stability,badge,margin,random"))
     carry_out(chosen, out, range(3), jobs, None, "cpu", report=True)
 
 

@@ -16,11 +16,14 @@ class Joined:
         self.model = model  # what is trained, and later given to select
 
     def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
-        """Optimisers of added parts, stepped with the task's own and under its schedule."""
+        """Optimisers of added parts at the learning rate `lr`, stepped with the task's own and under its schedule."""
         return []
 
     def loss(self, losses: Tensor, fraction: float) -> Tensor:
-        """Added to the task's loss: from the losses (n,) of the batch that `model` saw last, and how much of
-        the training is done, 0 to 1.
+        """What is added to the task's loss.
+
+        Args:
+            losses: Those of the batch that `model` saw last, (n,).
+            fraction: How much of the training is done, 0 to 1.
         """
         return losses.new_zeros(())

@@ -60,17 +60,23 @@ _own: dict[str, Loader] = {  # with a colon and a path or name
 
 
 def describe(name: str) -> str:
-    """One line about a data set."""
+    """One line about a data set, by its `name`."""
     return _entry(name).line
 
 
 def settings(name: str) -> dict[str, object]:
-    """The settings that a data set takes, and their defaults."""
+    """The settings that the data set of this `name` takes, and their defaults."""
     return {key: value for key, value in _entry(name).settings.items() if key != "root"}
 
 
 def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
-    """A data set by name; local copies in `root` (or JOSTLE_DATA) come before any download."""
+    """A data set by name.
+
+    Args:
+        name: A name of the catalogue, `folder:PATH`, `csv:PATH`, or `file.py:name`, a function of your own.
+        root: Where local copies lie, which come before any download; None: the variable JOSTLE_DATA.
+        values: Settings of the data set.
+    """
     loader = _entry(name).build
     parameters = inspect.signature(loader).parameters
     if "root" in parameters:
@@ -83,7 +89,9 @@ def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
 
 
 def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
-    """The same with all of a folder or csv in `train`, in the order of files or rows: nothing is held out."""
+    """The same, from `name`, `root` and settings as `values`, with all of a folder or csv in `train`, in the order of
+    files or rows: nothing is held out.
+    """
     whole = {"test": None} if name.partition(":")[0] in _own else {}
     return load(name, root, **{**whole, **values})
 
@@ -91,7 +99,14 @@ def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
 def named(
     name: str, root: str | Path | None, values: Mapping[str, Any], read: Callable[..., Data] = load
 ) -> Data:
-    """A data set with its settings; an error that is not about the data names them and what arrived."""
+    """A data set with its settings; an error that is not about the data names them and what arrived.
+
+    Args:
+        name: As `load` takes it.
+        root: As `load` takes it.
+        values: Settings of the data set.
+        read: What reads it, `load` or `pool`.
+    """
     try:
         return read(name, root, **values)
     except DataError:

@@ -64,7 +64,7 @@ def _split(path: Path) -> Split:
 
 
 def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
-    """Texts as the columns that an encoder (a folder or a hub name) reads, cut to `length` tokens.
+    """The texts of `data` as the columns that an encoder (a folder or a hub name) reads, cut to `length` tokens.
 
     Rows are padded to the longest of their split, and batches drop what is padding in all their rows.
     """

@@ -56,5 +56,10 @@ describe, names, register = CATALOGUE.entry, CATALOGUE.names, CATALOGUE.register
 
 
 def build(name: str, /, **settings: Any) -> Embedding:
-    """An embedding by name; `file.py:name` takes it from a file."""
+    """An embedding by name.
+
+    Args:
+        name: A name of the catalogue, or `file.py:name`, a class or function of your own that makes one.
+        settings: Its settings, by keyword.
+    """
     return CATALOGUE.build(name, settings)

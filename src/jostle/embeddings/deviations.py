@@ -15,7 +15,6 @@ from torch import Tensor
 
 from jostle.core import Embedded, Embedding
 from jostle.embeddings.exact import directional_derivative
-from jostle.embeddings.features import parted, pools
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import raced
 from jostle.inputs import Inputs, Pool, arrays, count
@@ -110,13 +109,13 @@ class Deviations(Embedding):
         pools = pools or (request.pool,)
         n = sum(map(len, pools))
         watch, jolts = self.watch(request, *pools), self.jolts_of(request)
-        rows: Rows | None = None
+        rows: Movements | None = None
         start, bad = 0, list[Tensor]()
         with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
             for batches in chunks(request, pools, self.buffer_bytes):
                 clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
                 width = one_width(clean, rows)
-                rows = rows or Rows.of(self, request, n, width, self.stretch(jolts))
+                rows = rows or Movements.of(self, request, n, width, self.stretch(jolts))
                 bad += map(non_finite, clean)
                 size = sum(map(len, clean))
                 for k in range(0 if any(map(torch.any, bad)) else self.jolts):
@@ -129,7 +128,7 @@ class Deviations(Embedding):
         request.check_finite(torch.cat(bad), "outputs", *pools)
         assert rows is not None, "the pool is never empty here"
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
-        return rows.checked()
+        return rows.finished()
 
     def watch(self, request: Request, *pools: Pool) -> Watch:
         """From inputs to what is watched of their outputs, as wide as the pools' longest example needs."""
@@ -161,7 +160,7 @@ class Deviations(Embedding):
 
     def rows_of_both(self, request: Request) -> tuple[Tensor, Tensor | None]:
         """Movements of the pool and of the labelled set, where there is one, under the same jolts."""
-        return parted(self.rows(request, *pools(request)), request)
+        return request.parted(self.rows(request, *request.pools))
 
     @contextmanager
     def jolted(self, jolts: Jolts, k: int, watch: Watch) -> Iterator[Measure]:
@@ -175,23 +174,23 @@ class Deviations(Embedding):
 
     def relative(self, movement: Tensor, clean: Tensor) -> Tensor:
         """Movements as they are, or over the lengths of the clean outputs."""
-        return movement / lengths(clean) if self.normalize else movement
+        return movement / clean_lengths(clean) if self.normalize else movement
 
 
-def lengths(clean: Tensor) -> Tensor:
+def clean_lengths(clean: Tensor) -> Tensor:
     """Lengths of the clean outputs, (n, 1), kept away from 0."""
     found: Tensor = torch.linalg.vector_norm(clean, dim=1, keepdim=True)
     return found.clamp(min=torch.finfo(clean.dtype).tiny)
 
 
-def one_width(parts: list[Tensor], rows: Rows | None) -> int:
+def one_width(parts: list[Tensor], rows: Movements | None) -> int:
     """The width d of what is watched, the same in all micro-batches of all chunks."""
     check_shapes([*(tuple(part.shape[1:]) for part in parts), *([(rows.width,)] if rows else [])])
     return parts[0].shape[1]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Movements:
     """Where movements go: memory or a mapped file, whole or projected on the way."""
 
     tensor: Tensor  # (n, K * d) or (n, project)
@@ -201,7 +200,7 @@ class Rows:
     request: Request
 
     @classmethod
-    def of(cls, settings: Deviations, request: Request, n: int, width: int, scale: float) -> Rows:
+    def of(cls, settings: Deviations, request: Request, n: int, width: int, scale: float) -> Movements:
         """Room for the movements of n examples."""
         shape = n, settings.project or settings.jolts * width
         dtype = request.network.dtype or torch.get_default_dtype()
@@ -235,7 +234,7 @@ class Rows:
         )
         return plane / math.sqrt(self.project)
 
-    def checked(self) -> Tensor:
+    def finished(self) -> Tensor:
         """The finished rows; a warning where none moved."""
         if not self.tensor.any():
             warnings.warn(
@@ -257,7 +256,7 @@ def watched(space: Space, grid: int, request: Request, length: int | None = None
     elif space == "probabilities":
         function = request.probabilities_of
     elif space == "logits":
-        function = unchanged
+        function = as_they_are
     else:
         raise unknown("space", space, ("probabilities", "features", "logits"))
 
@@ -270,7 +269,7 @@ def watched(space: Space, grid: int, request: Request, length: int | None = None
     return watch
 
 
-def unchanged(outputs: Tensor) -> Tensor:
+def as_they_are(outputs: Tensor) -> Tensor:
     """Logits as they are."""
     return outputs
 

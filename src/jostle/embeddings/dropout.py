@@ -90,7 +90,7 @@ class DropoutPasses(Embedding):
         with torch.no_grad(), ExitStack() as stack:
             sampler.wake(stack)
             if self.insert_dropout is not None:
-                for name in sites(network, self.dropout_after, sampler.tensors):
+                for name in insertion_points(network, self.dropout_after, sampler.tensors):
                     hook = network.module.get_submodule(name).register_forward_hook(self.inserted)
                     stack.callback(hook.remove)
             sampler.learn_axes()
@@ -204,7 +204,7 @@ def axis_of(one: torch.Size, two: torch.Size, examples: int) -> Axis | None:
     return None
 
 
-def sites(network: Network, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
+def insertion_points(network: Network, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
     """Modules after which dropout is inserted: as given by name or pattern, or by the network's structure.
 
     That is, the convolutions inside blocks, as in a ResNet, or without blocks every stage in front of the head.
@@ -233,11 +233,11 @@ def block_convolutions(network: Network) -> list[str]:
     """Convolutions that a block holds itself, at least two of them; shortcuts lie deeper and are left out."""
     found: list[str] = []
     for name, module in network.module.named_modules():
-        whole = not name or holds(name, network.head) or isinstance(module, HOLDERS)
+        whole = not name or is_or_holds(name, network.head) or isinstance(module, HOLDERS)
         own = [f"{name}.{child}" for child, part in module.named_children() if isinstance(part, CONVOLUTIONS)]
         if not whole and len(own) > 1:
             found += own
-    return [name for name in found if in_front(network, name)]
+    return [name for name in found if called_before_head(network, name)]
 
 
 def stages(network: Network, tensors: set[str], inside: str = "") -> list[str]:
@@ -246,18 +246,18 @@ def stages(network: Network, tensors: set[str], inside: str = "") -> list[str]:
     for child, part in network.module.get_submodule(inside).named_children():
         name = f"{inside}.{child}" if inside else child
         weighted = any(parameter.ndim > 1 for parameter in part.parameters())
-        if holds(name, network.head) or (weighted and name not in tensors):
+        if is_or_holds(name, network.head) or (weighted and name not in tensors):
             found += stages(network, tensors, name)
-        elif weighted and in_front(network, name):
+        elif weighted and called_before_head(network, name):
             found.append(name)
     return found
 
 
-def holds(name: str, head: str) -> bool:
+def is_or_holds(name: str, head: str) -> bool:
     """Whether a module is the head or has it inside."""
     return head == name or head.startswith(name + ".")
 
 
-def in_front(network: Network, name: str) -> bool:
+def called_before_head(network: Network, name: str) -> bool:
     """Whether a module is called before the head."""
     return name in network.order and network.order[name] < network.order[network.head]

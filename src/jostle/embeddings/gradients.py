@@ -58,7 +58,7 @@ class SketchedGradients(Embedding):
     def embedding(self, request: Request) -> Embedded:
         """Sketched gradients of the pool, (n, sketch), and those of the labelled set as centers."""
         request.check_task(self.method, self.serves, ONE_OUTPUT)
-        space = "logits" if request.task.name == "regression" else highest
+        space = "logits" if request.task.name == "regression" else predicted_logit
         jolted = Deviations(jolts=self.sketch, estimator=self.estimator, space=space)
         return Embedded(*jolted.rows_of_both(request))
 
@@ -99,7 +99,7 @@ def fisher_roots(probabilities: Tensor) -> Tensor:
     return probabilities.sqrt()[:, :, None] * away
 
 
-def highest(logits: Tensor) -> Tensor:
+def predicted_logit(logits: Tensor) -> Tensor:
     """The logit of the predicted class, (n, 1)."""
     return logits.reshape(len(logits), -1).amax(1, keepdim=True)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Embedded, Embedding
-from jostle.embeddings.features import check_memory, parted, pools
+from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
@@ -38,7 +38,7 @@ class Graph:
         floor = torch.where(sums < 0, -LEAST_SUM, LEAST_SUM).to(sums.dtype)
         return cls(rows, torch.where(sums.abs() < LEAST_SUM, floor, sums))
 
-    def spread(self, values: Tensor) -> Tensor:
+    def propagated(self, values: Tensor) -> Tensor:
         """A @ values, (n, k)."""
         shared = values / self.sums
         return self.rows @ (self.rows.T @ shared) - shared + values
@@ -74,7 +74,7 @@ class GraphNetwork(Embedding):
 
     def embedding(self, request: Request) -> Embedded:
         """Hidden layer and score of each node, those of the labelled set as centers."""
-        return Embedded(*parted(torch.cat(self.fitted(request), dim=1), request))  # (n, width + 1)
+        return Embedded(*request.parted(torch.cat(self.fitted(request), dim=1)))  # (n, width + 1)
 
     def fitted(self, request: Request) -> tuple[Tensor, Tensor]:
         """Hidden layer (n + m, width) and score before the sigmoid (n + m, 1), the pool's nodes first."""
@@ -84,24 +84,24 @@ class GraphNetwork(Embedding):
         check_memory(
             self.method, 4 * numbers, self.memory_bytes, f"a graph of {nodes:,} nodes with {d} features"
         )
-        graph = Graph.of(request.features(*pools(request)))
+        graph = Graph.of(request.features(*request.pools))
         is_labeled = torch.arange(nodes, device=request.device) >= len(request.pool)
         return self.trained(graph, is_labeled, request)
 
     def trained(self, graph: Graph, is_labeled: Tensor, request: Request) -> tuple[Tensor, Tensor]:
         """Train on the whole graph; 1 is labelled, 0 is not."""
-        spread = graph.spread(graph.rows)  # A X never changes, (n, d)
-        weights = [w.requires_grad_() for w in self.drawn(spread, request.rng("graph weights"))]
+        reached = graph.propagated(graph.rows)  # A X never changes, (n, d)
+        weights = [w.requires_grad_() for w in self.drawn(reached, request.rng("graph weights"))]
         optimizer = torch.optim.Adam(weights, lr=self.lr, weight_decay=self.decay)
         draws = request.rng("graph dropout")
         with torch.enable_grad(), request.progress("graph network", self.epochs) as advance:
             for _ in range(self.epochs):
                 optimizer.zero_grad()
-                self.loss(self.forward(graph, spread, weights, draws)[1], is_labeled).backward()
+                self.loss(self.forward(graph, reached, weights, draws)[1], is_labeled).backward()
                 optimizer.step()
                 advance(1)
         with torch.no_grad():
-            return self.forward(graph, spread, weights, None)
+            return self.forward(graph, reached, weights, None)
 
     def drawn(self, like: Tensor, draws: torch.Generator) -> list[Tensor]:
         """Fresh weights and biases of both layers, uniform in 1 / sqrt(a layer's width)."""
@@ -110,16 +110,16 @@ class GraphNetwork(Embedding):
         return [(2 * w - 1) / math.sqrt(w.shape[-1]) for w in fresh]
 
     def forward(
-        self, graph: Graph, spread: Tensor, weights: list[Tensor], draws: torch.Generator | None
+        self, graph: Graph, reached: Tensor, weights: list[Tensor], draws: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Hidden layer and score of each node; dropout only with a generator to draw it from."""
         first, bias, second, offset = weights
-        hidden = F.relu(spread @ first + bias)  # (n, width)
+        hidden = F.relu(reached @ first + bias)  # (n, width)
         kept = hidden
         if draws is not None and self.dropout:
             luck = torch.rand(hidden.shape, generator=draws, device=hidden.device, dtype=hidden.dtype)
             kept = hidden * (luck >= self.dropout) / (1 - self.dropout)
-        return hidden, graph.spread(kept @ second) + offset
+        return hidden, graph.propagated(kept @ second) + offset
 
     def loss(self, scores: Tensor, is_labeled: Tensor) -> Tensor:
         """-mean ln s over the labelled nodes - lambda mean ln(1 - s) over the pool's."""

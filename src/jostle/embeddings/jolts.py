@@ -34,7 +34,7 @@ class Jolts:
     def of(cls, request: Request, scale: float, noise: str, which: Which, in_front: bool) -> Jolts:
         """Jolts of what `which` allows; `in_front` leaves the head and what follows it at rest."""
         layerwise = look_up("noise", noise, {"global": False, "layerwise": True})
-        allowed = predicate(which)
+        allowed = allowance(which)
         moving = [
             p
             for p in request.network.parameters()
@@ -50,13 +50,13 @@ class Jolts:
     @property
     def entries(self) -> int:
         """P, the number of entries that move."""
-        return sum(real(p.clean).numel() for p in self.moving)
+        return sum(as_real(p.clean).numel() for p in self.moving)
 
     def draw(self, k: int, into: list[Tensor]) -> None:
         """The k-th direction, written into tensors like the moving parameters."""
         generators = {t.device: self.request.rng("jolt", k, device=t.device) for t in into}
         for tensor in into:
-            real(dense(tensor)).normal_(generator=generators[tensor.device])
+            as_real(contiguous_view(tensor)).normal_(generator=generators[tensor.device])
         if self.layerwise:  # each tensor's share is its own length, not its number of entries
             shares = [math.sqrt(squared_length(p.own)) for p in self.moving]
             total = math.sqrt(sum(share**2 for share in shares))
@@ -99,7 +99,7 @@ def nothing_to_jolt(request: Request, zero: bool, which: Which, noise: str, in_f
     return f"{found}; the model has: {shown or 'none'}"
 
 
-def predicate(which: Which) -> Callable[[str, Tensor], bool]:
+def allowance(which: Which) -> Callable[[str, Tensor], bool]:
     """A test on name and tensor; patterns are as in a shell, `layer4.*`."""
     if which is None:
         return lambda name, tensor: True
@@ -111,7 +111,7 @@ def predicate(which: Which) -> Callable[[str, Tensor], bool]:
 
 def squared_length(tensor: Tensor) -> float:
     """Sum of squares, accumulated so that millions of float32 entries do not round it away."""
-    flat = real(dense(tensor.detach())).flatten()
+    flat = as_real(contiguous_view(tensor.detach())).flatten()
     return float(
         torch.stack(
             [part.float().dot(part.float()).double() for part in flat.split(2**16)]
@@ -120,13 +120,13 @@ def squared_length(tensor: Tensor) -> float:
     )
 
 
-def dense(tensor: Tensor) -> Tensor:
+def contiguous_view(tensor: Tensor) -> Tensor:
     """The same memory as a contiguous view: normal_ is several times slower on a channels_last tensor."""
     if tensor.is_contiguous() or not tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor
     return tensor.permute(0, 2, 3, 1)
 
 
-def real(tensor: Tensor) -> Tensor:
+def as_real(tensor: Tensor) -> Tensor:
     """Complex parameters as pairs of reals."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor

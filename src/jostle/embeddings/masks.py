@@ -49,7 +49,7 @@ class Masks(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        return ACTIONS.get(func, partial(unchanged, func))(self, *args, **(kwargs or {}))
+        return ACTIONS.get(func, partial(call_through, func))(self, *args, **(kwargs or {}))
 
     @contextmanager
     def following(self, model: nn.Module) -> Iterator[None]:
@@ -100,7 +100,7 @@ class Masks(TorchFunctionMode):
         return values if self.rests(p) else values * (self.mask(values, p, **how) / max(1 - p, 1e-12))
 
 
-def unchanged(func: Callable[..., Any], _: Masks, *args: Any, **kwargs: Any) -> Any:
+def call_through(func: Callable[..., Any], _: Masks, *args: Any, **kwargs: Any) -> Any:
     """Any other function."""
     return func(*args, **kwargs)
 

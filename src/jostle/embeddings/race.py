@@ -105,7 +105,7 @@ class Race:
         return (self.made == self.settings.jolts).nonzero()[:, 0]
 
     def measured(self) -> Tensor:
-        """Rows of the finished ones, in order."""
+        """Movements of the finished ones, in order."""
         return self.rows[self.place[self.finished]]
 
     def outlook(self, reach: float) -> tuple[Tensor, Tensor]:

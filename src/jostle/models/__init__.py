@@ -42,20 +42,25 @@ CATALOGUE.enter(
 
 
 def describe(name: str) -> str:
-    """One line about a network."""
+    """One line about a network, by its `name`."""
     return CATALOGUE.entry(name).line
 
 
 def settings(name: str) -> dict[str, object]:
-    """The settings that a network takes and their defaults; `inspect.Parameter.empty` where there is none."""
+    """The settings that the network of this `name` takes, and their defaults; `inspect.Parameter.empty` where there is
+    none.
+    """
     return CATALOGUE.entry(name).settings
 
 
 def build(name: str, *, seed: int | None = None, **values: object) -> nn.Module:
     """A network with fresh weights, on the CPU unless torch's default device says otherwise.
 
-    `file.py:name` takes a function or class of your own that makes one. With a seed the weights depend on it
-    alone, and the global random states stay as they were.
+    Args:
+        name: A name of the catalogue, or `file.py:name`, a function or class of your own that makes a network.
+        seed: The weights depend on it alone, and the global random states stay as they were; None: as the global
+            generator goes.
+        values: Settings of the network, such as `classes=10`.
     """
     if seed is None:
         return CATALOGUE.build(name, values)

@@ -12,6 +12,10 @@ def pretrained_bert(encoder: str = "bert-base-uncased", classes: int = 2) -> nn.
     """A pretrained BERT (a local folder or a hub name) that classifies sentence pairs.
 
     Its classifier is fresh, unless the checkpoint carries one for that number of classes.
+
+    Args:
+        encoder: A local folder, or a name of the Hugging Face hub.
+        classes: How many classes there are, that is outputs.
     """
     transformers = _transformers()
     try:
@@ -36,7 +40,16 @@ def bert_tiny(
     vocabulary: int = 30522,
     length: int = 128,
 ) -> nn.Module:
-    """A BERT small enough for a test, with random weights and nothing to download."""
+    """A BERT small enough for a test, with random weights and nothing to download.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        hidden: Width of a token.
+        layers: How many layers there are.
+        heads: Heads of attention of each layer.
+        vocabulary: How many tokens are known.
+        length: The most tokens of an example.
+    """
     transformers = _transformers()
     config = transformers.BertConfig(
         num_labels=classes,

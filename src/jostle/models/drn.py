@@ -10,6 +10,11 @@ class DRN22(nn.Module):
     """DRN-D-22 with a 1×1 classifier and fixed bilinear upsampling: one row of logits for every pixel.
 
     Images of any size; `width=0.25` is a sixteenth of the weights, for small images on a CPU.
+
+    Args:
+        classes: How many classes a pixel may have.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
     """
 
     def __init__(self, classes: int = 19, channels: int = 3, width: float = 1.0) -> None:

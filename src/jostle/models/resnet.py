@@ -6,12 +6,24 @@ from jostle.models.blocks import chain, conv_bn_relu, he_normal, scaled, two_blo
 
 
 def resnet18_cifar(classes: int = 10, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """ResNet-18 for 32×32 images: a 3×3 stem at stride 1, no pooling before the stages."""
+    """ResNet-18 for 32×32 images: a 3×3 stem at stride 1, no pooling before the stages.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     return _resnet18(conv_bn_relu(channels, scaled(64, width), 3), classes, width)
 
 
 def resnet18(classes: int = 1000, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """The original ResNet-18 for 224×224 images: a 7×7 stem at stride 2, then a pooling."""
+    """The original ResNet-18 for 224×224 images: a 7×7 stem at stride 2, then a pooling.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     stem = nn.Sequential(
         *conv_bn_relu(channels, scaled(64, width), 7, stride=2), nn.MaxPool2d(3, stride=2, padding=1)
     )

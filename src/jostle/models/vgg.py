@@ -8,22 +8,46 @@ WIDTHS = (64, 128, 256, 512, 512)
 
 
 def vgg16(classes: int = 10, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """VGG16 for 32×32 images, without BatchNorm."""
+    """VGG16 for 32×32 images, without BatchNorm.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     return _vgg((2, 2, 3, 3, 3), classes, channels, width, batch_norm=False)
 
 
 def vgg16_bn(classes: int = 10, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """VGG16 for 32×32 images, with BatchNorm."""
+    """VGG16 for 32×32 images, with BatchNorm.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     return _vgg((2, 2, 3, 3, 3), classes, channels, width, batch_norm=True)
 
 
 def vgg19(classes: int = 10, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """VGG19 for 32×32 images, without BatchNorm."""
+    """VGG19 for 32×32 images, without BatchNorm.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     return _vgg((2, 2, 4, 4, 4), classes, channels, width, batch_norm=False)
 
 
 def vgg19_bn(classes: int = 10, channels: int = 3, width: float = 1.0) -> nn.Sequential:
-    """VGG19 for 32×32 images, with BatchNorm."""
+    """VGG19 for 32×32 images, with BatchNorm.
+
+    Args:
+        classes: How many classes there are, that is outputs.
+        channels: Of the images.
+        width: A factor for the widths of all layers; 0.25 is a sixteenth of the weights.
+    """
     return _vgg((2, 2, 4, 4, 4), classes, channels, width, batch_norm=True)
 
 

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from jostle.plumbing.documented import field_docs
+from jostle.plumbing.documented import argument_docs, field_docs
 from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
@@ -59,7 +59,8 @@ class Entry:
     @property
     def docs(self) -> dict[str, str]:
         """What is said of each setting, where something is."""
-        return field_docs(self.made_by) if isinstance(self.made_by, type) else {}
+        fields = field_docs(self.made_by) if isinstance(self.made_by, type) else {}
+        return fields | argument_docs(self.made_by)
 
 
 class Catalogue(Generic[T, E]):
@@ -85,9 +86,14 @@ class Catalogue(Generic[T, E]):
         self._entries: dict[str, E] = {}
 
     def register(self, name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
-        """Decorate what goes by a name from now on. What is known of it may follow by keyword.
+        """Decorate what goes by a name from now on: `@register("mine")` over a class or function.
 
         A name that is taken by another definition is an error; running the same definition again replaces it.
+
+        Args:
+            name: What every call and command will know it by.
+            idea: What it is, in a sentence or two; otherwise the docstring's first paragraph.
+            card: What else a reader wants to know, as the fields of the catalogue's entries.
         """
 
         def entered(build: B) -> B:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
@@ -18,6 +19,19 @@ def field_docs(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(inspect.getmro(kind)):
         found |= _own_docs(base)
+    return found
+
+
+def argument_docs(function: Callable[..., Any]) -> dict[str, str]:
+    """Argument -> what the docstring's part `Args:` says of it, as one line."""
+    _, _, part = (inspect.getdoc(function) or "").partition("Args:\n")
+    found: dict[str, str] = {}
+    for line in part.split("\n\n")[0].splitlines():
+        start = re.match(r"    (\w+): (.*)", line)
+        if start:
+            name, found[start[1]] = start[1], start[2]
+        elif line.startswith("     ") and found:
+            found[name] += " " + line.strip()
     return found
 
 

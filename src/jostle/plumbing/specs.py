@@ -15,12 +15,12 @@ class Spec:
     bare: bool = False
 
 
-def specs(text: str) -> list[Spec]:
+def parse_specs(text: str) -> list[Spec]:
     """The things of a list: `random, ns-logits=noise-stability(space=logits)`."""
-    return [spec(part) for part in split_outside_brackets(text, ",") if part.strip()]
+    return [parse_spec(part) for part in split_outside_brackets(text, ",") if part.strip()]
 
 
-def spec(text: str) -> Spec:
+def parse_spec(text: str) -> Spec:
     """One thing; without a label its own name is the label, and of `file.py:name` the part after the colon."""
     label, equals, rest = _labelled(text.strip())
     use, settings = name_and_settings(rest)

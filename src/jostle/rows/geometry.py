@@ -26,7 +26,7 @@ def width(rows: Rows) -> int:
     return rows.left.shape[1] + rows.right.shape[1] if isinstance(rows, Outer) else rows.shape[1]
 
 
-def crowd(size: int, rows: Rows) -> int:
+def rows_at_once(size: int, rows: Rows) -> int:
     """How many rows to work on together: `size`, fewer where they are very wide."""
     return min(size, max(16, CROWD_NUMBERS // width(rows)))
 

@@ -41,7 +41,7 @@ def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
     return torch.cat([kept, missing], dim=1)
 
 
-def join(parts: Sequence[Tensor]) -> Tensor:
+def joined_batches(parts: Sequence[Tensor]) -> Tensor:
     """Rows of all micro-batches."""
     check_shapes([tuple(part.shape[1:]) for part in parts])
     return torch.cat(list(parts))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
-from jostle.rows import as_vectors, join, mean_over, non_finite, refuse_non_finite, sums_to_one
+from jostle.rows import as_vectors, joined_batches, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import device_of
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
@@ -118,6 +118,18 @@ class Request:
             self.options.get("batch_size") or self.network.micro_batch, self.pool.largest_batch or 2**31
         )
 
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pool, and after it the labelled inputs where there are any."""
+        if self.labeled is None or not len(self.labeled):
+            return (self.pool,)
+        return self.pool, self.labeled.inputs
+
+    def parted(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Rows of all `pools` as those of the pool and those of the labelled set, None where there is none."""
+        n = len(self.pool)
+        return rows[:n], (rows[n:] if len(rows) > n else None)
+
     def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
         """A generator for one purpose of this call."""
         return generator(self.seed, *purpose, device=device or self.device)
@@ -151,7 +163,7 @@ class Request:
             for inputs in self.batches(*pools):
                 parts.append(tuple(part.detach() for part in read(inputs)))
                 advance(count(inputs))
-        joined = tuple(join(column) for column in zip(*parts, strict=True))
+        joined = tuple(joined_batches(column) for column in zip(*parts, strict=True))
         for rows in joined:
             self.check_finite(non_finite(rows), what, *pools)
         return joined

@@ -79,7 +79,12 @@ describe, names, register = CATALOGUE.entry, CATALOGUE.names, CATALOGUE.register
 
 
 def build(name: str, /, **settings: Any) -> Selector:
-    """A selector by name; `file.py:name` takes it from a file."""
+    """A selector by name.
+
+    Args:
+        name: A name of the catalogue, or `file.py:name`, a class or function of your own that makes one.
+        settings: Its settings, by keyword.
+    """
     return CATALOGUE.build(name, settings)
 
 
@@ -105,7 +110,12 @@ class Function(Selector):
 
 
 def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
-    """A selector from its name, with settings in brackets, from a function (rows, n) -> positions, or as it is."""
+    """A selector, however it is given.
+
+    Args:
+        spec: Its name, with settings in brackets if need be, `typical(small=3)`; a function (rows, n) -> positions; or
+            a selector, which stays as it is.
+    """
     if isinstance(spec, Selector):
         return spec
     if isinstance(spec, str):

@@ -14,8 +14,10 @@ from jostle.rows.outer import Outer
 class Picks(NamedTuple):
     """Positions in pick order, and the selector's value of each when it was picked."""
 
-    positions: Tensor  # (n,) int64
-    scores: Tensor  # (n,) float64
+    positions: Tensor
+    """Which rows, (n,) int64."""
+    scores: Tensor
+    """The selector's value of each, (n,) float64; NaN where it was drawn."""
 
 
 class Selector(ABC):
@@ -25,7 +27,14 @@ class Selector(ABC):
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n distinct rows; `centers` are rows already chosen, for selectors that keep away from them."""
+        """Pick n distinct rows, in the order of their worth.
+
+        Args:
+            rows: One for each example: (n, d), two factors, or scores (n,).
+            n: How many to pick, at most as many as there are rows.
+            centers: Rows already chosen, (m, d), for selectors that keep away from them.
+            seed: Repeats draws, for selectors that draw; None: a fresh one.
+        """
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """The length below which no further row could be among the n picks; None where short rows may be picked."""
@@ -49,10 +58,14 @@ class Weighing(Selector):
         seed: int | None = None,
         weights: Tensor | None = None,
     ) -> Picks:
-        """Pick n distinct rows; `weights` (n,) say how much each counts, None that all count alike."""
+        """Pick n distinct rows, as `Selector.pick` does with `centers` and `seed`.
+
+        Args:
+            weights: How much each row counts, (n,); None: all count alike.
+        """
 
 
-def checked(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
+def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Rows and centers as selectors want them: finite floating matrices on one device, at least n rows."""
     rows = _matrix("rows", rows)
     check_count(n, len(rows))

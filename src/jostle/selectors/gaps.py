@@ -16,10 +16,10 @@ from torch import Tensor
 from jostle.rows.geometry import (
     Rows,
     blocks,
-    crowd,
     distance_bounds,
     nearest_distances,
     rows_at,
+    rows_at_once,
     squared_differences,
     squared_distances,
     unit_length,
@@ -105,7 +105,7 @@ class Gaps:
 
     def _centers(self, start: int, dtype: torch.dtype) -> Iterator[tuple[int, Rows]]:
         """Blocks of centers from number `start` on, each with the number after its last."""
-        given, size = len(self.given), crowd(CENTERS, self.rows)
+        given, size = len(self.given), rows_at_once(CENTERS, self.rows)
         while start < self.centers:
             stop = min(start + size, given if start < given else self.centers)
             chosen = self.chosen[start - given : stop - given]

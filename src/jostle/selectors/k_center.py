@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, crowd, origin
-from jostle.selectors.base import Picks, Selector, checked
+from jostle.rows.geometry import Rows, origin, rows_at_once
+from jostle.selectors.base import Picks, Selector, checked_rows
 from jostle.selectors.gaps import PICKED, Contest, Gaps
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
@@ -27,7 +27,7 @@ class KCenter(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed matters only without origin and centers."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         if centers is not None:
             return self._farthest(Gaps(rows, centers, unit=self.unit), n)
         if self.origin:
@@ -48,7 +48,7 @@ class KCenter(Selector):
         return Picks(torch.cat([draw, rest.positions]), torch.cat([unknown, rest.scores]))
 
     def _farthest(self, gaps: Gaps, n: int) -> Picks:
-        most = crowd(MOST, gaps.rows)
+        most = rows_at_once(MOST, gaps.rows)
         size = least = min(most, max(LEAST, n // 2))
         scores: list[float] = []
         while len(scores) < n:

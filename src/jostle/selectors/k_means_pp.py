@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, crowd
-from jostle.selectors.base import Picks, Selector, checked
+from jostle.rows.geometry import Rows, rows_at_once
+from jostle.selectors.base import Picks, Selector, checked_rows
 from jostle.selectors.gaps import PICKED, Contest, Gaps
 from jostle.selectors.k_center import KCenter
 
@@ -23,7 +23,7 @@ class KMeansPP(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; equal seeds give equal picks."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         draws = generator(fresh_seed() if seed is None else seed, "k-means++")
         if centers is not None:
             return _drawn(Gaps(rows, centers), n, draws)
@@ -52,7 +52,7 @@ def _round(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
     masses = gaps.bounds.clamp(min=0)
     ladder = masses.cumsum(0)
     luck = torch.rand(
-        2, crowd(PROPOSALS, gaps.rows), generator=draws, device=draws.device, dtype=torch.float64
+        2, rows_at_once(PROPOSALS, gaps.rows), generator=draws, device=draws.device, dtype=torch.float64
     )
     where, accept = luck.to(masses.device)
     proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=len(masses) - 1)

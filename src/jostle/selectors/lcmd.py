@@ -13,7 +13,7 @@ from jostle.rows.geometry import (
     squared_distances,
 )
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.base import Picks, Selector, checked_rows
 
 PICKED = -1.0  # below every gap
 
@@ -28,7 +28,7 @@ class LCMD(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed changes nothing, ties go to the earlier row or center."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer):
             raise TypeError("LCMD needs dense rows, got Outer; pass rows.dense() if it fits into memory")
         centers = origin(rows) if centers is None else centers

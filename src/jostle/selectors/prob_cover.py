@@ -9,7 +9,7 @@ from torch import Tensor
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.base import Picks, Selector, checked_rows
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ProbCover(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; ties go to the earlier row."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("ProbCover needs dense rows, got Outer; pass rows.dense() if it fits into memory")
         rows = rows.to(torch.float64)

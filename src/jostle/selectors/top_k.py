@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths, width
-from jostle.selectors.base import Picks, Selector, check_count, checked
+from jostle.selectors.base import Picks, Selector, check_count, checked_rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Longest(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n longest; equal seeds give equal picks."""
-        rows, _ = checked(rows, n)
+        rows, _ = checked_rows(rows, n)
         parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows)))
         squared = torch.cat([squared_lengths(part) for part in parts])
         return _largest(squared.sqrt(), n, seed)

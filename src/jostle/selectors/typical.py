@@ -10,7 +10,7 @@ from torch import Tensor
 from jostle.rng import fresh_seed
 from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked
+from jostle.selectors.base import Picks, Selector, checked_rows
 from jostle.selectors.k_means import k_means
 
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
@@ -40,7 +40,7 @@ class Typical(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed starts k-means."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("Typical needs dense rows, got Outer; pass rows.dense() if it fits into memory")
         points = (rows if centers is None else torch.cat([rows, centers.to(rows.dtype)])).to(torch.float64)

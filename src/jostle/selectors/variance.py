@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jostle.rows.geometry import Rows, unit_length
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Weighing, checked
+from jostle.selectors.base import Picks, Weighing, checked_rows
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ExplainedVariance(Weighing):
         weights: Tensor | None = None,
     ) -> Picks:
         """Pick n rows; ties go to the earlier row. Without weights all rows count alike."""
-        rows, centers = checked(rows, n, centers)
+        rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("this selector needs dense rows, got Outer; pass rows.dense() if it fits")
         x = unit_length(rows.to(torch.float64))  # (n, d)

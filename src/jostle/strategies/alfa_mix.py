@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Embedded, Strategy
-from jostle.embeddings.features import parted, pools
 from jostle.inputs import Inputs, Labeled
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
@@ -72,7 +71,7 @@ class AlfaMix(Strategy):
             scores = mixing.flips(self, request, n)
         with request.timed("selection"):
             candidates = scores.nonzero()[:, 0]
-            picks = candidates[nearest_to_centres(mixing.features[candidates], n, request.seed)]
+            picks = candidates[nearest_to_centers(mixing.features[candidates], n, request.seed)]
             left = torch.ones(len(scores), dtype=torch.bool)
             left[picks.cpu()] = False
             rest = left.nonzero()[:, 0]
@@ -85,15 +84,15 @@ class AlfaMix(Strategy):
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
         request.check_task("alfa-mix", CLASS_TASKS, why)
         labeled = request.needs_labeled("alfa-mix")
-        head = head_of(request, "alfa-mix")
-        targets = classes_of(labeled, request).to(request.device)
+        head = head_function(request, "alfa-mix")
+        targets = labelled_classes(labeled, request).to(request.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
             return features.flatten(1), request.task.logits(outputs)
 
-        features, outputs = request.compute(read, *pools(request), what="features and outputs")
-        rows, known = parted(features, request)
+        features, outputs = request.compute(read, *request.pools, what="features and outputs")
+        rows, known = request.parted(features)
         assert known is not None
         anchors = class_means(known, targets, outputs.shape[1])
         return Mixing(head, rows, outputs[: len(rows)].argmax(1), anchors)
@@ -167,7 +166,7 @@ class Mixing:
             yield ((1 - share) * z + share * anchor).detach()
 
 
-def head_of(request: Request, method: str) -> Callable[[Tensor], Tensor]:
+def head_function(request: Request, method: str) -> Callable[[Tensor], Tensor]:
     """The function from features to logits; an error where the head is not all that follows the features."""
     network, logits = request.network, request.task.logits
     remedy = "name the module that turns features into outputs with head='...'"
@@ -190,7 +189,7 @@ def head_of(request: Request, method: str) -> Callable[[Tensor], Tensor]:
     return lambda rows: logits(module(rows.unflatten(1, layout).clone()))
 
 
-def classes_of(labeled: Labeled, request: Request) -> Tensor:
+def labelled_classes(labeled: Labeled, request: Request) -> Tensor:
     """The labelled set's classes, (m,), or an error that shows what they are instead."""
     targets, classes = labeled.targets(), request.classes
     if isinstance(request.task, Binary):
@@ -214,7 +213,7 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
     return torch.where(counts > 0, sums / counts.clamp(min=1), features.mean(0))
 
 
-def nearest_to_centres(features: Tensor, n: int, seed: int) -> Tensor:
+def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     """The row nearest to the centre of each k-means cluster, by direction; at most n and all distinct."""
     if not len(features):
         return torch.zeros(0, dtype=torch.int64, device=features.device)

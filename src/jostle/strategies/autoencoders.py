@@ -101,7 +101,7 @@ class Frame:
         return images
 
 
-def standardize(*sets: Tensor) -> None:
+def standardise(*sets: Tensor) -> None:
     """Bring each channel to mean 0 and deviation 1 over several sets of images, in place, whatever their range."""
     over = (0, 2, 3)
     count = sum(images[:, 0].numel() for images in sets)
@@ -176,20 +176,20 @@ def discriminator(latent: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(*(part for layer in layers for part in layer), nn.Linear(widths[-1], 1))
 
 
-def fresh(build: Callable[[], M], request: Request, *purpose: str) -> M:
+def seeded_network(build: Callable[[], M], request: Request, *purpose: str) -> M:
     """A network in training mode whose first weights depend on the request's seed alone."""
     with seeded_globals(derive(request.seed, *purpose)), torch.device("cpu"):
         network = build()
     return network.to(request.device).train()
 
 
-def sampled(mean: Tensor, log_variance: Tensor, rng: torch.Generator) -> Tensor:
+def sampled_codes(mean: Tensor, log_variance: Tensor, rng: torch.Generator) -> Tensor:
     """Codes drawn around their means."""
     noise = torch.randn(mean.shape, generator=rng, device=mean.device, dtype=mean.dtype)
     return mean + noise * (log_variance / 2).exp()
 
 
-def kl(mean: Tensor, log_variance: Tensor) -> Tensor:
+def code_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     """Divergence of each code's distribution from the standard normal, summed over the code only: (n,)."""
     return -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1)
 
@@ -204,7 +204,7 @@ def state_losses(logits: Tensor, states: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits.squeeze(1), states, reduction="none")
 
 
-def of_both(losses: Tensor, m: int) -> Tensor:
+def mean_of_both_sets(losses: Tensor, m: int) -> Tensor:
     """The mean over the labelled, who come first, plus the mean over the unlabelled."""
     return losses[:m].mean() + losses[m:].mean()
 
@@ -216,20 +216,22 @@ def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def paired(request: Request, m: int, n: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+def paired_batches(request: Request, m: int, n: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Positions of a batch of labelled images and of a batch of unlabelled ones, without end."""
-    labelled = shuffled(m, batch, request.rng("labelled batches", device="cpu"))
-    return zip(labelled, shuffled(n, batch, request.rng("pool batches", device="cpu")), strict=True)
+    labelled = shuffled_batches(m, batch, request.rng("labelled batches", device="cpu"))
+    return zip(labelled, shuffled_batches(n, batch, request.rng("pool batches", device="cpu")), strict=True)
 
 
-def shuffled(size: int, batch: int, rng: torch.Generator) -> Iterator[Tensor]:
+def shuffled_batches(size: int, batch: int, rng: torch.Generator) -> Iterator[Tensor]:
     """Positions without end, a batch at a time: each pass has an order of its own, and drops a short last batch."""
     batch = min(batch, size)
     while True:
         yield from torch.randperm(size, generator=rng, device=rng.device).split(batch)[: size // batch]
 
 
-def judged(images: Tensor, encoder: Encoder, judge: nn.Module, request: Request, batch: int) -> Tensor:
+def discriminator_logits(
+    images: Tensor, encoder: Encoder, judge: nn.Module, request: Request, batch: int
+) -> Tensor:
     """The discriminator's logits of the images' mean codes, in eval mode, (n,)."""
     encoder.eval()  # left in training mode, an image's score would depend on its batch
     judge.eval()

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedded, Strategy
-from jostle.embeddings.features import check_memory, pools
 from jostle.embeddings.gradients import fisher_roots
+from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
@@ -75,7 +75,7 @@ class Bait(Strategy):
         request.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
         m, size = len(request.needs_labeled("bait")), len(request.pool)
         self.check_size(request, size + m)
-        features, outputs = (rows.double() for rows in request.features_and_outputs(*pools(request)))
+        features, outputs = (rows.double() for rows in request.features_and_outputs(*request.pools))
         if request.task.name == "regression":
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
         else:

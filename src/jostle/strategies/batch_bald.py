@@ -55,7 +55,7 @@ class JointInformation(Selector):
         for b in range(n):
             best = labels.best(rows, bounds)
             if bounds[best] < labels.rounding:
-                positions[b:] = rest(alone, positions[:b])[: n - b]
+                positions[b:] = others_by_score(alone, positions[:b])[: n - b]
                 break
             positions[b], gains[b], bounds[best] = best, bounds[best], -torch.inf
             labels = labels.with_label_of(rows[best].double(), self, draws)
@@ -128,7 +128,7 @@ def normalised(passes: Tensor) -> Tensor:
     return passes / passes.sum(1, keepdim=True).clamp(min=torch.finfo(passes.dtype).tiny)
 
 
-def rest(alone: Tensor, picked: Tensor) -> Tensor:
+def others_by_score(alone: Tensor, picked: Tensor) -> Tensor:
     """All other positions, largest first."""
     left = alone.index_fill(0, picked, -torch.inf)
     return left.argsort(descending=True, stable=True)[: len(alone) - len(picked)]

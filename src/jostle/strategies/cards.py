@@ -16,6 +16,6 @@ def own_settings(entry: Entry) -> list[tuple[str, Any, str]]:
     ]
 
 
-def shown(value: Any) -> str:
+def default_as_code(value: Any) -> str:
     """A default as code, functions by their names."""
     return getattr(value, "__name__", None) or repr(value)

@@ -45,5 +45,10 @@ def names() -> list[str]:
 
 
 def build(name: str, /, **settings: Any) -> Strategy:
-    """A strategy by name; `file.py:name` takes it from a file."""
+    """A strategy by name.
+
+    Args:
+        name: A name of the catalogue, or `file.py:name`, a class or function of your own that makes one.
+        settings: Its settings, by keyword.
+    """
     return CATALOGUE.build(name, settings)

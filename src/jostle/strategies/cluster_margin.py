@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedded, Strategy
-from jostle.embeddings.features import check_memory
 from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
+from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
@@ -68,7 +68,7 @@ class ClusterMargin(Strategy):
             kept = scores.sort(descending=True, stable=True).indices[: math.ceil(self.spare * n)].cpu()
             cells = average_linkage(features, math.ceil(size / self.cluster_size))
             draws = request.rng("cluster-margin", device="cpu")
-            chosen = torch.tensor(in_turn(cells[kept], n, draws))
+            chosen = torch.tensor(round_robin(cells[kept], n, draws))
             positions = kept[chosen].to(scores.device)
             return Picks(positions, scores[positions])
 
@@ -83,7 +83,7 @@ def average_linkage(rows: Tensor, clusters: int) -> Tensor:
     return torch.from_numpy(fcluster(tree, clusters, "maxclust")).long()
 
 
-def in_turn(cells: Tensor, n: int, draws: torch.Generator) -> list[int]:
+def round_robin(cells: Tensor, n: int, draws: torch.Generator) -> list[int]:
     """n positions: clusters in turn from the smallest to the largest, a random member each time."""
     shuffled = torch.randperm(len(cells), generator=draws, device=draws.device)
     members: dict[int, list[int]] = {}

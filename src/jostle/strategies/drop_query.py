@@ -11,7 +11,7 @@ from jostle.core import Embedded, Strategy
 from jostle.rng import generator
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
-from jostle.strategies.alfa_mix import head_of, nearest_to_centres
+from jostle.strategies.alfa_mix import head_function, nearest_to_centers
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -57,7 +57,7 @@ class DropQuery(Strategy):
             features, flips = self.features_and_flips(request)
         with request.timed("selection"):
             unstable = (flips > 0.5).nonzero()[:, 0]
-            picks = unstable[nearest_to_centres(features[unstable], n, request.seed)]
+            picks = unstable[nearest_to_centers(features[unstable], n, request.seed)]
             order = torch.randperm(len(flips), generator=request.rng("drop-query", "fill", device="cpu"))
             order = order.to(flips.device)
             order = order[flips[order].sort(descending=True, stable=True).indices]
@@ -68,7 +68,7 @@ class DropQuery(Strategy):
     def features_and_flips(self, request: Request) -> tuple[Tensor, Tensor]:
         """Features (n, d), and the share of passes in which each prediction changes (n,)."""
         request.check_task("drop-query", CLASS_TASKS, WHY)
-        head = head_of(request, "drop-query")
+        head = head_function(request, "drop-query")
 
         def read(inputs: object) -> tuple[Tensor]:
             return (request.network.features(inputs).flatten(1),)

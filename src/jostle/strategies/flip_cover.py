@@ -9,7 +9,6 @@ from torch import Tensor
 
 from jostle.core import Embedded, Strategy
 from jostle.embeddings.deviations import Deviations
-from jostle.embeddings.features import pools
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
@@ -49,7 +48,7 @@ class FlipCover(Strategy):
     jolts: int | None = None
     """K; None: 20, and 30 for a regression."""
     noise: float | None = None
-    """s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
+    """The s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
     keep: int = 20
     """Candidates for each pick, those of the smallest margins; a regression keeps all."""
 
@@ -91,7 +90,7 @@ class FlipCover(Strategy):
     def moves(self, request: Request, kept: Tensor) -> Moves:
         """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""
         candidates = request.pool.take(kept)
-        both = (candidates, *pools(request)[1:])
+        both = (candidates, *request.pools[1:])
         if request.task.name == "regression":
             rows = Deviations(jolts=self.jolts or REGRESSION_JOLTS, space="features").rows(request, *both)
             known = rows[len(kept) :]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jostle.core import Choice, Embedded
-from jostle.embeddings.features import parted
 from jostle.embeddings.graph import GraphNetwork
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
@@ -57,5 +56,5 @@ class UncertainGCN(GraphNetwork):
 
     def embedding(self, request: Request) -> Embedded:
         """Minus the distance of each score to the margin."""
-        scores, _ = parted(self.fitted(request)[1], request)
+        scores, _ = request.parted(self.fitted(request)[1])
         return Embedded(-(scores.sigmoid() - self.margin).abs())  # (n, 1)

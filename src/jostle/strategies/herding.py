@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from jostle.core import Choice, Embedded, Embedding
-from jostle.embeddings.features import Features, parted, pools
+from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, max_herding, narrow_herding
@@ -70,12 +70,12 @@ class UncertaintyHerding(Embedding):
     def embedding(self, request: Request) -> Embedded:
         """Features of pool and labelled set, and the weights of the pool's examples."""
         if request.task.name == "regression":
-            return Embedded(*parted(request.features(*pools(request)), request))
+            return Embedded(*request.parted(request.features(*request.pools)))
         features, margins = request.features_and_scores(
-            small_margin, *pools(request), what="features and margins"
+            small_margin, *request.pools, what="features and margins"
         )
         weights = margins[: len(request.pool)].pow(self.power)
-        return Embedded(*parted(features, request), weights.to(features.dtype))
+        return Embedded(*request.parted(features), weights.to(features.dtype))
 
 
 register(

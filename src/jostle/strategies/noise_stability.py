@@ -70,7 +70,13 @@ register(
 
 
 def deviations(model: nn.Module, pool: Any, **options: Any) -> Tensor:
-    """Movements of every example under K jolts, (n, K * d); takes NoiseStability's settings and `select`'s."""
+    """Movements of every example under K jolts, (n, K * d), without choosing.
+
+    Args:
+        model: As `select` takes it.
+        pool: As `select` takes it.
+        options: Those of `select`, and settings of `NoiseStability`.
+    """
     call, settings = split_options(options)
     rows = NoiseStability(**settings).embed(model, pool, **call)
     assert isinstance(rows, Tensor)

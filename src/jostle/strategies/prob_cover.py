@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding
-from jostle.embeddings.features import parted, pools
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
@@ -52,10 +51,10 @@ class ProbCover(Embedding):
         if self.delta is None:
             why = "the radius is chosen by classes; pass delta= (features have unit length), or use coreset"
             request.check_task("prob-cover", DISTRIBUTIONS, why)
-        rows = unit_length(request.features(*pools(request)))
+        rows = unit_length(request.features(*request.pools))
         assert isinstance(rows, Tensor)
         delta = self.delta or self.pure_delta(rows, request)
-        return Embedded(*parted(rows / delta, request))
+        return Embedded(*request.parted(rows / delta))
 
     def pure_delta(self, rows: Tensor, request: Request) -> float:
         """The radius by purity, with as many cells as the outputs have classes."""

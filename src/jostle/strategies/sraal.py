@@ -16,17 +16,17 @@ from jostle.strategies.autoencoders import (
     Autoencoding,
     Encoder,
     Frame,
+    code_divergence,
     decoder,
     descend,
     discriminator,
-    fresh,
-    judged,
-    kl,
-    of_both,
-    paired,
-    sampled,
+    discriminator_logits,
+    mean_of_both_sets,
+    paired_batches,
+    sampled_codes,
+    seeded_network,
     squared_error,
-    standardize,
+    standardise,
     state_losses,
 )
 from jostle.strategies.catalogue import register
@@ -76,10 +76,10 @@ class SRAAL(Autoencoding):
         frame = self.frame(request, "sraal")
         uncertain = request.score(uncertainty, "uncertainty").float().cpu()  # (n,)
         known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
-        standardize(known, new)
-        targets = resized(labeled.targets(), frame.side)
+        standardise(known, new)
+        targets = resized_targets(labeled.targets(), frame.side)
         encoder, judge = self.train(request, frame, known, targets, new, uncertain)
-        logits = judged(new, encoder, judge, request, self.batch)
+        logits = discriminator_logits(new, encoder, judge, request, self.batch)
         return Embedded(F.softplus(logits))  # -ln(1 - D), which does not saturate as D would
 
     @torch.enable_grad()
@@ -88,14 +88,16 @@ class SRAAL(Autoencoding):
     ) -> tuple[Encoder, nn.Module]:
         """Encoder and discriminator, trained against each other."""
         steps, task, device = self.number_of_steps(len(known) + len(new)), request.task, request.device
-        generator = fresh(lambda: Generator(frame, self.latent, request.output_shape), request, "sraal")
-        judge = fresh(lambda: discriminator(self.latent, hidden=4), request, "discriminator")
+        generator = seeded_network(
+            lambda: Generator(frame, self.latent, request.output_shape), request, "sraal"
+        )
+        judge = seeded_network(lambda: discriminator(self.latent, hidden=4), request, "discriminator")
         adams = [torch.optim.Adam(net.parameters(), self.learning_rate) for net in (generator, judge)]
         rates = [
             torch.optim.lr_scheduler.LambdaLR(a, lambda s: DECAY ** (DECAYS * s // steps)) for a in adams
         ]
         noise = request.rng("codes")
-        batches = paired(request, len(known), len(new), self.batch)
+        batches = paired_batches(request, len(known), len(new), self.batch)
         with request.progress("training sraal", steps) as advance:
             for _ in range(steps):
                 for _ in range(2):
@@ -103,15 +105,15 @@ class SRAAL(Autoencoding):
                     images = torch.cat([known[old], new[other]]).to(device)
                     decoded, predicted, mean, log_variance = generator(images, noise)
                     losses = self.reconstruction * squared_error(images, decoded)
-                    losses = losses + self.beta * kl(mean, log_variance)
+                    losses = losses + self.beta * code_divergence(mean, log_variance)
                     fooled = state_losses(judge(mean), torch.zeros_like(losses))  # both shall look labelled
                     right = task.losses(predicted[: len(old)], targets[old].to(device)).mean()
-                    unsupervised = of_both(losses + self.adversary * fooled, len(old))
+                    unsupervised = mean_of_both_sets(losses + self.adversary * fooled, len(old))
                     descend(adams[0], unsupervised + self.supervision * right)
                 with torch.no_grad():
                     mean, _ = generator.encoder(images)
                 states = torch.cat([torch.zeros(len(old)), uncertain[other]]).to(device)
-                descend(adams[1], of_both(state_losses(judge(mean), states), len(old)))
+                descend(adams[1], mean_of_both_sets(state_losses(judge(mean), states), len(old)))
                 for rate in rates:
                     rate.step()
                 advance(1)
@@ -140,16 +142,16 @@ class Generator(nn.Module):
         self.encoder = Encoder(frame, latent)
         self.split = latent // 2
         self.decoder = decoder(frame, self.split)
-        self.learner = learner(frame, latent - self.split, outputs)
+        self.learner = target_learner(frame, latent - self.split, outputs)
 
     def forward(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Images -> images decoded and targets predicted from drawn codes, the codes' means and log-variances."""
         mean, log_variance = self.encoder(images)
-        code = sampled(mean, log_variance, rng)
+        code = sampled_codes(mean, log_variance, rng)
         return self.decoder(code[:, : self.split]), self.learner(code[:, self.split :]), mean, log_variance
 
 
-def learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequential:
+def target_learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequential:
     """Codes -> what the model gives, of this shape: classes, or maps of them."""
     if len(outputs) > 2 and max(outputs[2:]) > 1:
         return decoder(frame, latent, channels=outputs[1])
@@ -160,7 +162,7 @@ def learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequentia
     )
 
 
-def resized(targets: Tensor, side: int) -> Tensor:
+def resized_targets(targets: Tensor, side: int) -> Tensor:
     """Targets on the CPU; maps (m, height, width) at the images' size, by nearest pixels."""
     if targets.ndim != 3:
         return targets.cpu()

@@ -14,17 +14,17 @@ from jostle.strategies.autoencoders import (
     Autoencoding,
     Encoder,
     Frame,
+    code_divergence,
     decoder,
     descend,
     discriminator,
-    fresh,
-    judged,
-    kl,
-    of_both,
-    paired,
-    sampled,
+    discriminator_logits,
+    mean_of_both_sets,
+    paired_batches,
+    sampled_codes,
+    seeded_network,
     squared_error,
-    standardize,
+    standardise,
     state_losses,
 )
 from jostle.strategies.catalogue import register
@@ -63,20 +63,20 @@ class VAAL(Autoencoding):
         labeled = request.needs_labeled("vaal")
         frame = self.frame(request, "vaal")
         known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
-        standardize(known, new)
+        standardise(known, new)
         encoder, judge = self.train(request, frame, known, new)
-        logits = judged(new, encoder, judge, request, self.batch)
+        logits = discriminator_logits(new, encoder, judge, request, self.batch)
         return Embedded(F.softplus(-logits))  # -ln D, which does not saturate as 1 - D would
 
     @torch.enable_grad()
     def train(self, request: Request, frame: Frame, known: Tensor, new: Tensor) -> tuple[Encoder, nn.Module]:
         """Encoder and discriminator, trained against each other."""
-        vae = fresh(lambda: VAE(frame, self.latent), request, "vaal")
-        judge = fresh(lambda: discriminator(self.latent, hidden=2), request, "discriminator")
+        vae = seeded_network(lambda: VAE(frame, self.latent), request, "vaal")
+        judge = seeded_network(lambda: discriminator(self.latent, hidden=2), request, "discriminator")
         vae_adam = torch.optim.Adam(vae.parameters(), self.learning_rate)
         judge_adam = torch.optim.Adam(judge.parameters(), self.learning_rate)
         noise = request.rng("codes")
-        batches = paired(request, len(known), len(new), self.batch)
+        batches = paired_batches(request, len(known), len(new), self.batch)
         steps = self.number_of_steps(len(known) + len(new))
         with request.progress("training vaal", steps) as advance:
             for _ in range(steps):
@@ -84,13 +84,13 @@ class VAAL(Autoencoding):
                     old, other = next(batches)
                     images = torch.cat([known[old], new[other]]).to(request.device)
                     decoded, mean, log_variance = vae(images, noise)
-                    losses = squared_error(images, decoded) + self.beta * kl(mean, log_variance)
+                    losses = squared_error(images, decoded) + self.beta * code_divergence(mean, log_variance)
                     fooled = state_losses(judge(mean), torch.ones_like(losses))  # both shall look labelled
-                    descend(vae_adam, of_both(losses + self.adversary * fooled, len(old)))
+                    descend(vae_adam, mean_of_both_sets(losses + self.adversary * fooled, len(old)))
                 with torch.no_grad():
                     mean, _ = vae.encoder(images)
                 states = torch.cat([torch.ones(len(old)), torch.zeros(len(other))]).to(request.device)
-                descend(judge_adam, of_both(state_losses(judge(mean), states), len(old)))
+                descend(judge_adam, mean_of_both_sets(state_losses(judge(mean), states), len(old)))
                 advance(1)
         return vae.encoder, judge
 
@@ -106,4 +106,4 @@ class VAE(nn.Module):
     def forward(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Images -> images decoded from drawn codes, and the codes' means and log-variances."""
         mean, log_variance = self.encoder(images)
-        return self.decoder(sampled(mean, log_variance, rng)), mean, log_variance
+        return self.decoder(sampled_codes(mean, log_variance, rng)), mean, log_variance
