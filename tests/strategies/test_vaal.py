@@ -177,7 +177,12 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
     networks: list[Any] = []
     last: dict[str, Tensor] = {}
     updates: list[str] = []
-    build, error, divergence, descend = vaal.fresh, vaal.squared_error, vaal.kl, vaal.descend
+    build, error, divergence, descend = (
+        vaal.seeded_network,
+        vaal.squared_error,
+        vaal.code_divergence,
+        vaal.descend,
+    )
 
     def made(*arguments: Any) -> Any:
         networks.append(build(*arguments))
@@ -212,7 +217,12 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
         torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-6)
         descend(optimizer, loss)
 
-    for name, patch in {"fresh": made, "squared_error": see, "kl": code, "descend": check}.items():
+    for name, patch in {
+        "seeded_network": made,
+        "squared_error": see,
+        "code_divergence": code,
+        "descend": check,
+    }.items():
         monkeypatch.setattr(vaal, name, patch)
     labeled, pool, _ = black_and_white()
     settings: dict[str, Any] = {"beta": 0.3, "adversary": 0.7, "learning_rate": 5e-3}
