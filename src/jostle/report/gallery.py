@@ -18,6 +18,7 @@ from jostle.tasks import Task
 
 MARK = b'<meta name="generator" content="jostle pick">'
 ANSWERS = 3  # the model's likeliest, shown beside each pick
+LETTERS = 4000  # of a text
 CELLS = 10  # of a table's row that are seen at once
 SIDES = ((200, 448), (1000, 288))  # up to so many picks, pictures are so high: a page stays under 40 MB or so
 SMALLEST = 160
@@ -81,7 +82,11 @@ def _shown(data: Data, position: int, side: int) -> dict[str, Any]:
         return {"cells": tuple(cell(column, value) for column, value in cells)}
     files = data.train.inputs
     shown = files.original(position) if isinstance(files, ImageFiles) else data.preview(position)
-    return {"picture": thumbnail(shown, side)} if isinstance(shown, Image.Image) else {"text": shorten(shown)}
+    return (
+        {"picture": thumbnail(shown, side)}
+        if isinstance(shown, Image.Image)
+        else {"text": shorten(shown, LETTERS)}
+    )
 
 
 def cell(column: str, value: float) -> tuple[str, str]:
