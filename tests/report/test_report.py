@@ -123,7 +123,7 @@ def test_a_report_is_the_same_every_time_and_adds_no_run(report):
     [
         (
             1,
-            ["Accuracy of a single seed.", "AUBC of every seed (a single one"],
+            ["Accuracy of a single seed.", "AUBC of each seed (diamond)."],
             ["(bar)", "Shaded", "thin lines"],
         ),
         (2, ["Shaded: the range of two seeds.", "2 seeds have no interval"], ["(bar)", "confidence band"]),

@@ -64,7 +64,7 @@ def report(
     )
     print_table(aubc_table(results, results.metric(metric)))
     for line in (*gaps, f"Report: {page}"):
-        Console(stderr=True).print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def compare(
@@ -84,7 +84,12 @@ def compare(
     across = Across.of(load_all(folders), metric, baseline)
     page = write_comparison(across, out)
     print_table(overview_table(across))
-    Console(stderr=True).print(f"Comparison: {page}", markup=False, highlight=False, soft_wrap=True)
+    say(f"Comparison: {page}")
+
+
+def say(words: str) -> None:
+    """A line on standard error."""
+    Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def check_runs(folder: Path) -> None:
@@ -106,6 +111,7 @@ def levels_of(words: str | None) -> list[float] | None:
 
 def previews_of(results: Results, root: Path | None, trust: bool) -> tuple[dict[int, Preview], str]:
     """What strategies picked first, as the runs keep it or else as the data has it; and why some is missing."""
+    from jostle.datasets import MissingDataError
     from jostle.results import previews
 
     kept = previews.read(results.folder)
@@ -114,6 +120,9 @@ def previews_of(results: Results, root: Path | None, trust: bool) -> tuple[dict[
         return kept, ""
     try:
         data = data_of(results.manifest, root, trust)
+    except MissingDataError as reason:
+        say(f"No data for pictures: {reason}")
+        return kept, "the data was not at hand"
     except (ValueError, OSError, ImportError) as reason:
         return kept, str(reason)
     return kept | {example: preview_in(data, example) for example in missing}, ""

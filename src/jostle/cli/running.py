@@ -105,7 +105,7 @@ def run(
     if strategies is not None:
         chosen = chosen.chosen(parse_specs(strategies))
     folder = out or Path("runs") / chosen.name
-    carry_out(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report)
+    run_on_screen(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report)
 
 
 def demo(
@@ -121,7 +121,7 @@ def demo(
         "Which examples are worth labelling? Four strategies, 3 seeds each."
     )
     chosen = protocols.load("digits").chosen(parse_specs("noise-stability,badge,margin,random"))
-    carry_out(chosen, out, range(3), jobs, None, "cpu", report=True)
+    run_on_screen(chosen, out, range(3), jobs, None, "cpu", report=True)
 
 
 def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
@@ -139,7 +139,7 @@ def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
     return range(numbers[0]) if "," not in words else list(dict.fromkeys(numbers))
 
 
-def carry_out(
+def run_on_screen(
     chosen: Protocol,
     folder: Path,
     seeds: Sequence[int],
@@ -149,11 +149,11 @@ def carry_out(
     report: bool,
 ) -> None:
     """Conduct the experiment on the screen, show the table, and say what failed."""
-    from jostle.cli.screen import told
+    from jostle.cli.screen import progress_display
     from jostle.runs.experiment import conduct
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    screen = told(console, jobs)
+    screen = progress_display(console, jobs)
     command = ["jostle", *sys.argv[1:]]
     with ExitStack() as stack:
 

@@ -18,7 +18,7 @@ from jostle.runs.experiment import Plan
 from jostle.runs.workers import Event, Job, Tell
 
 
-def told(console: Console, processes: int) -> Board | Lines:
+def progress_display(console: Console, processes: int) -> Board | Lines:
     """A board on a terminal, lines elsewhere."""
     return Board(console, processes) if console.is_terminal else Lines(processes)
 
@@ -51,7 +51,7 @@ class Clock:
         )
         return work / max(1, min(self.processes, len(open_jobs)))
 
-    def said(self) -> str:
+    def words(self) -> str:
         """The time left in words."""
         left = self.left()
         return f"about {duration(left)} left" if left else ""
@@ -97,7 +97,7 @@ class Board:
             self.bars.remove_task(self.rows.pop(event.job))
         if event.kind == "failed":
             self.bars.console.print(f"failed: {event.job}: {event.reason}", markup=False, highlight=False)
-        self.bars.update(self.whole, completed=self.finished, said=self.clock.said())
+        self.bars.update(self.whole, completed=self.finished, said=self.clock.words())
 
 
 class Lines:
@@ -122,10 +122,10 @@ class Lines:
         if event.kind == "failed":
             self.write(f"{before}: failed: {event.reason}")
         elif event.cycle is not None and event.kind == "done":
-            self.write(f"{before}: done, {score(event.cycle)}", self.clock.said())
+            self.write(f"{before}: done, {score(event.cycle)}", self.clock.words())
         elif event.cycle is not None and time.monotonic() - self.spoke > self.every:
             place = f"cycle {event.cycle.cycle + 1} of {self.plan.points}"
-            self.write(f"{before}: {place}, {score(event.cycle)}", self.clock.said())
+            self.write(f"{before}: {place}, {score(event.cycle)}", self.clock.words())
 
     def write(self, *parts: str) -> None:
         """One line, at once."""

@@ -41,13 +41,14 @@ def seed_counts(results: Results) -> list[int]:
 
 
 def _curves_caption(title: str, seeds: Sequence[int]) -> str:
+    first = title[0].upper() + title[1:]
     if seeds[-1] == 1:
-        return f"{title[0].upper()}{title[1:]} of a single seed."
+        return f"{first} of a single seed."
     shaded = [
         *(["the 95 % confidence band of each mean"] if seeds[-1] > 2 else []),
         *(["the range of two seeds"] if 2 in seeds else []),
     ]
-    return f"Mean {title} over seeds. Shaded: {', or '.join(shaded)}."
+    return f"{first}, averaged over seeds. Shaded: {', or '.join(shaded)}."
 
 
 def _gain_lines(results: Results, baseline: str) -> str:
@@ -65,7 +66,8 @@ def _gain_lines(results: Results, baseline: str) -> str:
 def setting_section(results: Results, metric: str) -> Section | None:
     """The figure of a hyper-parameter, where the runs are one strategy with one setting varied."""
     setting, values = varied_setting(results.protocol.get("strategies", {}), results.labels)
-    if len(values) < 3 or len(results.counts) < 2:
+    varied = [label for label, value in values.items() if value != label]  # and in nothing else
+    if len(varied) < 3 or len(results.counts) < 2:
         return None
     figure = figures.setting_dots(results, metric, setting, values)
     caption = f"Mean {metric_named(metric).title} after each selection, for each value of {setting}."
@@ -76,7 +78,7 @@ def areas_section(results: Results, metric: str) -> Section:
     """One number for each curve."""
     text = "One number for a whole curve: its mean height over the labelling budget."
     interval = "the 95 % confidence interval of the mean"
-    caption = _dots_caption("AUBC of every seed", interval, seed_counts(results))
+    caption = _dots_caption("AUBC of each seed", interval, seed_counts(results))
     drawing = Drawing("aubc", figures.aubc_dots(results, metric), caption)
     table = summary.aubc_table(results, metric)
     return Section("aubc", "Area under the budget curve", text, (drawing,), {"aubc": table})
@@ -85,7 +87,7 @@ def areas_section(results: Results, metric: str) -> Section:
 def _dots_caption(dots: str, interval: str, seeds: Sequence[int]) -> str:
     """What a figure of dots shows: bars only where there are enough seeds for an interval."""
     if seeds[-1] == 1:
-        return f"{dots} (a single one: dot and diamond)."
+        return f"{dots} (diamond)."
     if seeds[-1] < figures.INTERVAL_SEEDS:
         return f"{dots} (dots) and their mean (diamond); {seeds[-1]} seeds have no interval worth drawing."
     some = (
@@ -103,7 +105,7 @@ def gains_section(results: Results, metric: str, reference: str) -> Section | No
     if not seeds:
         return None
     text = f"Seed by seed, so that a lucky start helps no one: AUBC minus that of {reference}."
-    caption = _dots_caption("Differences of single seeds", "the bootstrap interval of the mean", seeds)
+    caption = _dots_caption("Difference of each seed", "the bootstrap interval of the mean", seeds)
     figure = figures.gain_dots(found, reference, metric, results.labels)
     table = summary.gain_table(results, metric, reference, found)
     drawing = Drawing("gains", figure, caption)
@@ -113,7 +115,8 @@ def gains_section(results: Results, metric: str, reference: str) -> Section | No
 def wins_section(results: Results, metric: str) -> Section | None:
     """Who beats whom, as a figure; as a table in files only."""
     wins = win_matrix(results, metric)
-    if np.isnan(wins).all():
+    few = seed_counts(results)[-1] < summary.MANY_SEEDS
+    if np.isnan(wins).all() or (few and not np.nansum(wins)):  # nothing that the seeds decide
         return None
     caption = "Row beats column; the least beaten first."
     drawing = Drawing("wins", figures.win_map(results.labels, wins), caption)

@@ -104,12 +104,12 @@ def details(results: Results, metric: str, baseline: str | None) -> str:
     seeds, said = len(results.of(best)), [""]
     if baseline in others:
         said.append(_against(results, metric, best, baseline))
-        said.append(_saving(results, metric, best, baseline))
+        if Lead.of(results, metric, best, baseline).clear:
+            said.append(_saving(results, metric, best, baseline))
     if others and others[0] != baseline:
         said.append(_runner_up(results, metric, best, others[0]))
-    if seeds < MANY_SEEDS:
-        many = "One seed says little" if seeds == 1 else f"{seeds} seeds are few"
-        said.append(f"{many}: take the order with care.")
+    if FEWEST_SEEDS <= seeds < MANY_SEEDS:
+        said.append(f"{seeds} seeds are few: take the order with care.")
     return " ".join(sentence for sentence in said if sentence)
 
 

@@ -27,7 +27,7 @@ def try_out(bench: Bench) -> None:
     )
     protocol = bench.protocol
     try:
-        learn(quick)
+        try_training(quick)
     except Exception as error:
         what = (
             f"the network {protocol.model.use}"
@@ -37,7 +37,7 @@ def try_out(bench: Bench) -> None:
         raise ValueError(f"{what} cannot be trained on {bench.data.name}: {explained(error)}") from error
     for label, named in protocol.strategies.items():
         try:
-            attempt(quick, shortened(strategy_of(named)))
+            try_strategy(quick, shortened(strategy_of(named)))
         except Exception as error:
             raise ValueError(f"{label} does not work in {protocol.name}: {explained(error)}") from error
 
@@ -50,7 +50,7 @@ def handfuls(bench: Bench) -> tuple[Tensor, Tensor]:
     return order[:few], order[few : 2 * few]
 
 
-def learn(bench: Bench) -> None:
+def try_training(bench: Bench) -> None:
     """Train the network alone, and test it on a few examples."""
     known, _ = handfuls(bench)
     train, test = bench.data.train, bench.data.test
@@ -61,7 +61,7 @@ def learn(bench: Bench) -> None:
     bench.metrics(model, inputs, targets)
 
 
-def attempt(bench: Bench, strategy: Strategy) -> None:
+def try_strategy(bench: Bench, strategy: Strategy) -> None:
     """One cycle in small."""
     split = bench.data.train
     known, others = handfuls(bench)

@@ -107,5 +107,6 @@ def _rows(names: Sequence[str]) -> tuple[Figure, Axes]:
 
 
 def _seeds(axes: Axes, values: Floats, y: float, colour: str) -> None:
-    """Single seeds just below their mean, so that neither hides the other."""
-    axes.plot(values, np.full(len(values), y - 0.24), "o", color=colour, ms=3.6, alpha=0.5, mew=0)
+    """Single seeds just below their mean, so that neither hides the other; one alone is its mean."""
+    if len(values) > 1:
+        axes.plot(values, np.full(len(values), y - 0.24), "o", color=colour, ms=3.6, alpha=0.5, mew=0)
