@@ -40,9 +40,9 @@ def preview_of(shown: Image.Image | str) -> Preview:
     )
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, most: int = WORDS) -> str:
     """A text of at most so many characters."""
-    return text if len(text) <= WORDS else text[: WORDS - 1].rstrip() + "…"
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def thumbnail(image: Image.Image, height: int = THUMB) -> str:
