@@ -4,10 +4,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [
-    str(ROOT / "src"),
-    str(ROOT),
-]  # the package as it lies here, and the tools that serve the site
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package as it lies here, and `tools`
 
 import jostle  # noqa: E402
 
@@ -16,10 +13,15 @@ author = "the authors of jostle"
 copyright = "the authors of jostle, MIT licence"
 version = release = jostle.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "tools.gallery", "tools.docstrings"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "tools.gallery",
+    "tools.docstrings",
+    "tools.links",
+]
 
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 3  # links such as strategies.md#badge, as code hosts make them
 
 autodoc_default_options = {"members": True, "undoc-members": True}
@@ -27,19 +29,18 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
+highlight_language = "text"  # unless a block says what it is
 default_role = "py:obj"  # docstrings say `name`: a link where there is such a name, else just code
 
 html_theme = "furo"
 html_title = f"jostle {version}"
+html_logo = html_favicon = "_static/mark.svg"
 html_static_path = ["_static"]
 html_css_files = ["jostle.css"]
 html_js_files = ["copy.js"]
-html_favicon = "_static/mark.svg"
 html_copy_source = html_show_sphinx = False
 html_theme_options = {
-    "sidebar_hide_name": False,
     "light_css_variables": {"color-brand-primary": "#0a5aa6", "color-brand-content": "#0a5aa6"},
     "dark_css_variables": {"color-brand-primary": "#6cb2f2", "color-brand-content": "#6cb2f2"},
 }
-html_logo = "_static/mark.svg"
 pygments_dark_style = "github-dark"

@@ -111,6 +111,11 @@ def test_every_public_name_is_documented(site: Path) -> None:
     assert not [name for name in names - documented if id(locate(name)) not in things]
 
 
+def test_pages_are_named_by_their_titles(pages: dict[Path, Addresses]) -> None:
+    named_by_file = re.compile(r"<a [^>]*>(?:<[^>]*>)*[\w-]+\.md<")
+    assert not [page.name for page, seen in pages.items() if named_by_file.search(seen.text)]
+
+
 def test_the_search_index_knows_names_and_words(site: Path) -> None:
     index = (site / "searchindex.js").read_text()
     assert index.startswith("Search.setIndex(")  # a script, so that it loads from a folder too

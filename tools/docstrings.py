@@ -44,10 +44,12 @@ class Values(SphinxDirective):
 
 
 def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """An indented block after a colon is code, which reStructuredText wants said with two colons."""
-    for place, (line, empty, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
-        if line.endswith(":") and not line.endswith("::") and not empty.strip() and after.startswith("    "):
-            lines[place] = line + ":"
+    """An indented block after a colon is code, which Sphinx wants to be told."""
+    following = [*lines[1:], "", ""]
+    for place in reversed(range(len(lines))):
+        empty, after = following[place : place + 2]
+        if lines[place].endswith(":") and not empty.strip() and after.startswith("    "):
+            lines[place + 1 : place + 1] = ["", ".. code-block:: python"]
 
 
 def mark_arguments(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
