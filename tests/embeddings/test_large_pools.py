@@ -4,14 +4,17 @@ import math
 import subprocess
 import sys
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from zoo import ConvNet, N, mlp
 
 import jostle
+from jostle.plumbing import memory
 
 K = 4
 
@@ -64,15 +67,82 @@ def test_one_chunk_of_inputs_is_held_at_a_time() -> None:
 
 def test_rows_in_a_file_are_the_same_rows(tmp_path: Any) -> None:
     model, x = ConvNet(), torch.randn(N, 1, 8, 8)
-    path = tmp_path / "rows.bin"
-    path.write_bytes(b"old" * 1000)
-    mapped = jostle.deviations(model, x, jolts=K, seed=0, rows_file=path)
+    path = tmp_path / "made" / "rows.npy"
+    before = jostle.deviations(model, x, jolts=K, seed=1, rows_file=path)
+    kept = before.clone()
+    mapped = jostle.deviations(model, x, jolts=K, seed=0, rows_file=path)  # rows make way for rows
+    assert torch.equal(before, kept)
     expected = jostle.deviations(model, x, jolts=K, seed=0)
     assert torch.equal(mapped, expected)
-    stored = np.fromfile(path, dtype=np.float32).reshape(expected.shape)
+    stored = np.load(path, mmap_mode="r")
     assert np.array_equal(stored, expected.numpy())
     picks = jostle.k_center(mapped, 4)
     assert picks.tolist() == jostle.k_center(expected, 4).tolist()
+
+
+def test_rows_are_put_over_nothing_but_rows(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.npy"
+    np.save(pool, torch.randn(N, 6).numpy())
+    (tmp_path / "notes.csv").write_text("position,label\n1,cat\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "rows.npy")
+    before = {path: path.read_bytes() for path in (pool, tmp_path / "notes.csv")}
+    x = np.load(pool, mmap_mode="r")
+    for name in ("pool.npy", "notes.csv", "folder", "link"):
+        with pytest.raises(FileExistsError, match=f"{name}.* (name another file in rows_file=|name a file)"):
+            jostle.deviations(mlp(), x, jolts=K, rows_file=tmp_path / name)
+    with pytest.raises(NotADirectoryError, match="is not a folder"):
+        jostle.deviations(mlp(), x, jolts=K, rows_file=pool / "rows")
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "empty").touch()  # as tempfile makes it
+    assert jostle.deviations(mlp(), x, jolts=K, rows_file=tmp_path / "empty").shape == (N, K * 3)
+
+
+VOCABULARY = 50_257
+
+
+def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted(nn.Linear):
+        seen = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            Counted.seen += len(x)
+            return super().forward(x)
+
+    model, x = Counted(2, VOCABULARY), torch.randn(6400, 2)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 2**30)
+    with pytest.raises(
+        ValueError,
+        match=r"38,597,376,000 bytes for movements.* half of .*project=512.*rows_file=",
+    ):
+        jostle.deviations(model, x, space="logits", jolts=30)
+    with pytest.raises(
+        ValueError, match="more than memory_bytes=1,000: raise memory_bytes, or keep rows narrow"
+    ):
+        jostle.deviations(model, x[:40], space="logits", jolts=2, memory_bytes=1000)
+    with pytest.raises(ValueError, match=r"noise-stability would need .* 6,400 clean outputs"):
+        jostle.select("noise-stability", model, x, 3, space="logits", race=0.1, memory_bytes=10**6)
+    assert Counted.seen < 20, "only a first look"
+    narrow = jostle.deviations(model, x[:40], space="logits", jolts=2, project=8, memory_bytes=40 * 8 * 4)
+    assert narrow.shape == (40, 8)
+
+
+def test_wide_outputs_are_held_within_the_buffer_too() -> None:
+    alive: list[weakref.ref[Tensor]] = []
+    most = [0]
+
+    def watched(outputs: Tensor) -> Tensor:
+        made = outputs * 1
+        alive.append(weakref.ref(made))
+        most[0] = max(most[0], sum(ref() is not None for ref in alive))
+        return made
+
+    x, each = torch.randn(64, 2), 4 * 1000 * 4  # bytes of a batch's outputs
+    jostle.deviations(
+        nn.Linear(2, 1000), x, space=watched, jolts=2, batch_size=4, buffer_bytes=3 * each, project=4
+    )
+    assert most[0] <= 6
 
 
 def test_projection_is_unbiased_for_squared_distances() -> None:

@@ -18,12 +18,16 @@ from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import raced
 from jostle.inputs import Inputs, Pool, arrays, count
+from jostle.plumbing.memory import check_memory
 from jostle.plumbing.names import look_up, unknown
+from jostle.rows.mapped import mapped_rows
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
+SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or pass a part of the pool"
+
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
 Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest -> its movement, (n, d)
@@ -59,9 +63,11 @@ class Deviations(Embedding):
     project: int | None = None
     """Project rows to this width by one fixed Gaussian projection; None: whole rows."""
     rows_file: str | Path | None = None
-    """Keep rows in this memory-mapped file, for pools larger than memory; None: in memory."""
+    """Keep rows in this memory-mapped file, new or of rows, for pools larger than memory; None: in memory."""
+    memory_bytes: int | None = None
+    """The most memory that rows may take: an error beyond, before anything is jolted; None: half of what is free."""
     buffer_bytes: int = 256 * 2**20
-    """Bytes of inputs held at once: the pool is read once, chunk by chunk."""
+    """Bytes of inputs and clean outputs held at once: the pool is read once, chunk by chunk."""
 
     race: float | None = None
     """Jolt in full only what can be picked, and bear this chance that a pick is another; None: jolt everything."""
@@ -109,13 +115,12 @@ class Deviations(Embedding):
         pools = pools or (request.pool,)
         n = sum(map(len, pools))
         watch, jolts = self.watch(request, *pools), self.jolts_of(request)
-        rows: Movements | None = None
+        rows = Movements.of(self, request, n, self.width(request, watch), self.stretch(jolts))
         start, bad = 0, list[Tensor]()
         with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
-            for batches in chunks(request, pools, self.buffer_bytes):
+            for batches in chunks(request, pools, self.buffer_bytes, rows.width):
                 clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
-                width = one_width(clean, rows)
-                rows = rows or Movements.of(self, request, n, width, self.stretch(jolts))
+                check_shapes([(rows.width,), *(tuple(part.shape[1:]) for part in clean)])
                 bad += map(non_finite, clean)
                 size = sum(map(len, clean))
                 for k in range(0 if any(map(torch.any, bad)) else self.jolts):
@@ -126,7 +131,6 @@ class Deviations(Embedding):
                 start += size
                 del batches, clean  # or two chunks would be held while the next is read
         request.check_finite(torch.cat(bad), "outputs", *pools)
-        assert rows is not None, "the pool is never empty here"
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.finished()
 
@@ -134,6 +138,11 @@ class Deviations(Embedding):
         """From inputs to what is watched of their outputs, as wide as the pools' longest example needs."""
         length = longest_sequence(request, pools or (request.pool,))
         return watched(self.what_moves(request), self.grid, request, length)
+
+    def width(self, request: Request, watch: Watch) -> int:
+        """The width d of what is watched, as a couple of examples show it."""
+        with torch.no_grad():
+            return watch(request.network.example).shape[1]
 
     def jolts_of(self, request: Request) -> Jolts:
         """The jolts that these settings say."""
@@ -146,8 +155,13 @@ class Deviations(Embedding):
 
     def held(self, request: Request, *pools: Pool) -> Iterator[tuple[list[Inputs], list[int]]]:
         """Micro-batches, as many at once as the buffer holds, and their sizes."""
-        for batches in chunks(request, pools, self.buffer_bytes):
+        for batches in chunks(request, pools, self.buffer_bytes, 0):
             yield batches, [count(inputs) for inputs in batches]
+
+    def check_room(self, request: Request, numbers: int, what: str) -> None:
+        """Refuse rows of so many numbers where they do not fit into memory."""
+        needed = numbers * dtype_of(request).itemsize
+        check_memory(self.method, needed, self.memory_bytes, what, request.device, SMALLER_ROWS)
 
     def what_moves(self, request: Request) -> Space:
         """The space as set, or as the task says; the exact derivative cannot follow features by a function."""
@@ -183,10 +197,9 @@ def clean_lengths(clean: Tensor) -> Tensor:
     return found.clamp(min=torch.finfo(clean.dtype).tiny)
 
 
-def one_width(parts: list[Tensor], rows: Movements | None) -> int:
-    """The width d of what is watched, the same in all micro-batches of all chunks."""
-    check_shapes([*(tuple(part.shape[1:]) for part in parts), *([(rows.width,)] if rows else [])])
-    return parts[0].shape[1]
+def dtype_of(request: Request) -> torch.dtype:
+    """The type of rows: that of the weights, if they have one."""
+    return request.network.dtype or torch.get_default_dtype()
 
 
 @dataclass(frozen=True)
@@ -201,15 +214,14 @@ class Movements:
 
     @classmethod
     def of(cls, settings: Deviations, request: Request, n: int, width: int, scale: float) -> Movements:
-        """Room for the movements of n examples."""
+        """Room for the movements of n examples, or an error that says what it would take."""
         shape = n, settings.project or settings.jolts * width
-        dtype = request.network.dtype or torch.get_default_dtype()
         if settings.rows_file is None:
-            tensor = torch.zeros(shape, dtype=dtype, device=request.device)
+            what = f"movements of {n:,} examples under {settings.jolts} jolts, {width:,} numbers each"
+            settings.check_room(request, math.prod(shape), what)
+            tensor = torch.zeros(shape, dtype=dtype_of(request), device=request.device)
         else:
-            Path(settings.rows_file).unlink(missing_ok=True)  # a mapped file that exists keeps its old rows
-            size = math.prod(shape)
-            tensor = torch.from_file(str(settings.rows_file), shared=True, size=size, dtype=dtype).view(shape)
+            tensor = mapped_rows(Path(settings.rows_file), shape, dtype_of(request))
         return cls(tensor, width, scale, settings.project, request)
 
     def put(self, start: int, k: int, movements: Iterator[Tensor]) -> None:
@@ -287,13 +299,14 @@ def longest_sequence(request: Request, pools: Sequence[Pool]) -> int | None:
     return max(int(mask.sum(1).max()) for mask in masks if mask is not None)
 
 
-def chunks(request: Request, pools: Sequence[Pool], buffer_bytes: int) -> Iterator[list[Inputs]]:
-    """Prepared micro-batches, as many at once as the buffer holds."""
+def chunks(request: Request, pools: Sequence[Pool], buffer_bytes: int, width: int) -> Iterator[list[Inputs]]:
+    """Prepared micro-batches, as many at once as the buffer holds, with `width` numbers that are watched of each."""
     held: list[Inputs] = []
     size = 0
     for inputs in request.batches(*pools):
         held.append(inputs)
         size += sum(array.nbytes for array in arrays(inputs))
+        size += count(inputs) * width * dtype_of(request).itemsize
         if size >= buffer_bytes:
             yield held
             held, size = [], 0

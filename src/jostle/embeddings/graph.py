@@ -61,8 +61,8 @@ class GraphNetwork(Embedding):
     """Weight decay of Adam."""
     unlabeled_weight: float = 1.2
     """Lambda, the weight of the pool's part of the loss."""
-    memory_bytes: int = 4 * 2**30
-    """The most memory to use: an error beyond, before anything is computed."""
+    memory_bytes: int | None = None
+    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,9 +81,8 @@ class GraphNetwork(Embedding):
         labeled = request.needs_labeled(self.method)
         nodes, d = len(request.pool) + len(labeled), request.feature_width
         numbers = nodes * (3 * d + 6 * self.width)  # features, X, A X; hidden layer, mask and their gradients
-        check_memory(
-            self.method, 4 * numbers, self.memory_bytes, f"a graph of {nodes:,} nodes with {d} features"
-        )
+        what = f"a graph of {nodes:,} nodes with {d} features"
+        check_memory(self.method, 4 * numbers, self.memory_bytes, what, request.device)
         graph = Graph.of(request.features(*request.pools))
         is_labeled = torch.arange(nodes, device=request.device) >= len(request.pool)
         return self.trained(graph, is_labeled, request)

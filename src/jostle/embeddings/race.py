@@ -57,6 +57,8 @@ class Race:
         weight = sum(p.copy.nbytes for p in self.jolts.moving) * settings.jolts
         if weight <= settings.buffer_bytes:
             self.jolts = RememberedJolts(**vars(self.jolts))
+        self.width = settings.width(request, self.watch)  # d
+        self.check_room(len(request.pool), 0)
         (self.clean,) = request.compute(lambda inputs: (self.watch(inputs),), what="outputs")  # (n, d)
         n, K = len(self.clean), settings.jolts
         self.hint = self.expected()  # (n,)
@@ -64,6 +66,11 @@ class Race:
         self.made = torch.zeros(n, dtype=torch.int64)  # jolts that each example has met
         self.place = torch.full((n,), -1)  # where an example's movements lie in `rows`
         self.rows = self.clean.new_zeros(0, K * self.clean.shape[1])
+
+    def check_room(self, seen: int, jolted: int) -> None:
+        """Refuse more examples than memory holds: clean outputs of some, movements of others, which grow in a copy."""
+        what = f"{seen:,} clean outputs and movements of {jolted:,} examples that race, {self.width:,} numbers each"
+        self.settings.check_room(self.request, (seen + 2 * jolted * self.settings.jolts) * self.width, what)
 
     def expected(self) -> Tensor:
         """Logarithm of what the clean output says of the squared length, up to a constant; 0 where it says nothing.
@@ -84,6 +91,7 @@ class Race:
         """Let these examples meet the jolts from `start` up to `stop`."""
         fresh = who[self.place[who] < 0]
         self.place[fresh] = torch.arange(len(self.rows), len(self.rows) + len(fresh))
+        self.check_room(len(self.clean), len(self.rows) + len(fresh))
         self.rows = torch.cat([self.rows, self.rows.new_zeros(len(fresh), self.rows.shape[1])])
         width = self.clean.shape[1]
         done = 0

@@ -33,14 +33,14 @@ class Labeled:
 
     @property
     def says_yes_or_no(self) -> bool:
-        """Whether all targets are 0 or 1, where that can be seen without reading items one by one."""
+        """Whether targets are 0s and 1s, some of each, where that can be seen without reading items one by one."""
         if not isinstance(self.dataset, (TensorDataset, Mapping)):
             return False
         try:
             targets = self.targets()
         except TypeError:  # there are none, or they are words: for those to say who need them
             return False
-        return bool(len(targets) and ((targets == 0) | (targets == 1)).all())
+        return set(targets.unique().tolist()) == {0, 1}
 
     def targets(self) -> Tensor:
         """All targets, (m, ...)."""

@@ -38,7 +38,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def check_target(path: Path, is_ours: Callable[[bytes], bool], overwrite: bool = False) -> None:
+def check_target(
+    path: Path,
+    is_ours: Callable[[bytes], bool],
+    overwrite: bool = False,
+    advice: str = "name another file, or pass overwrite=True",
+) -> None:
     """Refuse to write where something lies that is not a file of our own making, told by its first bytes.
 
     Call it before the long work as well as before writing. An empty file is nobody's; what is no file at all
@@ -50,7 +55,7 @@ def check_target(path: Path, is_ours: Callable[[bytes], bool], overwrite: bool =
         what = "a folder" if path.is_dir() else "a device or a pipe"
         raise FileExistsError(f"cannot write {path}: it is {what}; name a file")
     if there and not overwrite:
-        _check_ours(path, is_ours)
+        _check_ours(path, is_ours, advice)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"cannot write {path}: no permission to write into {folder}")
 
@@ -72,8 +77,7 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _check_ours(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    advice = "name another file, or pass overwrite=True"
+def _check_ours(path: Path, is_ours: Callable[[bytes], bool], advice: str) -> None:
     if path.is_symlink():
         raise FileExistsError(f"cannot write {path}: it is a link to {path.readlink()}; {advice}")
     with path.open("rb") as file:

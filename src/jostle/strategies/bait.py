@@ -39,8 +39,8 @@ class Bait(Strategy):
 
     regularization: float = 1.0
     """Lambda, the weight of the identity beside the information; the authors take 0.01 on CIFAR-10."""
-    memory_bytes: int = 4 * 2**30
-    """The most memory to use: an error beyond, before anything is computed."""
+    memory_bytes: int | None = None
+    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +93,7 @@ class Bait(Strategy):
         c = 1 if request.task.name == "regression" else request.classes
         needed = 8 * (3 * (c * d) ** 2 + examples * (5 * c * c + 2 * d))
         what = f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples"
-        check_memory("bait", needed, self.memory_bytes, what)
+        check_memory("bait", needed, self.memory_bytes, what, request.device)
 
 
 def pruned(fisher: Fisher, n: int) -> list[int]:

@@ -36,8 +36,8 @@ class ClusterMargin(Strategy):
     """k_m / n, examples of small margin per pick; 10 for very large pools."""
     cluster_size: int = 10
     """Examples per cluster on average."""
-    memory_bytes: int = 4 * 2**30
-    """The most memory to use: an error beyond, before anything is computed."""
+    memory_bytes: int | None = None
+    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,9 +59,8 @@ class ClusterMargin(Strategy):
     def query(self, request: Request, n: int) -> Picks:
         """The smallest margins, then one of each cluster in turn."""
         size = len(request.pool)
-        check_memory(
-            "cluster-margin", 16 * size**2, self.memory_bytes, f"hierarchical clusters of {size:,} examples"
-        )
+        what = f"hierarchical clusters of {size:,} examples"
+        check_memory("cluster-margin", 16 * size**2, self.memory_bytes, what, torch.device("cpu"))
         with request.timed("embedding"):
             features, scores = self.features_and_scores(request)
         with request.timed("selection"):
