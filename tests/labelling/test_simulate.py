@@ -9,6 +9,7 @@ from labelling_data import COLOURS, coloured_folder, houses, tickets
 from sqlalchemy import select
 
 from jostle.labelling import Session
+from jostle.labelling.savings import levels, needs
 from jostle.labelling.schema import examples
 from jostle.labelling.simulate import (
     Habits,
@@ -18,7 +19,6 @@ from jostle.labelling.simulate import (
     classes_of,
     conduct,
     mistaken,
-    needs,
     truth_of,
 )
 from jostle.labelling.source import SourceError, opened
@@ -82,6 +82,10 @@ def test_answers_needed_by_hand() -> None:
         run("chosen", 0, 9.0, 5.0, 1.0) + run("random", 0, 9.0, 8.0, 7.0), [3.0], smaller_is_better=True
     )
     assert (error.middle("chosen"), error.middle("random")) == (pytest.approx(15), None)
+    assert error.saved() is None
+    [both] = needs(marks, [0.55], smaller_is_better=False)
+    assert both.saved() == pytest.approx(1 - 2.5 / (10 * 0.55 / 0.9))
+    assert levels(run("random", 0, 0.5, 0.7) + run("random", 1, 0.7, 0.9)) == [0.7, 0.75, 0.78, 0.8]
 
 
 def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jostle.cli import serving
+from jostle.cli import labels, serving
 
 if TYPE_CHECKING:
-    from jostle.labelling.answers import Answers
+    from jostle.labelling.answers import AnswerKind, Answers
     from jostle.labelling.session import Session
 
 PORT = 8321  # unless told otherwise: a page that is open finds the server again
@@ -78,13 +78,18 @@ class Asked:
             from jostle.labelling.session import Session
         except ImportError as missing:
             raise ImportError(f"{missing.name} is missing: pip install 'jostle[label]'") from None
+        if self.data is None and not self.demo:
+            return Session.open(
+                project=self.project or only_project(), answers=self.answers(), db=self.db, **settings
+            )
         return Session.open(
             self.source(),
             project=self.project or (DEMO_PROJECT if self.demo else None),
             answers=self.answers(),
             db=self.db,
             text=names(self.text) or None,
-            hide=self.hidden(),
+            hide=names(self.hide),
+            known=self.known(),
             **settings,
         )
 
@@ -96,10 +101,6 @@ class Asked:
             from jostle.labelling.demo import Digits
 
             return Digits()
-        if self.data is None:
-            raise ValueError(
-                "name what to label: a folder of images, a .csv, a .parquet or file.py:name; or --demo"
-            )
         return self.data
 
     def answers(self) -> Answers | None:
@@ -120,18 +121,19 @@ class Asked:
             return None
         return Answers("several" if self.several else "one", names(self.classes))
 
-    def hidden(self) -> tuple[str, ...]:
-        """Columns to hide: those named, and the target where the table has it already."""
+    def known(self) -> str | None:
+        """The target where the table has a column of that name: what stands there is answered already."""
         from jostle.labelling.source import opened
 
         table = opened(self.source(), text=names(self.text) or None)
-        there = self.target is not None and self.target in getattr(table, "header", list)()
-        return (*names(self.hide), *((self.target,) if self.target is not None and there else ()))
+        return self.target if self.target in getattr(table, "header", list)() else None
 
     @property
     def title(self) -> str:
         """What the page calls the data."""
-        return "digits" if self.data is None else Path(self.data).name
+        if self.data is None:
+            return "digits" if self.demo else (self.project or only_project()).stem
+        return Path(self.data).name
 
 
 def label(
@@ -147,14 +149,27 @@ def label(
         str | None, typer.Option(help="The accuracy that is enough, such as 95%; of numbers, the mean error.")
     ] = None,
     strategy: Annotated[
-        str, typer.Option(help="What chooses the next questions: any of `jostle list strategies`.")
-    ] = "default",
-    batch: Annotated[int, typer.Option(min=1, help="Answers between two trainings.")] = 50,
+        str | None,
+        typer.Option(
+            help="What chooses the next questions: any of `jostle list strategies`. Default: the usual."
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Answers between two trainings. Default: 50.")
+    ] = None,
     audit: Annotated[
-        str, typer.Option(help="The share of questions drawn at random, whose answers only measure.")
-    ] = "15%",
-    overlap: Annotated[str, typer.Option(help="The share of questions that two people answer.")] = "0%",
-    seed: Annotated[int, typer.Option(help="The same seed draws the same audit.")] = 0,
+        str | None,
+        typer.Option(
+            help="The share of questions drawn at random, whose answers only measure. Default: 15%."
+        ),
+    ] = None,
+    overlap: Annotated[
+        str | None, typer.Option(help="The share of questions that two people answer. Default: none.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same seed draws the same audit; a project keeps its own. Default: 0."),
+    ] = None,
     encoder: Annotated[
         str | None, typer.Option(help="Folder or hub name of another encoder that transformers loads.")
     ] = None,
@@ -165,24 +180,92 @@ def label(
     port: Port = None,
     token: Token = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the labels and end: .csv, .parquet, .json, labelstudio.json, or a folder."),
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="With --export: also what the model says of the rest.")
+    ] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="With a folder: copies in place of links.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --export: over a file that jostle did not write.")
+    ] = False,
+    import_: Annotated[
+        Path | None, typer.Option("--import", help="Take in labels made elsewhere: .csv, .parquet or .json.")
+    ] = None,
+    add_classes: Annotated[
+        bool,
+        typer.Option("--add-classes", help="With --import: classes that the project does not have, too."),
+    ] = False,
+    simulate: Annotated[
+        str | None, typer.Option(help="Answer from this column in place of people, against random picks.")
+    ] = None,
+    answers: Annotated[int, typer.Option(min=1, help="With --simulate: answers of each run.")] = 400,
+    seeds: Annotated[int, typer.Option(min=1, help="With --simulate: runs of each kind.")] = 5,
+    people: Annotated[int, typer.Option(min=1, help="With --simulate: people who take turns.")] = 1,
+    error: Annotated[str, typer.Option(help="With --simulate: share of wrong answers.")] = "0%",
+    delay: Annotated[
+        float, typer.Option(min=0, help="With --simulate: mean seconds that an answer takes.")
+    ] = 0.0,
+    reach: Annotated[
+        str | None, typer.Option(help="With --simulate: accuracies or errors to count answers for, by comma.")
+    ] = None,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
 
     Stop it whenever you like: every answer is on disk, and the same command goes on.
     """
     asked = Asked(data, classes, several, target, text, hide, project, db, demo)
-    session = asked.opened(
-        strategy=strategy,
-        batch=batch,
-        audit=share("--audit", audit),
-        goal=None if goal is None else goal_of(goal, numbers=target is not None),
-        overlap=share("--overlap", overlap),
-        seed=seed,
-        encoder=encoder,
-        model=model,
-        fit=fit,
-    )
-    serve(session, asked.title, host, port, token, browser)
+    settings = {
+        "strategy": strategy,
+        "batch": batch,
+        "audit": None if audit is None else share("--audit", audit),
+        "goal": None if goal is None else goal_of(goal, numbers=target is not None),
+        "overlap": None if overlap is None else share("--overlap", overlap),
+        "seed": seed,
+        "encoder": encoder,
+        "model": model,
+        "fit": fit,
+    }
+    if simulate is not None:
+        habits = {"people": people, "error": share("--error", error), "delay": delay}
+        values = [goal_of(word, target is not None) for word in names(reach)]
+        return rehearse(asked, simulate, answers, seeds, habits, settings, values)
+    session = asked.opened(**settings)
+    if import_ is not None:
+        labels.imported(session, import_, add_classes)
+    if export is not None:
+        labels.exported(session, export, predictions, copy, overwrite)
+    if import_ is None and export is None:
+        serve(session, asked.title, host, port, token, browser)
+    return None
+
+
+def rehearse(
+    asked: Asked,
+    column: str,
+    answers: int,
+    seeds: int,
+    habits: dict[str, Any],
+    settings: dict[str, Any],
+    values: list[float],
+) -> None:
+    """Simulate in a folder of its own, inside the project's."""
+    from jostle.cli.simulating import simulated
+    from jostle.labelling.session import beside
+    from jostle.labelling.simulate import Habits, Study
+
+    if asked.data is None:
+        raise ValueError(
+            "--simulate needs data with a column of answers: name a .csv, .parquet, folder or file.py:name"
+        )
+    kind: AnswerKind = "number" if asked.target else "several" if asked.several else "one"
+    opening = {name: value for name, value in settings.items() if value is not None and name != "seed"}
+    opening |= {"text": names(asked.text)} if asked.text else {}
+    opening |= {"hide": (*names(asked.hide), column)} if asked.hide else {}
+    study = Study(asked.data, column, kind, answers, seeds, opening, Habits(**habits))
+    simulated(study, (asked.project or beside(asked.data)) / "simulation", values)
 
 
 def serve(
@@ -216,6 +299,18 @@ def goal_of(words: str, numbers: bool) -> float:
         return float(words)
     except ValueError:
         raise ValueError(f"--goal of numbers takes a mean error, such as 2.5; got {words!r}") from None
+
+
+def only_project() -> Path:
+    """The labelling project of this folder, where there is just one."""
+    found = sorted(path.parent for path in Path().glob("*.labels/labels.db"))
+    if len(found) != 1:
+        there = f"here are {', '.join(map(str, found))}" if found else "there is no project here"
+        raise ValueError(
+            "name what to label: a folder of images, a .csv, a .parquet or file.py:name; or --demo; "
+            f"or with --project what was begun ({there})"
+        )
+    return found[0]
 
 
 def names(words: str | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,10 @@ class Digits:
         grey = 255 - np.round(self.bunch.images[number] * (255 / INKS)).astype(np.uint8)
         image = Image.fromarray(grey).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
         return Content("image", name, as_png(image))
+
+    def contents(self) -> Iterator[Content]:
+        """Every digit."""
+        return map(self.read, self.numbers)
 
     def column(self, column: str) -> dict[str, Cell]:
         """The truth, as `digit`."""

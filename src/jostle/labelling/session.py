@@ -8,7 +8,7 @@ threads, and several processes may open one project. Everything but `train` work
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -96,7 +96,7 @@ class Session:
     @classmethod
     def open(
         cls,
-        data: str | Path | Source,
+        data: str | Path | Source | None = None,
         *,
         project: str | Path | None = None,
         answers: Answers | Sequence[str] | None = None,
@@ -107,19 +107,20 @@ class Session:
     ) -> Session:
         """Open a project, or begin one; `settings` are the fields of `Settings`.
 
-        `answers` are the names of the classes or an `Answers`; a project that is opened again knows them. `text` names
-        the column or two of a table that are texts, `hide` columns that are neither shown nor learnt from.
+        `answers` are the names of the classes or an `Answers`; `text` names the column or two of a table that are
+        texts, `hide` columns that are neither shown nor learnt from. A project that is there knows what is not given,
+        its data included; settings that are None count as not given.
         """
-        chosen = Settings(**settings)
+        folder, store = place_of(data, project, db)
+        if data is None:
+            data, text, hide = remembered(store, folder)
+        chosen = merged(store, settings)
         hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
         examples = source.opened(data, text=text, hide=hide)
-        folder = Path(project) if project is not None else beside(data)
-        folder.mkdir(parents=True, exist_ok=True)
-        store = Store(db or str(folder / DATABASE))
         spec = agreed(store, answers)
         session = cls(folder, examples, store, spec.kind, chosen)
         session.opening = {"data": data, "project": folder, "db": db, "text": text, "hide": hide, **settings}
-        store.note(overlap=chosen.overlap, settings=asdict(chosen))
+        store.note(overlap=chosen.overlap, settings=asdict(chosen), data=told(data, text, hide))
         known = session.book.classes().numbers
         for name in spec.classes:
             if name not in known:  # a class that was renamed or merged is not begun anew
@@ -297,6 +298,46 @@ class Session:
         return {key: said(self.kind, value, classes) for key, value in self.snapshot().labels.items()}
 
 
+def place_of(
+    data: str | Path | Source | None, project: str | Path | None, db: str | None
+) -> tuple[Path, Store]:
+    """The project's folder and its store."""
+    if data is None and project is None:
+        raise ValueError("name the data, or the folder of a project that is there")
+    folder = Path(project) if project is not None else beside(data)
+    if data is None and not (folder.is_dir() and (db or (folder / DATABASE).exists())):
+        raise ValueError(f"{folder} is not a labelling project: name the data to begin one")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder, Store(db or str(folder / DATABASE))
+
+
+def told(
+    data: str | Path | Source, text: str | Sequence[str] | None, hide: Sequence[str]
+) -> dict[str, Any] | None:
+    """What a project writes down of its data; None where that is no file."""
+    if not isinstance(data, str | Path):
+        return None
+    texts = (text,) if isinstance(text, str) else tuple(text or ())
+    return {"place": str(Path(data).expanduser().absolute()), "text": texts, "hide": tuple(hide)}
+
+
+def remembered(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, Sequence[str]]:
+    """The data that a project wrote down."""
+    found = store.fact("data")
+    if found is None:
+        raise ValueError(f"{folder} does not know where its data is: name the data")
+    return found["place"], found["text"] or None, found["hide"]
+
+
+def merged(store: Store, given: Mapping[str, Any]) -> Settings:
+    """The settings as given, then as the project had them; its seed cannot change, as it draws the audit."""
+    before: dict[str, Any] = store.fact("settings") or {}
+    new = {name: value for name, value in given.items() if value is not None}
+    if before and new.get("seed", before["seed"]) != before["seed"]:
+        raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
+    return Settings(**{**before, **new})
+
+
 def agreed(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
     """The kind of answers that a project has; another than before is refused."""
     before: Any = store.fact("answers")
@@ -317,7 +358,7 @@ def agreed(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
     return answers
 
 
-def beside(data: str | Path | Source) -> Path:
+def beside(data: str | Path | Source | None) -> Path:
     """Where a project lies unless told: beside its data, `photos.labels` for `photos`."""
     if not isinstance(data, str | Path):
         raise ValueError("name the project's folder: data that is not a file has no place beside it")

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,13 +22,14 @@ from sqlalchemy import update
 from jostle.labelling.answers import Answer, AnswerKind, Answers, number_of, stored
 from jostle.labelling.coding import is_gap, number
 from jostle.labelling.contents import Cell, Question, chance
+from jostle.labelling.desk import served
 from jostle.labelling.schema import examples
 from jostle.labelling.session import Session
 from jostle.labelling.source import Source, SourceError
 from jostle.plumbing.files import write_whole
 
 Say = Callable[[str], None]
-ARMS = ("chosen", "random")
+ARMS = ("chosen", "random")  # picks of the strategy, and the yardstick
 TEST = 0.3  # share of examples that measure every model and are never asked
 SEPARATORS = (";", "|")  # between several classes in one cell
 
@@ -48,9 +48,8 @@ class Desk(Protocol):
 class Habits:
     """How simulated people answer."""
 
-    error: float = (
-        0.0  # share of answers that are another class; for numbers the relative spread of the error
-    )
+    people: int = 1  # who take turns
+    error: float = 0.0  # share of answers that are another class; of numbers the relative spread
     delay: float = 0.0  # mean seconds between a question and its answer
 
 
@@ -181,7 +180,8 @@ def run(study: Study, arm: str, seed: int, project: Path) -> list[Mark]:
     truth, answers = prepared(study, opening)
     session = Session.open(study.data, project=project, answers=answers, **{**opening, **settings})
     try:
-        return list(_marks(session, study, arm, seed, truth))
+        with served(session) as desk:
+            return list(_marks(session, desk, study, arm, seed, truth))
     finally:
         session.close()
 
@@ -195,23 +195,30 @@ def prepared(study: Study, opening: Mapping[str, Any]) -> tuple[dict[str, Answer
     return truth, Answers(study.kind, () if study.kind == "number" else classes_of(truth))
 
 
-def _marks(session: Session, study: Study, arm: str, seed: int, truth: Mapping[str, Answer]) -> Any:
+def _marks(
+    session: Session, desk: Desk, study: Study, arm: str, seed: int, truth: Mapping[str, Answer]
+) -> Iterator[Mark]:
     session.index.refresh()
-    test = set_aside(session, seed)
-    batch, count = session.settings.batch, 0
-    while count < study.answers:
+    test, count = set_aside(session, seed), 0
+    while True:
         session.train()
         if (value := tested(session, truth, test)) is not None:
             here = session.accuracy()
             yield Mark(arm, seed, count, value, here.estimate, here.low, here.high)
-        done = answer_all(session, truth, batch, habits=study.habits, seed=seed)
+        done = _batch(desk, study, seed, truth, min(session.settings.batch, study.answers - count))
         if not done:
             return
         count += done
-    session.train()
-    if (value := tested(session, truth, test)) is not None:
-        here = session.accuracy()
-        yield Mark(arm, seed, count, value, here.estimate, here.low, here.high)
+
+
+def _batch(desk: Desk, study: Study, seed: int, truth: Mapping[str, Answer], n: int) -> int:
+    """So many answers, the people in turn; how many there were."""
+    people = study.habits.people
+    parts = [n // people + (place < n % people) for place in range(people)]
+    return sum(
+        answer_all(desk, truth, part, person=f"person {place + 1}", habits=study.habits, seed=seed)
+        for place, part in enumerate(parts)
+    )
 
 
 def set_aside(session: Session, seed: int) -> set[str]:
@@ -238,40 +245,3 @@ def tested(session: Session, truth: Mapping[str, Answer], test: set[str]) -> flo
     if session.kind == "number":
         return float(np.mean([abs(number_of(said) - number_of(true)) for said, true in pairs]))
     return float(np.mean([said == true for said, true in pairs]))
-
-
-@dataclass(frozen=True)
-class Need:
-    """How many answers it took to reach a value, arm by arm; None for a seed that did not reach it."""
-
-    value: float
-    by_arm: Mapping[str, Sequence[float | None]]
-
-    def middle(self, arm: str) -> float | None:
-        """The median over seeds, one that did not get there counting as more than any; None where most did not."""
-        middle = statistics.median(float("inf") if n is None else n for n in self.by_arm[arm])
-        return middle if np.isfinite(middle) else None
-
-
-def needs(marks: Sequence[Mark], values: Sequence[float], smaller_is_better: bool) -> list[Need]:
-    """For each value, the answers at which each run first reached it, between two models on a straight line."""
-    sign = -1 if smaller_is_better else 1
-    seeds = sorted({mark.seed for mark in marks})
-    runs = {
-        (arm, seed): [m for m in marks if (m.arm, m.seed) == (arm, seed)] for arm in ARMS for seed in seeds
-    }
-    return [
-        Need(value, {arm: [_reached(runs[arm, seed], value, sign) for seed in seeds] for arm in ARMS})
-        for value in values
-    ]
-
-
-def _reached(run: Sequence[Mark], value: float, sign: int) -> float | None:
-    for place, mark in enumerate(run):
-        if sign * mark.value >= sign * value:
-            if place == 0:
-                return float(mark.answers)
-            before = run[place - 1]
-            share = (value - before.value) / (mark.value - before.value)
-            return before.answers + share * (mark.answers - before.answers)
-    return None

@@ -1,0 +1,96 @@
+"""Labels out, in, and simulated, from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from labelling_data import COLOURS, coloured_folder, tickets
+
+pytest.importorskip("sqlalchemy", reason="labelling needs the extra `label`")
+
+from jostle.cli import main
+from jostle.labelling import Session
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["label", *map(str, words)])
+    told = capsys.readouterr()
+    return int(ended.value.code or 0), told.out, told.err
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = coloured_folder(tmp_path / "photos", 12)
+    session = Session.open(folder, answers=COLOURS, encoder="pixels", goal=0.9)
+    for question in session.ask(5):
+        session.tell(question.key, question.name[4:-4])
+    session.close()
+    return folder
+
+
+def test_a_project_knows_its_data_and_settings(
+    photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(capsys, "--export", "labels.csv") == (0, "", "5 examples: labels.csv\n")
+    assert (tmp_path / "labels.csv").read_text().startswith("name,answer,by")
+    assert Session.open(project=tmp_path / "photos.labels").settings.goal == 0.9
+    code, _, told = run(capsys, photos, "--seed", "5", "--export", "x.csv")
+    assert code == 2
+    assert "draws its audit with seed 0; got 5" in told
+
+
+def test_folders_and_labels_made_elsewhere(
+    photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, told = run(capsys, photos, "--export", "sorted")
+    assert (code, "links to the originals" in told) == (0, True)
+    (tmp_path / "more.csv").write_text("name,label\n000-red.png,red\nnowhere.png,red\n001-green.png,\n")
+    code, _, told = run(capsys, photos, "--import", "more.csv")
+    assert code == 0
+    assert "1 are of no example here: nowhere.png" in told
+    assert "1 rows had no answer" in told
+    code, _, told = run(capsys, photos, "--import", "nothing.csv")
+    assert (code, "there is no such file" in told) == (2, True)
+
+
+def test_without_data_or_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, told = run(capsys, "--export", "labels.csv")
+    assert code == 2
+    assert "there is no project here" in told
+    code, _, told = run(capsys, "--project", "nowhere", "--export", "labels.csv")
+    assert code == 2
+    assert "is not a labelling project" in told
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_simulation_says_what_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tickets(tmp_path / "t.csv", 70)
+    words = [
+        data,
+        "--text",
+        "message",
+        "--simulate",
+        "topic",
+        "--answers",
+        "20",
+        "--seeds",
+        "1",
+        "--batch",
+        "10",
+    ]
+    code, out, told = run(
+        capsys, *words, "--encoder", "words", "--people", "2", "--error", "10%", "--reach", "50%,99%"
+    )
+    assert code == 0, told
+    assert "answers, random" in out
+    assert "50.0%" in out
+    held = json.loads((tmp_path / "t.labels" / "simulation" / "simulation.json").read_text())
+    assert [need["value"] for need in held["needed"]] == [0.5, 0.99]
+    assert held["study"]["habits"] == {"people": 2, "error": 0.1, "delay": 0.0}
+    code, _, told = run(capsys, "--simulate", "topic")
+    assert (code, "needs data with a column of answers" in told) == (2, True)
