@@ -64,4 +64,4 @@ def levels(marks: Sequence[Mark]) -> list[float]:
     exact = [first + way * (last - first) for way in WAYS]
     step = 10.0 ** (math.floor(math.log10(max(abs(last), 1e-12))) - 2)  # three digits
     nearer = math.floor if last > first else math.ceil  # never beyond what was reached
-    return [float(f"{nearer(value / step) * step:.3g}") for value in exact]
+    return [float(f"{nearer(round(value / step, 6)) * step:.3g}") for value in exact]
