@@ -52,6 +52,7 @@ arena-data: $(READY)  ## the packages whose tables the arena protocols read
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/strategies.md
+	$(BIN)/python -m tools.rooms docs/design.md
 	$(BIN)/python -m tools.evidence docs/results.md
 	$(BIN)/python -m tools.picture docs/figures/jostle.svg
 

@@ -1,4 +1,4 @@
-"""The catalogue of data sets: a name -> a loader, one line each.
+"""Data sets by name, a user's own, and what all of them look like: inputs, targets, a task.
 
 `load("mnist")`, `load("folder:PATH")`, `load("csv:PATH")`, `load("file.py:function")`. Local copies come
 first, then the cache, then a download where the licence allows one.

@@ -1,4 +1,4 @@
-"""Embeddings: a request (model and pool) in, one row for each example out; any selector may follow."""
+"""A request (model and pool) in, one row for each example out; any selector may follow."""
 
 from typing import Any
 

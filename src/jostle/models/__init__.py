@@ -1,4 +1,4 @@
-"""The networks of the experiments by name: `models.build("resnet18-cifar", classes=100, seed=0)`.
+"""Networks by name: `models.build("resnet18-cifar", classes=100, seed=0)`.
 
 Each is a plain `nn.Module` that maps a batch to raw outputs (no softmax). The stages of image networks are
 called layer1, layer2, ... so that hooks can name them.

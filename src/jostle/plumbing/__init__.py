@@ -1,1 +1,1 @@
-"""What every room stands on: files, names, settings, users' own files, progress."""
+"""What is of no room in particular: catalogues, files, names, settings, users' own files, progress."""

@@ -1,4 +1,4 @@
-"""Rows, one for each example: their formats, their arithmetic, and what is not finite in them."""
+"""The formats of rows, their arithmetic, and what is not finite in them."""
 
 from jostle.rows.geometry import Rows
 from jostle.rows.outer import Outer

@@ -1,4 +1,4 @@
-"""Selectors: rows in, distinct positions out. They know no model; `selector("k-center")` finds one."""
+"""Rows in, distinct positions out; selectors know no model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Strategies by name: `select("noise-stability", model, pool, n=100)`; `register` adds your own."""
+"""Every method by name, and `compose`: `select("noise-stability", model, pool, n=100)`."""
 
 from typing import Any, overload
 
