@@ -221,8 +221,18 @@ def test_times_by_hand(four):
     assert first.memory == 2**20
 
 
+def test_passes_are_the_mean_of_those_that_were_counted(tmp_path):
+    counted = [
+        {**line, "passes": each} for line, each in zip(lines([0.1] * 3), (None, 4.0, 6.0), strict=True)
+    ]
+    write_run(tmp_path, "a", 0, counted)
+    write_run(tmp_path, "a", 1, lines([0.1] * 3))
+    assert times(load(tmp_path))[0].passes == 5
+
+
 def test_times_that_were_not_recorded(tmp_path):
     write_run(tmp_path, "a", 0, [{"labelled": n, "metrics": {"accuracy": 0.5}} for n in (1, 2)])
     (only,) = times(load(tmp_path))
     assert math.isnan(only.select)
     assert math.isnan(only.memory)
+    assert math.isnan(only.passes)

@@ -151,11 +151,24 @@ def test_a_strategy_of_ones_own_that_picks_wrongly_is_caught(bench: Bench):
 def test_picks_are_ids_of_the_training_set(bench: Bench):
     labelled = initial_set(bench, 0)
     model = bench.model(0)
-    picked, _ = selected(bench, build("margin"), 0, 1, model, labelled)
+    picked, _, passes = selected(bench, build("margin"), 0, 1, model, labelled)
+    assert passes == 1
     candidates = candidate_ids(bench, 0, 1, labelled)
     inputs = bench.data.train.inputs[candidates]
     top = model.eval()(inputs).softmax(1).topk(2).values
     assert set(picked.tolist()) == set(candidates[(top[:, 0] - top[:, 1]).argsort()[:4]].tolist())
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "passes"),
+    [("random", {}, 0), ("margin", {}, 1), ("noise-stability", {"jolts": 3}, 4), ("bald", {"passes": 5}, 5)],
+)
+def test_passes_through_the_network_are_counted(
+    bench: Bench, name: str, settings: dict[str, int], passes: float
+):
+    model = nn.Sequential(bench.model(0), nn.Dropout(0.1), nn.Linear(10, 10))
+    found = selected(bench, build(name, **settings), 0, 1, model, initial_set(bench, 0))
+    assert found.passes == pytest.approx(passes, abs=0.3)  # of 40 candidates; a few are looked at before
 
 
 def test_a_budget_that_the_data_cannot_pay_is_refused(tmp_path: Path):

@@ -8,7 +8,7 @@ from jostle.results.across import Across
 from jostle.results.metrics import metric_named
 from jostle.results.summary import digits, mean_cells
 from jostle.results.tables import Cell, Table, duration, mark_best, p_cell
-from jostle.results.times import times
+from jostle.results.times import Times, times
 
 
 def overview_table(across: Across) -> Table:
@@ -22,7 +22,13 @@ def overview_table(across: Across) -> Table:
             columns[f"rank, {metric_named(metric).title}"] = _rank_cells(part, labels)
     if any(across.has(label) for label in labels):
         columns |= _gain_columns(across)
-    columns["one selection"] = [_seconds(across, label) for label in labels]
+    costs = {name: {each.label: each for each in times(results)} for name, results in across.runs.items()}
+    columns["one selection"] = [
+        _seconds([each[label] for each in costs.values() if label in each]) for label in labels
+    ]
+    passes = [[each[label].passes for each in costs.values() if label in each] for label in labels]
+    if np.isfinite(np.concatenate(passes)).any():
+        columns["passes"] = [Cell(_mean(found), digits=1) for found in passes]
     present = {label: sum(label in results.labels for results in across.runs.values()) for label in labels}
     columns["sets"] = [Cell(present[label], digits=0) for label in labels]
     return Table.of(f"{len(across.runs)} sets of runs", columns, _overview_note(across))
@@ -73,16 +79,18 @@ def _fairly_marked(across: Across, cells: Mapping[str, Cell]) -> dict[str, Cell]
     return {**cells, **dict(zip(fair, marked, strict=True))}
 
 
-def _seconds(across: Across, label: str) -> Cell:
+def _seconds(costs: Sequence[Times]) -> Cell:
     """The geometric mean over folders of a selection's seconds: folders differ by orders of magnitude."""
-    found = [
-        each.select for results in across.runs.values() for each in times(results) if each.label == label
-    ]
-    known = np.array([seconds for seconds in found if seconds > 0])
+    known = np.array([each.select for each in costs if each.select > 0])
     if not known.size:
         return Cell(None)
     seconds = float(np.exp(np.log(known).mean()))
     return Cell(seconds, shown=duration(seconds))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    known = [value for value in values if np.isfinite(value)]
+    return float(np.mean(known)) if known else None
 
 
 def _overview_note(across: Across) -> str:
@@ -97,7 +105,10 @@ def _overview_note(across: Across) -> str:
             f"p: signed-rank test over sets against {base}, corrected by Holm's method; {sets} sets cannot give less "
             f"than {2 / 2**sets:.2g}."
         )
-    return note + " One selection: geometric mean over sets."
+    return (
+        note
+        + " One selection: geometric mean over sets; passes of a candidate through networks for it: the mean."
+    )
 
 
 def duel_table(across: Across) -> Table:

@@ -54,6 +54,11 @@ class Run:
         return floats(cycle.select_seconds for cycle in self.cycles)
 
     @cached_property
+    def passes(self) -> Floats:
+        """Passes of the candidates through networks for each selection, (points,); nan where they were not counted."""
+        return floats(cycle.passes for cycle in self.cycles)
+
+    @cached_property
     def peak_memory(self) -> Floats:
         """Bytes at each point's peak, (points,); nan where it was not recorded."""
         return floats(cycle.peak_memory_bytes for cycle in self.cycles)

@@ -13,7 +13,13 @@ from pydantic import StrictInt, TypeAdapter, ValidationError
 
 CHECKSUM = "checksum"  # the field of a line that guards all others; lines of jostle 0.1 have none
 NEEDED = frozenset({"labelled", "metrics"})  # without these a line is no cycle
-ABSENT = {"picked": [], "train_seconds": nan, "select_seconds": nan, "peak_memory_bytes": None}
+ABSENT = {
+    "picked": [],
+    "train_seconds": nan,
+    "select_seconds": nan,
+    "peak_memory_bytes": None,
+    "passes": None,
+}
 
 
 class TornLineError(ValueError):
@@ -39,6 +45,9 @@ class Cycle:
     train_seconds: float
     select_seconds: float  # of the selection that gave `picked`
     peak_memory_bytes: int | None  # None where the system does not tell
+    passes: float | None = (
+        None  # of the candidates through networks, for the selection; None where it was not counted
+    )
 
 
 _CYCLE = TypeAdapter(Cycle)

@@ -182,11 +182,14 @@ def time_table(results: Results, times: Sequence[Times]) -> Table:
         "one training": [_seconds(each.train) for each in rows],
         "whole run": [_seconds(each.total) for each in rows],
     }
+    if any(np.isfinite(each.passes) for each in rows):
+        columns["passes"] = [Cell(each.passes, digits=1) for each in rows]
     if any(np.isfinite(each.memory) for each in rows):
         columns["peak memory, GiB"] = [Cell(each.memory / gigabyte) for each in rows]
-    return Table.of(
-        f"Time, {results.name}", columns, "Means over seeds and cycles; the csv file has seconds."
-    )
+    note = "Means over seeds and cycles; the csv file has seconds."
+    if "passes" in columns:
+        note += " Passes: how often a candidate goes through a network, forwards, for one selection."
+    return Table.of(f"Time, {results.name}", columns, note)
 
 
 def ratio_table(results: Results, times: Sequence[Times], reference: str) -> Table:

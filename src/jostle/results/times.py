@@ -9,7 +9,7 @@ from jostle.results.curves import Results
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of a strategy, means over its seeds."""
+    """What a strategy costs, means over its seeds."""
 
     label: str
     select: float  # a selection
@@ -17,6 +17,7 @@ class Times:
     middle: float  # the selection of the middle cycle, as the paper's timing table has it
     train: float  # a training
     total: float  # a whole run
+    passes: float  # of the candidates through networks for a selection; nan if not counted
     memory: float  # bytes at the highest point of any run; nan if not recorded
 
 
@@ -30,6 +31,7 @@ def _times(results: Results, label: str) -> Times:
     select = np.stack([run.select_seconds for run in runs])  # (seeds, points)
     train = np.stack([run.train_seconds for run in runs])
     memory = np.stack([run.peak_memory for run in runs])
+    passes = np.concatenate([run.passes[1:] for run in runs])
     after = select[:, 1:] if select.shape[1] > 1 else select
     return Times(
         label,
@@ -38,5 +40,6 @@ def _times(results: Results, label: str) -> Times:
         middle=float(after[:, after.shape[1] // 2].mean()),
         train=float(train.mean()),
         total=float((np.nan_to_num(select) + train).sum(axis=1).mean()),
+        passes=float("nan") if np.isnan(passes).all() else float(np.nanmean(passes)),
         memory=float("nan") if np.isnan(memory).all() else float(np.nanmax(memory)),
     )

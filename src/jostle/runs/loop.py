@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from jostle.results.cycles import Cycle
 from jostle.rng import derive, generator
 from jostle.runs.bench import Bench
 from jostle.runs.fitting import committee, fit_model
+from jostle.scoring.passes import tallied
 
 TRIES = 20_000  # shuffles until the initial set holds every class
 
@@ -30,21 +32,30 @@ def cycles(bench: Bench, strategy: Strategy, seed: int, done: Sequence[Cycle] = 
             model, _ = fitted(bench, strategy, seed, cycle - 1, labelled)
         forget_peak(bench.device)
         if model is None:
-            picked, select_seconds = initial_set(bench, seed), 0.0
+            chosen = Selection(initial_set(bench, seed))
         else:
-            picked, select_seconds = selected(bench, strategy, seed, cycle, model, labelled)
-        labelled = torch.cat([labelled, picked])
+            chosen = selected(bench, strategy, seed, cycle, model, labelled)
+        labelled = torch.cat([labelled, chosen.ids])
         model, train_seconds = fitted(bench, strategy, seed, cycle, labelled)
         test = bench.data.test
         yield Cycle(
             cycle=cycle,
             labelled=len(labelled),
-            picked=picked.tolist(),
+            picked=chosen.ids.tolist(),
             metrics=bench.metrics(model, test.inputs, test.targets),
             train_seconds=round(train_seconds, 4),
-            select_seconds=round(select_seconds, 4),
+            select_seconds=round(chosen.seconds, 4),
             peak_memory_bytes=peak(bench.device),
+            passes=chosen.passes,
         )
+
+
+class Selection(NamedTuple):
+    """What was chosen for labelling, and what that cost."""
+
+    ids: Tensor
+    seconds: float = 0.0
+    passes: float | None = None  # examples through networks, over the candidates
 
 
 def initial_set(bench: Bench, seed: int) -> Tensor:
@@ -75,25 +86,27 @@ def candidate_ids(bench: Bench, seed: int, cycle: int, labelled: Tensor) -> Tens
 
 def selected(
     bench: Bench, strategy: Strategy, seed: int, cycle: int, model: nn.Module, labelled: Tensor
-) -> tuple[Tensor, float]:
-    """The ids that a strategy chooses, and the seconds it took."""
+) -> Selection:
+    """The ids that a strategy chooses, and what that cost."""
     candidates = candidate_ids(bench, seed, cycle, labelled)
     pool = pool_of(bench.data.train.inputs, candidates)
     known = labelled_part(bench.data.train, labelled)
     start = time.perf_counter()
-    query = strategy.select(
-        model,
-        pool,
-        bench.pick,
-        labeled=known,
-        fit=committee(bench, seed, cycle),
-        task=bench.task,
-        seed=derive(seed, "query", cycle),
-        device=bench.device,
-        progress=False,
-    )
+    with tallied() as tally:
+        query = strategy.select(
+            model,
+            pool,
+            bench.pick,
+            labeled=known,
+            fit=committee(bench, seed, cycle),
+            task=bench.task,
+            seed=derive(seed, "query", cycle),
+            device=bench.device,
+            progress=False,
+        )
     seconds = time.perf_counter() - start
-    return valid_picks(torch.as_tensor(query.indices), candidates, bench.pick), seconds
+    picked = valid_picks(torch.as_tensor(query.indices), candidates, bench.pick)
+    return Selection(picked, seconds, round(tally.examples / len(candidates), 2))
 
 
 def valid_picks(picked: Tensor, candidates: Tensor, n: int) -> Tensor:

@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
+from jostle.scoring import passes
 from jostle.scoring.copies import device_of, memory, private_copy, retie, unwrapped
 from jostle.scoring.trace import Trace
 
@@ -121,6 +122,7 @@ class Network:
 
     def call(self, inputs: Inputs) -> Any:
         """What the model returns for these inputs, which stay as they are."""
+        passes.note(count(inputs))
         with self.lending(inputs) as lent:
             return self.run(lent)
 
