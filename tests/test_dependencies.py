@@ -17,7 +17,8 @@ import jostle
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(jostle.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OUR_OWN = {"jostle", "tools", "benchmarks", "tests", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
+TESTS = ("attacks", *(path.stem for path in (ROOT / "tests").rglob("*.py")))
+OUR_OWN = {"jostle", "tools", "benchmarks", "tests", *TESTS}
 BROUGHT_BY = packages_distributions()
 MODULES = [".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in SOURCE.rglob("*.py")]
 

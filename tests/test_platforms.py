@@ -1,6 +1,8 @@
 """What other systems rely on: no module of Unix alone, no encoding left to chance, a quick start."""
 
 import ast
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +55,7 @@ def test_a_batch_is_picked_where_there_is_no_unix(tmp_path: Path) -> None:
     assert len((tmp_path / "picks.csv").read_text(encoding="utf-8").splitlines()) == 4
 
 
-BINARY = ("tarfile.open", "zipfile.open", "Image.open", "gzip.open")
+BINARY = re.compile(r"(tarfile|zipfile|gzip|[A-Z]\w+)\.open")  # of modules and classes that open no text
 
 
 def unnamed_encodings(path: Path) -> list[str]:
@@ -71,10 +73,7 @@ def opens_text(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     if name in ("read_text", "write_text"):
         return True
-    if (
-        name not in ("open", "fdopen", "NamedTemporaryFile", "TextIOWrapper")
-        or ast.unparse(call.func) in BINARY
-    ):
+    if name not in ("open", "fdopen", "NamedTemporaryFile") or BINARY.fullmatch(ast.unparse(call.func)):
         return False
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
     modes = [value.value for value in given if isinstance(value, ast.Constant) and is_mode(value.value)]
@@ -90,6 +89,16 @@ def is_mode(value: object) -> bool:
 @pytest.mark.parametrize("path", SOURCES, ids=MODULES)
 def test_text_files_have_an_encoding(path: Path) -> None:
     assert unnamed_encodings(path) == []
+
+
+@pytest.mark.parametrize("words", [["show", "mnist"], ["show", "noise-stability"], ["list", "strategies"]])
+def test_a_terminal_that_knows_few_letters_shows_what_it_can(words: list[str]) -> None:
+    done = python(
+        "from jostle.cli import main; main()", *words, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert done.stdout.strip()
 
 
 CPU_SECONDS = 0.5

@@ -1,5 +1,6 @@
 """The command line: the only place that prints or parses words."""
 
+import io
 import os
 import signal
 import sys
@@ -66,6 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; a user's mistake ends with code 2, a failed run with 1, Ctrl-C with 130."""
     words = sys.argv[1:] if arguments is None else arguments
     kept = [word for word in words if word != "--debug"]
+    spell_what_terminals_lack()
     hear_one_interrupt()
     try:
         code: int = app(args=kept, prog_name="jostle", standalone_mode=False) or 0
@@ -73,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:  # whoever read our output has had enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python still writes there when it ends
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - Python still writes there when it ends
         code = CLOSED
     except (Exception, SystemExit) as error:
         if "--debug" in words:
@@ -83,6 +85,13 @@ def main(arguments: list[str] | None = None) -> None:
         goes_on = any(word in RESUMABLE for word in kept)
         complain("stopped; the same command goes on from here" if goes_on else "stopped")
     sys.exit(code)
+
+
+def spell_what_terminals_lack() -> None:
+    """Print a letter that a terminal does not know as its code, in place of an error that hides all the rest."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def hear_one_interrupt() -> None:

