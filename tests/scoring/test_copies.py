@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo import ZOO
 
 import jostle
-from jostle.scoring.copies import overlaps, private_copy, unwrapped
+from jostle.scoring.copies import overlaps, private_copy, scoring_device, unwrapped
 
 X = torch.randn(30, 6)
 
@@ -160,3 +160,19 @@ def test_extents() -> None:
     assert not any(overlaps(extent, taken) for extent in [None, *apart])
     meeting = [("cpu", 0, 11), ("cpu", 19, 30), ("cpu", 12, 14), ("cpu", 0, 99), ("cuda:0", 98, 200)]
     assert all(overlaps(extent, taken) for extent in meeting)
+
+
+def test_a_model_is_scored_where_there_is_float64() -> None:
+    model = nn.Linear(6, 3)
+    assert scoring_device(model) == scoring_device(model, "mps") == torch.device("cpu")
+    plain, told = (jostle.select("entropy", model, X, 5, device=device) for device in (None, "mps"))
+    assert plain.indices.tolist() == told.indices.tolist()
+
+
+def test_devices_that_hold_nothing_or_do_not_exist_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="the model is on the meta device, which holds no numbers: load"):
+        jostle.select("entropy", nn.Linear(6, 3, device="meta"), X, 5)
+    with pytest.raises(ValueError, match="the model is on the meta device"):
+        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="meta")
+    with pytest.raises(ValueError, match="cannot compute on the device 'gpu'"):
+        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="gpu")

@@ -112,12 +112,8 @@ def allowance(which: Which) -> Callable[[str, Tensor], bool]:
 def squared_length(tensor: Tensor) -> float:
     """Sum of squares, accumulated so that millions of float32 entries do not round it away."""
     flat = as_real(contiguous_view(tensor.detach())).flatten()
-    return float(
-        torch.stack(
-            [part.float().dot(part.float()).double() for part in flat.split(2**16)]
-            or [flat.new_zeros(()).double()]
-        ).sum()
-    )
+    squares = [part.float().dot(part.float()) for part in flat.split(2**16)] or [flat.new_zeros(())]
+    return float(torch.stack(squares).to("cpu", torch.float64).sum())
 
 
 def contiguous_view(tensor: Tensor) -> Tensor:

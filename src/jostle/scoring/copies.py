@@ -2,11 +2,13 @@
 
 import copy
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+WITHOUT_FLOAT64 = frozenset({"mps"})  # kinds of devices on which nothing can be computed in double precision
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -25,6 +27,17 @@ def device_of(module: nn.Module) -> torch.device:
     if not isinstance(module, nn.Module):
         raise TypeError(f"a model is a torch.nn.Module; got {type(module).__name__}")
     return next((t.device for t in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
+
+
+def scoring_device(model: nn.Module, given: torch.device | str | None = None) -> torch.device:
+    """Where a model is scored: as told or where it lies, and on the CPU where that has no float64: scores need it."""
+    device = device_of(model) if given is None else device_named(str(given), WITHOUT_FLOAT64)
+    if device.type == "meta":
+        raise ValueError(
+            "the model is on the meta device, which holds no numbers: load its weights, as with "
+            "model.to_empty(device='cpu') and load_state_dict, before selecting"
+        )
+    return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
 
 
 def private_copy(model: nn.Module) -> nn.Module:
@@ -155,11 +168,12 @@ def shared_leaves(model: nn.Module) -> dict[int, Any]:
     return memo
 
 
-def device_named(name: str) -> torch.device:
-    """A device that can be computed on, or an error that says what there is."""
+def device_named(name: str, anyway: Collection[str] = ()) -> torch.device:
+    """A device that can be computed on, or an error that says what there is; of kinds in `anyway` it is not asked."""
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        if device.type not in anyway:
+            torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as wrong:
         raise ValueError(f"cannot compute on the device {name!r}: {str(wrong).splitlines()[0]}") from None
     return device

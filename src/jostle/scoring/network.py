@@ -16,7 +16,7 @@ from torch.func import functional_call
 from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
 from jostle.scoring import passes
-from jostle.scoring.copies import device_of, memory, private_copy, retie, unwrapped
+from jostle.scoring.copies import memory, private_copy, retie, scoring_device, unwrapped
 from jostle.scoring.trace import Trace
 
 Head = str | Callable[[nn.Module, Inputs], Tensor] | None  # a module's name, or features as a function
@@ -44,9 +44,9 @@ class Network:
         careful: bool = False,
     ) -> None:
         self.original = unwrapped(model)
+        self.device = scoring_device(self.original, device)
         self.module = private_copy(self.original).eval()
         self.module._apply(lambda t: t.float() if t.is_floating_point() and t.element_size() < 4 else t)
-        self.device = torch.device(device) if device is not None else device_of(self.module)
         self.module.to(self.device)
         self.read = outputs or output_of
         self.given_head = head

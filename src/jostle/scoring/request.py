@@ -17,7 +17,7 @@ from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, joined_batches, mean_over, non_finite, refuse_non_finite, sums_to_one
-from jostle.scoring.copies import device_of
+from jostle.scoring.copies import scoring_device
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
 from jostle.scoring.padding import REMEDY, fitted, mask_of
@@ -292,7 +292,7 @@ def requested(
     reading = options.get("collate_fn"), options.get("num_workers", 0)
     candidates = Pool.of(pool, *reading).without(options.get("exclude"))
     seed = as_seed(options.get("seed"))
-    where = torch.device(options.get("device") or device_of(model))
+    where = scoring_device(model, options.get("device"))
     with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
         given = options.get("labeled")
         labeled = None if given is None else Labeled.of(given, *reading)

@@ -181,7 +181,7 @@ class Regression(Task):
     def metrics(self, passes: Passes) -> dict[str, float]:
         """Errors, on average and squared."""
         errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in some(passes)]
-        return of_errors(torch.cat(errors).double().cpu())
+        return of_errors(torch.cat(errors).cpu().double())
 
     def width(self, classes: int) -> int:
         """One number."""

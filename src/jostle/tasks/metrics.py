@@ -45,11 +45,11 @@ def of_labels(answers: Passes) -> dict[str, float]:
     for yes, true in some(answers):
         counts.append(torch.stack([yes & true, yes, true]).sum(1))  # (3, labels)
         right.append((yes == true).all(1))
-    hits, said, there = torch.stack(counts).sum(0).double().cpu()
+    hits, said, there = torch.stack(counts).sum(0).cpu().double()
     return {
         "macro_f1": float((2 * hits / (said + there).clamp(min=1)).mean()),
         "micro_f1": float(2 * hits.sum() / (said + there).sum().clamp(min=1)),
-        "exact_match": float(torch.cat(right).double().mean()),
+        "exact_match": float(torch.cat(right).cpu().double().mean()),
     }
 
 
