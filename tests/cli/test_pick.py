@@ -356,6 +356,7 @@ def test_what_a_users_file_prints_is_not_in_the_picks(
     said = capsys.readouterr()
     assert said.out.startswith("name,position,order,score\n")
     assert "hello" in said.err
+    assert "seed 0: standard output" in said.err
 
 
 def test_images_of_more_than_8_bits_are_not_clipped(pick: Callable[..., str]):

@@ -124,7 +124,8 @@ def pick(
             device=device,
         )
     places.write_picks(query, job.examples)
-    told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {out}")
+    where = "standard output" if str(out) == "-" else out
+    told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {where}")
     if gallery is not None:
         places.write_gallery(query, job.examples, told.facts, job.answers(query))
         told.say("Gallery", str(gallery))
