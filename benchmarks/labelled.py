@@ -20,9 +20,9 @@ def digits() -> tuple[list[Image.Image], list[int]]:
 
 def mrpc() -> tuple[list[tuple[str, str]], list[str]]:
     """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
-    from jostle import datasets
+    from jostle.datasets import text
 
-    data = datasets.named("mrpc")
+    data = text.mrpc(None)
     pairs = [tuple(pair) for part in (data.train, data.test) for pair in part.inputs.rows]
     targets = [data.classes[int(target)] for part in (data.train, data.test) for target in part.targets]
     return pairs, targets

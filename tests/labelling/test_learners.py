@@ -101,7 +101,10 @@ def test_mistakes_are_named(tmp_path: Path, own: str) -> None:
     with pytest.raises(TypeError, match="--model returned int"):
         Session.open(photos, answers=COLOURS, model=f"{own}:wrong").train()
     with pytest.raises(ValueError, match="name both"):
-        Session.open(photos, answers=COLOURS, fit=f"{own}:fit").learner()
+        Session.open(photos, project=tmp_path / "x", answers=COLOURS, fit=f"{own}:fit").learner()
+    table = houses(tmp_path / "h.csv", 10)
+    with pytest.raises(ValueError, match="need no encoder; got 'words'"):
+        Session.open(table, answers=Answers("number"), encoder="words").learner()
 
 
 def test_when_there_is_something_to_learn() -> None:

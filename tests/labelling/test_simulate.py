@@ -2,6 +2,7 @@
 
 import json
 import random
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from labelling_data import COLOURS, coloured_folder, houses, tickets
 from sqlalchemy import select
 
 from jostle.labelling import Session
+from jostle.labelling.desk import served
 from jostle.labelling.savings import levels, needs
 from jostle.labelling.schema import examples
 from jostle.labelling.simulate import (
@@ -118,3 +120,19 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
         test = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "test")).scalars())
     assert len(test) == pytest.approx(27, abs=12)
     assert not test & answered
+
+
+def test_people_speak_to_the_server_and_call_again_when_it_hung_up(tmp_path: Path) -> None:
+    session = Session.open(coloured_folder(tmp_path / "photos", 9), answers=COLOURS, encoder="pixels")
+    truth = {content.key: content.name[4:-4] for content in session.source.contents()}
+    with served(session) as desk:
+        assert answer_all(desk, truth, 3) == 3
+        assert desk.line.sock is not None
+        desk.line.sock.shutdown(socket.SHUT_RDWR)
+        assert answer_all(desk, truth, 3) == 3
+        with pytest.raises(ValueError, match="refused an answer"):
+            desk.tell(next(iter(truth)), "pink", "somebody", 1.0, None)
+        with pytest.raises(ConnectionError, match="422"):
+            desk.ask(1000, "somebody")
+    assert len(session.labels()) == 6
+    assert session.labels().items() <= truth.items()

@@ -42,13 +42,23 @@ class ServedDesk:
             raise ValueError(f"the server refused an answer: {found['refused'][0]['words']}")
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        sent = {"authorization": f"Bearer {self.door.token}", "content-type": "application/json"}
-        self.line.request(method, path, None if body is None else json.dumps(body), sent)
-        reply = self.line.getresponse()
-        text = reply.read()
+        try:
+            reply, text = self._spoken(method, path, body)
+        except (
+            ConnectionError,
+            http.client.HTTPException,
+        ):  # a line that was idle for long is closed by the server
+            self.line.close()
+            reply, text = self._spoken(method, path, body)
         if reply.status != http.client.OK:
             raise ConnectionError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
         return json.loads(text)
+
+    def _spoken(self, method: str, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:
+        sent = {"authorization": f"Bearer {self.door.token}", "content-type": "application/json"}
+        self.line.request(method, path, None if body is None else json.dumps(body), sent)
+        reply = self.line.getresponse()
+        return reply, reply.read()
 
 
 @contextmanager

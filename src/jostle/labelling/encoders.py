@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from jostle.labelling.contents import Content, ContentKind
+from jostle.labelling.contents import Content
 from jostle.labelling.pictures import PROBLEMS, UnreadableError
 from jostle.models import efficientnet_lite
 
@@ -51,15 +51,9 @@ class Encoder(ABC):
         """Rows of some examples."""
 
 
-def encoder_for(kind: ContentKind, name: str | None) -> Encoder:
+def encoder_for(kind: Literal["image", "text"], name: str | None) -> Encoder:
     """The encoder asked for by name, or the best that is installed."""
-    if kind == "image":
-        return _image_encoder(name)
-    if kind == "text":
-        return _text_encoder(name)
-    raise ValueError(
-        f"rows of a table are scaled and need no encoder; got --encoder {name}" if name else kind
-    )
+    return _image_encoder(name) if kind == "image" else _text_encoder(name)
 
 
 def _image_encoder(name: str | None) -> Encoder:

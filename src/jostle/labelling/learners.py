@@ -127,7 +127,8 @@ class ProbeLearner(Learner):
     def __init__(self, index: Index, cache: Path, encoder: str | None) -> None:
         self.index, self.kind = index, index.source.kind
         if self.kind == "row":
-            encoder_for("row", encoder) if encoder else None
+            if encoder is not None:
+                raise ValueError(f"rows of a table are scaled and need no encoder; got {encoder!r}")
             return
         self.encoder = encoder_for(self.kind, encoder)
         self.note = self.encoder.note
