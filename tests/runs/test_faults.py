@@ -18,10 +18,12 @@ from PIL import Image
 from tiny import numbers, tiny, tiny_file
 
 from jostle import cli
+from jostle.plumbing.user_files import kept_sources
 from jostle.results import manifest as manifests
 from jostle.results import store
 from jostle.results.store import CorruptRunError
 from jostle.runs import workers
+from jostle.runs.bench import Bench
 from jostle.runs.experiment import conduct
 from jostle.runs.workers import Event, Job, ending, explained
 
@@ -324,9 +326,13 @@ def test_data_that_is_other_data_each_time_is_refused_by_workers(tmp_path: Path)
         OWN.replace(".manual_seed(0)", "").replace("generator=torch.Generator()", "")
     )
     protocol = tiny(tmp_path, f"dataset.use={tmp_path}/own.py:data", "candidates=all", "pick=2", "test=all")
-    finished = conduct(protocol, tmp_path / "runs", [0], processes=2)
-    assert len(finished.failures) == 3
-    assert "(train inputs, train targets, test inputs, test targets changed)" in finished.failures[0].reason
+    with kept_sources() as sources:
+        recorded = Bench.of(protocol).data.checksums
+        order = workers.Order(protocol, tmp_path / "runs", None, "cpu", recorded, sources)
+        heard: list[Event] = []
+        workers.Worker.of(order).attempt(Job("random", 0), heard.append)
+    assert [event.kind for event in heard] == ["failed"]
+    assert "(train inputs, train targets, test inputs, test targets changed)" in heard[0].reason
 
 
 def test_images_that_change_within_a_run_are_not_written_down(tmp_path: Path):
