@@ -28,7 +28,7 @@ test-integrations: $(READY)  ## the pages for users of other packages, which are
 	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or skorch"
 
 soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
-	$(BIN)/python tests/soak.py
+	$(BIN)/python -m tools.soak
 
 attack: $(READY)  ## random calls, interrupts, kills, corrupt files: ATTACK_SECONDS=3600, or SEED=calls-123 to see one again
 	cd tests && ../$(BIN)/python -m attacks $(if $(SEED),--seed $(SEED),--seconds $(or $(ATTACK_SECONDS),600))

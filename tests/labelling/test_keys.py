@@ -20,7 +20,8 @@ def test_a_letter_that_is_taken_gives_way_to_the_next() -> None:
 
 def test_digits_are_answered_by_themselves() -> None:
     assert shortcuts([str(i) for i in range(10)]) == {str(i): (str(i),) for i in range(10)}
-    assert shortcuts(["cat", "1"]) == {"cat": ("c",), "1": ("1",)}
+    assert shortcuts(["cat", "7"]) == {"cat": ("c",), "7": ("7",)}
+    assert shortcuts(["a", "B"]) == {"a": ("1", "a"), "B": ("2", "b")}
 
 
 def test_more_than_nine_have_letters_and_other_alphabets_their_own() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from serving import TOKEN, Person
+from tools.serving import TOKEN, Person
 
 from jostle.cli.serving import bound
 from jostle.labelling import Answers, Session

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from soak import soak
+from tools.soak import soak
 
 
 def test_answers_outlive_a_server_that_is_killed(tmp_path: Path) -> None:

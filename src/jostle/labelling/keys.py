@@ -7,23 +7,20 @@ PLACES = 9  # classes that a digit names by their place
 
 
 def shortcuts(classes: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The keys of each class, best first: its own name if that is one character, else its place, and a letter.
+    """The keys of each class, best first: its place, and a letter of its name, or the name if that is one character.
 
-    So the digits 0 to 9 are answered by the keys 0 to 9, not by their places.
+    Where classes are digits, their keys are they themselves and no places: who sees a 7 presses 7.
     """
-    named = {name.lower(): name for name in reversed(classes) if is_key(name.lower())}
-    places = {str(place): name for place, name in enumerate(classes[:PLACES], start=1)}
-    owners = named | {
-        key: name for key, name in places.items() if key not in named and name not in named.values()
-    }
+    owners = {name.lower(): name for name in reversed(classes) if is_key(name.lower())}
+    if not any(key.isdecimal() for key in owners):
+        owners |= {str(place): name for place, name in enumerate(classes[:PLACES], start=1)}
+    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name}
     for name in classes:
-        if name in named.values():
-            continue
-        letters = [each for each in name.lower() + ascii_lowercase if each.isalpha() and is_key(each)]
-        free = next((letter for letter in letters if letter not in owners), None)
-        if free is not None:
-            owners[free] = name
-    return {name: tuple(sorted(k for k, owner in owners.items() if owner == name)) for name in classes}
+        if name not in lettered:
+            letters = (each for each in name.lower() + ascii_lowercase if each.isalpha() and is_key(each))
+            free = next((letter for letter in letters if letter not in owners), None)
+            owners |= {} if free is None else {free: name}
+    return {name: tuple(sorted(key for key, owner in owners.items() if owner == name)) for name in classes}
 
 
 def is_key(letter: str) -> bool:

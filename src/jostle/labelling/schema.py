@@ -174,9 +174,11 @@ def engine_of(url: str) -> Engine:
         )
     if importlib.util.find_spec("psycopg") is None:
         raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
-    return create_engine(
+    engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"), pool_size=20, max_overflow=40, pool_pre_ping=True
     )
+    event.listen(engine, "begin", _postgres_begun)
+    return engine
 
 
 def prepare(tx: Connection, name: str) -> None:
@@ -219,5 +221,14 @@ def _sqlite_connected(connection: Any, _: Any) -> None:
 
 def _sqlite_begun(connection: Connection) -> None:
     # a transaction that reads first and then writes fails at once if another wrote in between, whatever the timeout
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("writes", False):
+        connection.exec_driver_sql(
+            f"PRAGMA synchronous = {'FULL' if options.get('lasting', True) else 'NORMAL'}"
+        )
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes", False) else "BEGIN")
+
+
+def _postgres_begun(connection: Connection) -> None:
+    if not connection.get_execution_options().get("lasting", True):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")

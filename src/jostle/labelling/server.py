@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -57,18 +57,23 @@ class Given(BaseModel):
     seconds: float | None = Field(default=None, ge=0, le=86400)
 
 
-class Batch(Body):
+class Asking(Body):
+    """How many questions somebody is to have open afterwards, and which are there already."""
+
+    ask: Annotated[int, Field(ge=0, le=20)] = 0
+    have: Annotated[list[Key], Field(max_length=100)] = []
+
+
+class Batch(Asking):
     """Answers in the order in which they were given; each is judged on its own."""
 
     answers: Annotated[list[Any], Field(max_length=200)]
-    ask: Annotated[int, Field(ge=0, le=20)] = 0
 
 
-class Skipped(Body):
+class Skipped(Asking):
     """A question that somebody would rather not answer."""
 
     key: Key
-    ask: Annotated[int, Field(ge=0, le=20)] = 0
 
 
 class Corrected(Body):
@@ -185,9 +190,9 @@ def serve_page(app: FastAPI, session: Session, title: str) -> None:
 def serve_questions(app: FastAPI, session: Session) -> None:
     """Asking and answering."""
 
-    def asked(n: int, person: str) -> dict[str, Any]:
+    def asked(n: int, person: str, have: Sequence[str] = ()) -> dict[str, Any]:
         found = session.ask(n, person) if n else []
-        return {"questions": [question(session, each) for each in found]}
+        return {"questions": [question(session, each) for each in found if each.key not in have]}
 
     @app.get("/api/questions")
     def questions(person: str, n: Few = 5) -> dict[str, Any]:
@@ -204,12 +209,12 @@ def serve_questions(app: FastAPI, session: Session) -> None:
                 refused.append(
                     {"id": entry.get("id") if isinstance(entry, Mapping) else None, "words": words}
                 )
-        return {"kept": kept, "refused": refused, **asked(batch.ask, batch.person)}
+        return {"kept": kept, "refused": refused, **asked(batch.ask, batch.person, batch.have)}
 
     @app.post("/api/skip")
     def skip(body: Skipped) -> dict[str, Any]:
         session.skip(body.key, body.person)
-        return asked(body.ask, body.person)
+        return asked(body.ask, body.person, body.have)
 
     @app.post("/api/undo")
     def undo(body: Body) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
@@ -72,9 +73,14 @@ class Store:
         self.engine.dispose()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; what it did is on disk when the block ends, or none of it is."""
-        with self._turn, self.engine.connect().execution_options(writes=True) as tx, tx.begin():
+    def writing(self, lasting: bool = True) -> Iterator[Connection]:
+        """A transaction that writes; what it did is on disk when the block ends, or none of it is.
+
+        One that is not lasting does not wait for the disk: a power cut may take it back, but nothing that came after it
+        stays without it.
+        """
+        how = {"writes": True, "lasting": lasting}
+        with self._turn, self.engine.connect().execution_options(**how) as tx, tx.begin():
             yield tx
 
     @contextmanager
@@ -86,12 +92,8 @@ class Store:
     def upsert(self, tx: Connection, table: Any, keys: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
         """Insert rows, or replace those that have the same keys."""
         rows = list(rows)
-        if not rows:
-            return
-        made = _insert(tx, table)
-        rest = {name: made.excluded[name] for name in rows[0] if name not in keys}
-        change = made.on_conflict_do_update(index_elements=list(keys), set_=rest)
-        tx.execute(change if rest else made.on_conflict_do_nothing(), rows)
+        if rows:
+            tx.execute(_upsert(tx.dialect.name, table, tuple(keys), tuple(rows[0])), rows)
 
     # facts
 
@@ -114,7 +116,7 @@ class Store:
         """Examples by key, name and copies; those that are known stay as they are."""
         made = [{"key": key, "name": name, "here": True, "copies": copies} for key, name, copies in rows]
         if made:
-            tx.execute(_insert(tx, examples).on_conflict_do_nothing(), made)
+            tx.execute(_insert(tx.dialect.name, examples).on_conflict_do_nothing(), made)
 
     def names(self, keys: Sequence[str]) -> dict[str, str]:
         """The names of examples by key."""
@@ -141,7 +143,7 @@ class Store:
         They are leased: no one else gets them, beyond an example's copies, until they are answered or the lease ends.
         """
         now = self.clock()
-        with self.writing() as tx:
+        with self.writing(lasting=False) as tx:
             tx.execute(delete(leases).where(leases.c.until <= now))
             held = _held(tx, person)[:n]
             new = self._locked(tx, person, n - len(held)) if n > len(held) else []
@@ -162,7 +164,7 @@ class Store:
 
     def release(self, person: str) -> None:
         """End a person's leases: the page was closed."""
-        with self.writing() as tx:
+        with self.writing(lasting=False) as tx:
             tx.execute(delete(leases).where(leases.c.person == person))
 
     def _locked(self, tx: Connection, person: str, n: int) -> list[tuple[str, str]]:
@@ -315,9 +317,18 @@ class Store:
             tx.execute(insert(queue), rows)
 
 
-def _insert(tx: Connection, table: Any) -> Any:
+def _insert(dialect: str, table: Any) -> Any:
     """An insert that may be told what to do on a conflict: both databases can, each in words of its own."""
-    return (sqlite if tx.dialect.name == "sqlite" else postgresql).insert(table)
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+
+
+@lru_cache
+def _upsert(dialect: str, table: Any, keys: Sequence[str], columns: Sequence[str]) -> Any:
+    made = _insert(dialect, table)
+    rest = {name: made.excluded[name] for name in columns if name not in keys}
+    if not rest:
+        return made.on_conflict_do_nothing()
+    return made.on_conflict_do_update(index_elements=list(keys), set_=rest)
 
 
 def lease_seconds(mean: float | None) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from serving import TOKEN, Server
+from tools.serving import TOKEN, Server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [

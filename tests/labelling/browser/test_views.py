@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from serving import Person, Server
+from tools.serving import Person, Server
 
 Visit = Callable[..., Any]
 TIMEOUT = 120  # seconds that a model may take on a busy machine

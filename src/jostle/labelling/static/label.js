@@ -4,9 +4,11 @@ import { cap, classOf, inWords, number } from "./choices.js";
 import { count, counted, dialog, h, percent, toast } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
 import { ahead, large } from "./example.js";
-import { address, Away, call, link } from "./server.js";
+import { address, call, link } from "./server.js";
 
 const AHEAD = 5; // examples that a browser has open
+const FEW = 3; // when so many are left, more are asked for
+const PAUSE = 3000; // ms between looks for questions while there are none
 const LONGEST = 600; // seconds; who was away longer was not thinking
 
 export class LabelView {
@@ -80,14 +82,17 @@ export class LabelView {
       this.take(reply);
     } catch (error) {
       this.page.failed(error);
-      if (error instanceof Away) setTimeout(() => this.stage && !this.queue.length && this.refill(), 1500);
     }
     this.show();
   }
 
+  /** What to ask the server for: so many, of which some are here. */
+  asking() {
+    return { ask: AHEAD, have: this.queue.map(({ key }) => key) };
+  }
+
   /** Take the questions that the server has for this person; those open here keep their order. */
-  take({ questions, waiting }) {
-    this.waiting = waiting;
+  take({ questions }) {
     const open = new Set(this.queue.map(({ key }) => key));
     const pending = new Set([...this.page.outbox.kept.values()].map(({ key }) => key));
     this.queue.push(...questions.filter(({ key }) => !open.has(key) && !pending.has(key)));
@@ -100,6 +105,7 @@ export class LabelView {
 
   show() {
     if (!this.stage) return;
+    clearTimeout(this.look);
     this.busy = false;
     this.picked.clear();
     this.hint.hidden = true;
@@ -110,13 +116,14 @@ export class LabelView {
     this.buttons.replaceChildren(...(this.current ? this.inputs() : []));
     this.tell();
     if (this.current && this.suggesting) this.hinted();
-    if (!this.current && this.waiting) setTimeout(() => this.stage && !this.current && this.refill(), 1000);
+    if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.refill(), PAUSE);
   }
 
   nothing() {
     const kept = this.page.outbox.kept.size;
     if (!link.there) return h("p", { class: "empty" }, `The server is away. ${counted(kept, "answer")} kept here, and sent when it is back.`);
-    return h("p", { class: "empty" }, this.waiting || "Nothing is left to ask. Everything has an answer.");
+    const others = "What is left is open with somebody else, or was skipped. It comes here when they leave it.";
+    return h("p", { class: "empty" }, this.page.figures?.left ? others : "Nothing is left to ask. Everything has an answer.");
   }
 
   inputs() {
@@ -169,11 +176,11 @@ export class LabelView {
     this.busy = true;
     this.buttons.querySelector(`[data-class="${CSS.escape(String(answer))}"]`)?.classList.add("given");
     const seconds = Math.min((performance.now() - this.since) / 1000, LONGEST);
-    const reply = await this.page.outbox.give({ person: this.page.person, key: question.key, answer, seconds }, AHEAD);
+    const entry = { person: this.page.person, key: question.key, answer, seconds };
+    const reply = await this.page.outbox.give(entry, this.queue.length <= FEW ? this.asking() : {});
     this.queue = this.queue.filter((each) => each !== question);
     if (reply) this.take(reply);
     this.show();
-    if (!this.queue.length && !reply) this.refill();
   }
 
   async skip() {
@@ -182,7 +189,7 @@ export class LabelView {
     this.busy = true;
     try {
       const { person } = this.page;
-      const reply = await call("/api/skip", { person, key: question.key, ask: AHEAD });
+      const reply = await call("/api/skip", { person, key: question.key, ...this.asking() });
       this.queue = this.queue.filter((each) => each !== question);
       this.take(reply);
     } catch (error) {

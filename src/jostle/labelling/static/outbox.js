@@ -31,8 +31,8 @@ export class Outbox {
     this.changed();
   }
 
-  /** Keep an answer and send it; the server's reply, or null where none came in time. */
-  async give(entry, ask = 0) {
+  /** Keep an answer and send it, asking for more; the server's reply, or null where none came in time. */
+  async give(entry, asking = {}) {
     const whole = { ...entry, id: crypto.randomUUID(), at: Date.now() };
     this.kept.set(whole.id, whole);
     try {
@@ -41,24 +41,24 @@ export class Outbox {
       // a full or forbidden storage: the answer is in memory, and sent all the same
     }
     const late = new Promise((done) => setTimeout(() => done(null), PATIENCE));
-    return Promise.race([this.send(ask), late]);
+    return Promise.race([this.send(asking), late]);
   }
 
   /** Send all that is kept, in order; at most one batch is under way. */
-  async send(ask = 0) {
+  async send(asking = {}) {
     while (this.under_way) await this.under_way;
     if (!this.kept.size) return null;
-    this.under_way = this.batch(ask).finally(() => (this.under_way = null));
+    this.under_way = this.batch(asking).finally(() => (this.under_way = null));
     return this.under_way;
   }
 
-  async batch(ask) {
+  async batch(asking) {
     clearTimeout(this.again);
     const entries = [...this.kept.values()];
     const person = entries[0].person; // kept for one person at a time
     const mine = entries.filter((entry) => entry.person === person).slice(0, AT_ONCE);
     try {
-      const reply = await call("/api/answers", { person, answers: mine.map(sent), ask });
+      const reply = await call("/api/answers", { person, answers: mine.map(sent), ...asking });
       for (const id of reply.kept) this.drop(id);
       this.arrived += reply.kept.length;
       for (const { id, words } of reply.refused) {

@@ -21,6 +21,7 @@ STARTING = 60  # seconds that a server may take on a busy machine
 
 
 def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -44,6 +45,7 @@ class Server:
         self.kill()
 
     def start(self) -> None:
+        """Start it, and wait until it replies."""
         fixed = ["--project", str(self.project), "--port", str(self.port), "--token", TOKEN, "--no-browser"]
         command = [sys.executable, "-m", "jostle", "label", *self.words, *fixed]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -69,6 +71,7 @@ class Server:
 
     @property
     def origin(self) -> str:
+        """Where a browser finds it."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -94,20 +97,23 @@ class Person:
         return reply.status, json.loads(text) if text[:1] in (b"{", b"[") else text
 
     def hang_up(self) -> None:
+        """Close the line."""
         if self.line is not None:
             self.line.close()
         self.line = None
 
     def questions(self, n: int = 5) -> list[dict[str, Any]]:
+        """What this person is to have open."""
         query = urlencode({"person": self.name, "n": n})
         status, found = self.call("GET", f"/api/questions?{query}")
         assert status == 200, found
         return list(found["questions"])
 
-    def answer(self, key: str, answer: Any, seconds: float = 1.0, ask: int = 0, id: str | None = None) -> Any:
+    def answer(
+        self, key: str, answer: Any, seconds: float = 1.0, id: str | None = None, **asking: Any
+    ) -> dict[str, Any]:
+        """One answer, and perhaps `ask` for more questions; what the server says."""
         given = {"id": id or uuid.uuid4().hex, "key": key, "answer": answer, "seconds": seconds}
-        status, found = self.call(
-            "POST", "/api/answers", {"person": self.name, "answers": [given], "ask": ask}
-        )
+        status, found = self.call("POST", "/api/answers", {"person": self.name, "answers": [given], **asking})
         assert status == 200, found
-        return found
+        return dict(found)

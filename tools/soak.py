@@ -1,6 +1,6 @@
 """Many people answer over loopback while the server is killed again and again.
 
-`python tests/soak.py` is the full one: 100 people, 20,000 answers, 20 times SIGKILL. Every answer that was
+`python -m tools.soak` is the full one: 100 people, 20,000 answers, 20 times SIGKILL. Every answer that was
 acknowledged must be on disk once, as it was given, and nothing else may be.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from serving import Person, Server
+from tools.serving import Person, Server
 
 
 @dataclass
