@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.core import Embedded, Embedding, Query, Strategy
     from jostle.scoring.request import Request
-    from jostle.selectors import Selector, k_center, k_dpp, k_means_pp, top_k
+    from jostle.selectors import Picks, Selector, k_center, k_dpp, k_means_pp, top_k
     from jostle.strategies import NoiseStability, compose, deviations, select
 
 __version__ = "0.2.0"
@@ -16,7 +16,7 @@ ROOMS = ("datasets", "embeddings", "models", "selectors", "strategies")
 HOMES = {  # where each public name is defined
     **dict.fromkeys(("Embedded", "Embedding", "Query", "Strategy"), "core"),
     "Request": "scoring.request",
-    **dict.fromkeys(("Selector", "k_center", "k_dpp", "k_means_pp", "top_k"), "selectors"),
+    **dict.fromkeys(("Picks", "Selector", "k_center", "k_dpp", "k_means_pp", "top_k"), "selectors"),
     **dict.fromkeys(("NoiseStability", "compose", "deviations", "select"), "strategies"),
 }
 
@@ -24,6 +24,7 @@ __all__ = [
     "Embedded",
     "Embedding",
     "NoiseStability",
+    "Picks",
     "Query",
     "Request",
     "Selector",

@@ -84,10 +84,10 @@ class GraphNetwork(Embedding):
         what = f"a graph of {nodes:,} nodes with {d} features"
         check_memory(self.method, 4 * numbers, self.memory_bytes, what, request.device)
         graph = Graph.of(request.features(*request.pools))
-        is_labeled = torch.arange(nodes, device=request.device) >= len(request.pool)
-        return self.trained(graph, is_labeled, request)
+        is_labelled = torch.arange(nodes, device=request.device) >= len(request.pool)
+        return self.trained(graph, is_labelled, request)
 
-    def trained(self, graph: Graph, is_labeled: Tensor, request: Request) -> tuple[Tensor, Tensor]:
+    def trained(self, graph: Graph, is_labelled: Tensor, request: Request) -> tuple[Tensor, Tensor]:
         """Train on the whole graph; 1 is labelled, 0 is not."""
         reached = graph.propagated(graph.rows)  # A X never changes, (n, d)
         weights = [w.requires_grad_() for w in self.drawn(reached, request.rng("graph weights"))]
@@ -96,7 +96,7 @@ class GraphNetwork(Embedding):
         with torch.enable_grad(), request.progress("graph network", self.epochs) as advance:
             for _ in range(self.epochs):
                 optimizer.zero_grad()
-                self.loss(self.forward(graph, reached, weights, draws)[1], is_labeled).backward()
+                self.loss(self.forward(graph, reached, weights, draws)[1], is_labelled).backward()
                 optimizer.step()
                 advance(1)
         with torch.no_grad():
@@ -120,8 +120,8 @@ class GraphNetwork(Embedding):
             kept = hidden * (luck >= self.dropout) / (1 - self.dropout)
         return hidden, graph.propagated(kept @ second) + offset
 
-    def loss(self, scores: Tensor, is_labeled: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, is_labelled: Tensor) -> Tensor:
         """-mean ln s over the labelled nodes - lambda mean ln(1 - s) over the pool's."""
-        yes = F.logsigmoid(scores[is_labeled]).clamp(min=LEAST_LOG)
-        no = F.logsigmoid(-scores[~is_labeled]).clamp(min=LEAST_LOG)
+        yes = F.logsigmoid(scores[is_labelled]).clamp(min=LEAST_LOG)
+        no = F.logsigmoid(-scores[~is_labelled]).clamp(min=LEAST_LOG)
         return -yes.mean() - self.unlabeled_weight * no.mean()

@@ -41,16 +41,26 @@ class Passes:
 class Request:
     """All that one call was given, checked: strategies ask it for outputs, features and draws."""
 
-    model: nn.Module  # the user's own, to be read only
-    pool: Pool  # the candidates
+    model: nn.Module
+    """The user's own, to be read only."""
+    pool: Pool
+    """What can be picked."""
     labeled: Labeled | None
+    """What is labelled, where the call was given it."""
     seed: int
+    """What all draws of this call follow from."""
     options: Options
+    """What else the call was given."""
     head: Head = None
+    """The strategy's setting: where features are read."""
     read: Read | None = None
-    careful: bool = False  # the model may write into what it is given
+    """The strategy's setting `outputs`: how outputs are read."""
+    careful: bool = False
+    """The model may write into what it is given."""
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
-    passes: Passes | None = None  # of a race, once it is over
+    """How long parts of the work took so far."""
+    passes: Passes | None = None
+    """What a race of jolts took, once it is over."""
 
     @cached_property
     def network(self) -> Network:

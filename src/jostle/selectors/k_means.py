@@ -9,7 +9,7 @@ from jostle.rng import derive
 
 
 def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The cell of each row (n,) and the cells' centres (k, d); rows that coincide leave cells empty."""
+    """The cell of each row (n,) and the cells' centers (k, d); rows that coincide leave cells empty."""
     from sklearn.cluster import KMeans  # here, since loading it takes longer than most calls of jostle
     from sklearn.exceptions import ConvergenceWarning
 

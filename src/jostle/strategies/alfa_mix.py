@@ -214,13 +214,13 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
 
 
 def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
-    """The row nearest to the centre of each k-means cluster, by direction; at most n and all distinct."""
+    """The row nearest to the center of each k-means cluster, by direction; at most n and all distinct."""
     if not len(features):
         return torch.zeros(0, dtype=torch.int64, device=features.device)
     rows = unit_length(features.double())
     assert isinstance(rows, Tensor)
-    cells, centres = k_means(rows, min(n, len(rows)), seed)
-    gaps = (rows - centres[cells]).norm(dim=1)
+    cells, centers = k_means(rows, min(n, len(rows)), seed)
+    gaps = (rows - centers[cells]).norm(dim=1)
     order = gaps.sort(stable=True).indices
     first = {int(cells[position]): int(position) for position in order.flip(0).tolist()}
     return torch.tensor([first[cell] for cell in sorted(first)], device=features.device)

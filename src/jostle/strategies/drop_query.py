@@ -21,7 +21,7 @@ WHY = "it counts flips of the predicted class of an example; use coreset or nois
 @register(
     "drop-query",
     gist="predictions that dropping features flips",
-    formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each centre",
+    formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each center",
     needs=("weights", "probabilities", "features"),
     tasks=CLASS_TASKS,
     cost="one forward pass, M head passes, k-means",
