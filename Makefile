@@ -57,6 +57,7 @@ docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.picture docs/figures/jostle.svg
 
 site: $(READY)  ## the documentation as a site: open site/index.html
+	rm -rf site
 	$(BIN)/python -m sphinx -q -W -n -d build/site docs site
 	@echo "open site/index.html"
 

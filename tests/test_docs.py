@@ -78,6 +78,22 @@ def test_links_and_pictures_exist(path: Path) -> None:
     assert not [t for t in targets if t and not (path.parent / t).exists()]
 
 
+FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
+TEST = re.compile(r"`((?:test_|Test)\w+)`")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_files_and_tests_that_a_page_names_exist(path: Path) -> None:
+    """A name may stand below the package, as `strategies/badge.py`, and `mine.py` and `file.py` are the reader's."""
+    text = path.read_text(encoding="utf-8")
+    homes = (ROOT, ROOT / "src" / "jostle")
+    files = set(FILE.findall(text)) - {"mine.py", "file.py"}
+    tests = "\n".join(test.read_text(encoding="utf-8") for test in (ROOT / "tests").rglob("test_*.py"))
+    assert not [name for name in files if "/" in name and not any((home / name).exists() for home in homes)]
+    assert not [name for name in files if "/" not in name and not any(ROOT.rglob(f"[!.]*/**/{name}"))]
+    assert not [name for name in TEST.findall(text) if not re.search(rf"(def|class) {name}\b", tests)]
+
+
 def test_the_readme_names_commands_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^    make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):

@@ -10,8 +10,17 @@ TOP = """# Strategies
 
 Written from the catalogue by `make docs`; `jostle list strategies` prints the same in short.
 Every strategy takes the same call, `jostle.select(name, model, pool, n=..., labeled=..., seed=...)`, with its settings
-as further keywords. All of them share `selector` (how rows become picks), `head` (the layer whose input is the feature;
-found by itself) and `outputs` (a function from what the model returns to its output tensor).
+as further keywords. All of them share `head` (the layer whose input is the feature; found by itself) and `outputs` (a
+function from what the model returns to its output tensor), and those that have rows `selector` (how rows become picks).
+
+| needs | which is |
+|---|---|
+| weights | the model itself, which is jolted, looked into or trained along |
+| probabilities, features | a classifier's outputs; the input of its last layer. [Arrays](scikit-learn.md) will do |
+| labelled set | `labeled=`, a dataset of (x, y) |
+| dropout | dropout layers in the model, or `insert_dropout=` |
+| extra training | time: something is trained beside the model |
+| images | inputs that are images |
 """
 
 
