@@ -79,13 +79,22 @@ def _is_balanced(text: str) -> bool:
 
 
 def parsed_value(text: str) -> Any:
-    """A value as in TOML: numbers, true and false, lists, quoted words; `none` is None, the rest are words."""
+    """A value as in TOML: numbers, true and false, lists, quoted words; `none` is None, the rest are words.
+
+    Words in a list need no quotes either: `[cat, dog]`.
+    """
     if text.strip() == "none":
         return None
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        return text.strip()
+        word = text.strip()
+        inside = word[1:-1] if word.startswith("[") and word.endswith("]") else None
+        return (
+            word
+            if inside is None
+            else [parsed_value(part) for part in split_outside_brackets(inside, ",") if part.strip()]
+        )
 
 
 def split_outside_brackets(text: str, mark: str) -> list[str]:

@@ -46,6 +46,10 @@ class Task(ABC):
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of each example, (n,)."""
 
+    def takes(self, outputs: Tensor) -> bool:
+        """Whether outputs of this shape can have this meaning."""
+        return True
+
     def logits(self, outputs: Tensor) -> Tensor:
         """Outputs as one logit for each class of an example, (n, c)."""
         return outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
@@ -96,6 +100,10 @@ class Classification(Task):
     name = "classification"
     positive: int | None = None  # of two classes, the one that is looked for: its F1 is a metric
 
+    def takes(self, outputs: Tensor) -> bool:
+        """One row of logits for an example."""
+        return outputs.ndim >= 2 and all(size == 1 for size in outputs.shape[2:])
+
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the classes."""
         return softmax(self.logits(outputs), 1)
@@ -129,6 +137,10 @@ class Binary(Classification):
 
     name = "binary"
     positive: int | None = 1
+
+    def takes(self, outputs: Tensor) -> bool:
+        """One logit; several are told of when they are met."""
+        return True
 
     def logits(self, outputs: Tensor) -> Tensor:
         """No and yes, (n, 2)."""
@@ -202,6 +214,10 @@ class Segmentation(Task):
     moves = "features"
     ignored = VOID
 
+    def takes(self, outputs: Tensor) -> bool:
+        """Channels, and at least one dimension of pixels."""
+        return outputs.ndim >= 3
+
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the channels."""
         return softmax(outputs, 1)
@@ -266,6 +282,10 @@ class Sequence(Task):
     tokens = True
     ignored = PADDING
 
+    def takes(self, outputs: Tensor) -> bool:
+        """Tokens, and their logits."""
+        return outputs.ndim >= 3
+
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Softmax over the last dimension."""
         return softmax(outputs, -1)
@@ -299,7 +319,13 @@ def task_for(given: str | Task | None, outputs: Tensor) -> Task:
     if isinstance(given, Task):
         return given
     if given is not None:
-        return look_up("task", given, TASKS)
+        task = look_up("task", given, TASKS)
+        if not task.takes(outputs):
+            wants = (task.__doc__ or "").partition(":")[0].lower()
+            raise ValueError(
+                f"task={given!r} wants {wants}; this model's are of shape {tuple(outputs.shape)}"
+            )
+        return task
     if outputs[0].numel() == 1:
         return TASKS["regression"]
     if all(size == 1 for size in outputs.shape[2:]):
