@@ -2,6 +2,8 @@
 
 import asyncio
 import stat
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +24,12 @@ from jostle.labelling.security import (
 
 TOKEN = "s3cret-token"
 DOOR = Door(TOKEN, port=8321)
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for it in a thread of its own: a browser's tests in the same process have a loop running."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 async def inside(scope: Any, receive: Any, send: Any) -> None:
@@ -62,7 +70,7 @@ def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(Guard(inside, door, largest=100)(scope, receive, send))
+    finish(Guard(inside, door, largest=100)(scope, receive, send))
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], found, sent[1]["body"]
 
@@ -182,7 +190,7 @@ def test_no_web_socket_is_opened() -> None:
         await Guard(inside, DOOR)({"type": "websocket", "path": "/", "headers": []}, receive, send)
         assert [each["type"] for each in sent] == ["websocket.close"]
 
-    asyncio.run(knock())
+    finish(knock())
 
 
 def test_addresses() -> None:
