@@ -188,6 +188,22 @@ def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Excepti
         jostle.select(**call)
 
 
+@pytest.mark.parametrize("call", ["select", "embed"])
+def test_options_that_there_are_not_are_refused(call: str) -> None:
+    size = {"n": 2} if call == "select" else {}
+    with pytest.raises(TypeError, match="unknown option 'labelled'; did you mean 'labeled'"):
+        getattr(NoiseStability(jolts=2), call)(mlp(), X, **size, labelled=X)
+
+
+def test_settings_that_cannot_be_show_before_anything_runs() -> None:
+    with pytest.raises(ValueError, match="unknown selector 'k-centre'; did you mean 'k-center'"):
+        NoiseStability(selector="k-centre")
+    with pytest.raises(
+        TypeError, match="outputs is a function from what the model returns to a tensor; got 'logits'"
+    ):
+        NoiseStability(outputs="logits")
+
+
 class Returning(nn.Module):
     def __init__(self, value: Any) -> None:
         super().__init__()
