@@ -432,3 +432,27 @@ def test_the_ranking_holds_a_few_batches_of_picks_and_audit(session: Session) ->
     assert len(rows) == 60
     assert sum(row.purpose == "audit" for row in rows[:20]) == 3
     assert np.unique([row.key for row in rows if row.purpose == "audit"]).size == 9
+
+
+def test_a_question_that_was_left_open_is_asked_again(session: Session) -> None:
+    session.train()
+    left = [question.key for question in session.ask(5, "ann")]
+    labelled(session, 20, "bob")
+    session.skip(left[0], "ann")
+    session.train()
+    session.release("ann")
+    again = {question.key for question in session.ask(5, "bob")}
+    assert again == set(left)  # first of all, whatever the new ranking says
+    session.release("bob")
+    assert left[0] not in {question.key for question in session.ask(200, "ann")}
+
+
+def test_predictions_of_everything_are_kept_for_the_last_rounds(session: Session) -> None:
+    session.train()
+    for _ in range(5):
+        labelled(session, 10)
+        session.train()
+    kept = [number for number in range(1, 7) if (session.round_folder(number) / "predictions.npz").exists()]
+    assert kept == [4, 5, 6]
+    assert len(session.curve()) == 5
+    assert all((session.round_folder(number) / "model.pt").exists() for number in range(2, 7))

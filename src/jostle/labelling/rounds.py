@@ -21,16 +21,18 @@ from jostle.labelling.answers import Classes, Stored, set_of
 from jostle.labelling.contents import chance
 from jostle.labelling.index import Progress
 from jostle.labelling.learners import TASK, Goal, Learner, Model
+from jostle.labelling.predictions import FILE as PREDICTIONS
 from jostle.labelling.predictions import Predictions
 from jostle.labelling.schema import examples
 from jostle.labelling.stability import STOP_SET, concordance, kappa, kappa_of_sets
-from jostle.labelling.store import Ranked
+from jostle.labelling.store import Purpose, Ranked
 from jostle.rng import derive
 
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
 
 MODEL = "model.pt"
+KEPT = 3  # rounds whose predictions are kept for every example
 SAMPLE = 2000  # examples, the next of the audit, whose predictions are kept apart for the curve over rounds
 
 
@@ -40,7 +42,7 @@ class Ground:
 
     keys: Sequence[str]  # (n,) those that are here, then those that are gone but were answered
     here: int  # how many are here
-    purposes: Mapping[str, str | None]
+    purposes: Mapping[str, Purpose | None]
     labels: Mapping[str, Stored]  # what counts for each answered example
     classes: Classes
 
@@ -52,6 +54,11 @@ class Ground:
         """Places that a strategy may ask for: never picked. What was audited is among them (see `ranking`)."""
         free = [i for i, key in enumerate(self.keys[: self.here]) if self.purposes[key] in (None, "audit")]
         return np.array(free, dtype=np.int64)
+
+    def unanswered(self) -> list[Ranked]:
+        """Examples that somebody was asked and nobody has answered: they left, or skipped it. Others are asked first."""
+        here = ((key, self.purposes[key]) for key in self.keys[: self.here] if key not in self.labels)
+        return [Ranked(key, purpose) for key, purpose in here if purpose in ("pick", "audit")]
 
     def unasked(self) -> list[str]:
         """Examples that nobody was asked yet."""
@@ -84,7 +91,15 @@ def run(session: Session, progress: Progress | None = None) -> int:
     if model is not None:
         summary |= written(session, ground, goal, model, number)
     summary["seconds"] = round(time.monotonic() - started, 3)
-    return session.store.install(ranked, summary)
+    session.store.install(ranked, summary)
+    forget(session, number)
+    return number
+
+
+def forget(session: Session, number: int) -> None:
+    """Of all models but the last few, keep no predictions of everything; what the curve needs stays."""
+    for old in range(1, number - KEPT + 1):
+        (session.round_folder(old) / PREDICTIONS).unlink(missing_ok=True)
 
 
 def survey(session: Session, learner: Learner, progress: Progress | None) -> Ground:
@@ -123,11 +138,8 @@ def next_ranking(
     n, measured = drawing.shares(length, settings.audit, len(asked), asked.count("audit"))
     audited = drawing.audits(ground.unasked(), measured, settings.seed)
     if model is None:
-        strategy, network, most = (
-            ranking.first_strategy(settings.strategy),
-            learner.untrained(pool),
-            ranking.FIRST_CANDIDATES,
-        )
+        strategy = ranking.first_strategy(settings.strategy)
+        network, most = learner.untrained(pool), ranking.FIRST_CANDIDATES
         call: dict[str, Any] = {}
     else:
         strategy = ranking.next_strategy(settings.strategy, session.kind)
@@ -136,7 +148,7 @@ def next_ranking(
     picked = ranking.picks(
         strategy, network, pool, n, candidates=ground.candidates(), most=most, seed=seed, **call
     )
-    return drawing.mixed([ground.keys[place] for place in picked], audited, seed)
+    return [*ground.unanswered(), *drawing.mixed([ground.keys[place] for place in picked], audited, seed)]
 
 
 def written(session: Session, ground: Ground, goal: Goal, model: Model, number: int) -> dict[str, Any]:
@@ -176,7 +188,5 @@ def likeness(before: Path, seen: Predictions, stop: Sequence[str], classes: Clas
     if seen.kind == "one":
         return kappa(np.array(old, dtype=np.int64), np.array(new, dtype=np.int64))
     numbers = list(classes.names)
-    having, had = (
-        np.array([[n in set_of(answer) for n in numbers] for answer in which]) for which in (old, new)
-    )
-    return kappa_of_sets(having, had)
+    tables = [np.array([[n in set_of(answer) for n in numbers] for answer in which]) for which in (old, new)]
+    return kappa_of_sets(*tables)

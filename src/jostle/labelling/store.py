@@ -23,9 +23,8 @@ from jostle.labelling.schema import acts, connected, examples, facts, leases, qu
 from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE
 
 Act = Literal["answer", "correction", "skip", "withdrawal"]
-Purpose = Literal[
-    "pick", "audit", "given", "test"
-]  # given: made elsewhere; test: what a simulation measures with
+# given: made elsewhere; test: what a simulation measures with
+Purpose = Literal["pick", "audit", "given", "test"]
 
 SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 
@@ -232,14 +231,8 @@ class Store:
             before = tx.execute(select(acts).where(acts.c.seq == superseded)).one_or_none()
             taken = self._add(tx, last.key, person, "withdrawal", None, None, None)
             if before is not None and before.act in DECIDED:
-                row = {
-                    "key": last.key,
-                    "person": person,
-                    "seq": before.seq,
-                    "act": before.act,
-                    "value": before.value,
-                }
-                self.upsert(tx, standing, ["key", "person"], [row])
+                again = {"seq": before.seq, "act": before.act, "value": before.value}
+                self.upsert(tx, standing, ["key", "person"], [{"key": last.key, "person": person, **again}])
             self._lease(tx, person, [last.key, *_held(tx, person)])
             return taken
 

@@ -69,7 +69,7 @@ class Trainer:
         while not self._stopping.is_set():
             began = time.monotonic()
             self._process = multiprocessing.get_context("spawn").Process(
-                target=work, args=(self.session.opening, os.getpid()), name="jostle-trainer", daemon=True
+                target=work, args=(self.session.opening,), name="jostle-trainer", daemon=True
             )
             self._process.start()
             self.starts += 1
@@ -87,7 +87,7 @@ def _ended(code: int | None, project: Path, pause: float) -> str:
     return f"the training process {how}; it is started again in {pause:.0f} s (see {project / LOG})"
 
 
-def work(opening: dict[str, Any], parent: int) -> None:
+def work(opening: dict[str, Any]) -> None:
     """What the process does: rounds as they become due, until its parent is gone."""
     from jostle.labelling.session import Session
 
@@ -105,9 +105,7 @@ class Worker:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.said = 0.0
-        self.failed_at = (
-            -1
-        )  # the last act when a round last failed: it is not tried again before there is another
+        self.failed_at = -1  # the last act when a round failed: it is tried again after the next
         self.refreshed = time.monotonic()
 
     def run(self) -> None:
