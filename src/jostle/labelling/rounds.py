@@ -56,7 +56,7 @@ class Ground:
         return np.array(free, dtype=np.int64)
 
     def unanswered(self) -> list[Ranked]:
-        """Examples that somebody was asked and nobody has answered: they left, or skipped it. Others are asked first."""
+        """Examples that somebody was asked and nobody has answered: others are asked first of all."""
         here = ((key, self.purposes[key]) for key in self.keys[: self.here] if key not in self.labels)
         return [Ranked(key, purpose) for key, purpose in here if purpose in ("pick", "audit")]
 
