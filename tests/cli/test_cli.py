@@ -192,6 +192,13 @@ def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_cli("report", tmp_path / "a", "--out", tmp_path / "again", "--metric", "macro_f1") == 0
     assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both") == 0
     assert (tmp_path / "both" / "compare.html").is_file()
+    capsys.readouterr()
+    (tmp_path / "notes.txt").touch()
+    both = (tmp_path / "notes.txt", tmp_path / "a", tmp_path / "b")
+    assert run_cli("compare", *both, "--out", tmp_path / "both") == 0
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'notes.txt'} is a file and is left out" in said.err
+    assert re.search(r"^random +\d", said.out, re.MULTILINE)
     assert run_cli("report", tmp_path / "none") == 2
     assert run_cli("report", tmp_path) == 2
     assert "not a folder of jostle run: it has no manifest.json" in capsys.readouterr().err

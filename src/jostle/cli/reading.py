@@ -79,9 +79,7 @@ def compare(
     from jostle.results.across import Across
     from jostle.results.across_tables import overview_table
 
-    for folder in folders:
-        check_runs(folder)
-    across = Across.of(load_all(folders), metric, baseline)
+    across = Across.of(load_all(folders_of_runs(folders)), metric, baseline)
     page = write_comparison(across, out)
     print_table(overview_table(across))
     say(f"Comparison: {page}")
@@ -90,6 +88,16 @@ def compare(
 def say(words: str) -> None:
     """A line on standard error."""
     Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
+
+
+def folders_of_runs(given: list[Path]) -> list[Path]:
+    """The folders among what a pattern such as `results/*` gave; files beside them are left out with a word."""
+    for file in (path for path in given if path.is_file()):
+        say(f"{file} is a file and is left out")
+    folders = [path for path in given if not path.is_file()]
+    for folder in folders:
+        check_runs(folder)
+    return folders
 
 
 def check_runs(folder: Path) -> None:

@@ -31,10 +31,14 @@ class Across:
 
     @cached_property
     def labels(self) -> list[str]:
-        """Every strategy of any folder, the best average rank first, those at the end that some folder lacks."""
+        """Every strategy of any folder, the best average rank first; then, by gain, those that some folder lacks."""
         every = list(dict.fromkeys(label for results in self.runs.values() for label in results.labels))
         partly = [label for label in every if label not in self.everywhere]
-        return [*sorted(self.everywhere, key=lambda label: self.average_ranks[label]), *partly]
+        gains = {label: [*self.gains(label).values()] or [-np.inf] for label in partly}
+        return [
+            *sorted(self.everywhere, key=lambda label: self.average_ranks[label]),
+            *sorted(partly, key=lambda label: -float(np.mean(gains[label]))),
+        ]
 
     @cached_property
     def everywhere(self) -> list[str]:
