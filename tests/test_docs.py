@@ -15,7 +15,7 @@ from jostle.strategies import cards
 from jostle.strategies.catalogue import Entry, describe, names
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 DRAWN_WITH = (3, 11)  # the release of Matplotlib that drew the figures
 NUMBER = re.compile(r"-?\d+\.\d+")  # in a drawing; the last digits may differ between machines
@@ -94,7 +94,9 @@ def test_files_and_tests_that_a_page_names_exist(path: Path) -> None:
     assert not [name for name in TEST.findall(text) if not re.search(rf"(def|class) {name}\b", tests)]
 
 
-def test_the_readme_names_commands_that_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^    make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_commands_that_are_named_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^    make ([\w-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert targets
+    assert not [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
