@@ -1,12 +1,15 @@
 """SVHN's .mat files."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from official_files import write_svhn
-from scipy.io import savemat
+from scipy.io import loadmat, savemat
 
 from jostle import datasets
-from jostle.datasets import DataError, svhn
+from jostle.datasets import DataError, matlab
+from jostle.datasets.matlab import read_arrays
 
 
 def test_reads_what_was_written(tmp_path):
@@ -50,7 +53,48 @@ def test_bad_files_are_named(tmp_path, spoil, message):
 
 def test_arrays_that_would_not_fit_are_not_read(tmp_path, monkeypatch):
     write_svhn(tmp_path / "svhn")
-    monkeypatch.setattr(svhn, "MOST_VALUES", 100)
-    monkeypatch.setattr("scipy.io.loadmat", None)
-    with pytest.raises(DataError, match=r"has X of shape \(32, 32, 3, 5\): expected"):
+    (tmp_path / "svhn" / "train_32x32.mat").unlink()
+    savemat(
+        tmp_path / "svhn" / "train_32x32.mat",
+        {"X": np.zeros((32, 32, 3, 5), np.uint8), "y": [[1]] * 5},
+        do_compression=True,
+    )
+    assert len(datasets.load("svhn", tmp_path).train) == 5
+    monkeypatch.setattr(matlab, "MOST_BYTES", 1000)
+    with pytest.raises(DataError, match=r"cannot be read: .* unpacks to more than 1,000 bytes"):
         datasets.load("svhn", tmp_path)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i4", "f4", "f8", "i8"])
+def test_arrays_are_what_scipy_reads(tmp_path, packed, kind):
+    arrays = {
+        "one": np.arange(24).reshape(2, 3, 4).astype(kind),
+        "y": np.array([[3]], kind),  # so small that it lies in its tag
+        "none": np.zeros((0, 3), kind),
+        "words": "text",
+        "other": np.ones(5),
+    }
+    savemat(tmp_path / "a.mat", arrays, do_compression=packed)
+    names = ("one", "y", "none", "absent")
+    found, expected = (
+        read_arrays(tmp_path / "a.mat", names),
+        loadmat(tmp_path / "a.mat", variable_names=names),
+    )
+    assert found.keys() == {"one", "y", "none"}
+    for name, array in found.items():
+        assert array.dtype == expected[name].dtype
+        np.testing.assert_array_equal(array, expected[name])
+
+
+def test_damage_is_an_error_and_never_a_crash(tmp_path):
+    write_svhn(tmp_path)
+    path, rng = tmp_path / "test_32x32.mat", np.random.default_rng(0)
+    whole = path.read_bytes()
+    for _ in range(300):
+        spoilt = bytearray(whole)
+        for place in rng.integers(0, 400, 3):  # headers, names, types and shapes
+            spoilt[place] = rng.integers(256)
+        path.write_bytes(spoilt[: rng.integers(1, len(spoilt))] if rng.random() < 0.3 else spoilt)
+        with contextlib.suppress(DataError):
+            read_arrays(path, ("X", "y"))

@@ -1,6 +1,5 @@
 """SVHN, the cropped digits: two .mat files."""
 
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,11 @@ from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch
 from jostle.datasets.images import standardised
+from jostle.datasets.matlab import read_arrays
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 TRAIN = Source("svhn", "train_32x32.mat", f"{URL}train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373")
 TEST = Source("svhn", "test_32x32.mat", f"{URL}test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3")
-MOST_VALUES = 2**32  # of one array; twice what the extra set has
 MEAN, STD = (0.4310, 0.4302, 0.4463), (0.1965, 0.1984, 0.1992)
 
 
@@ -30,17 +29,11 @@ def svhn(root: Path | None) -> Data:
 
 
 def _split(path: Path) -> Split:
-    from scipy.io import loadmat, whosmat  # here, because it takes its time
-
     expected = "expected a MATLAB file with X, uint8 (32, 32, 3, n), and y, labels 1 to 10"
     try:
-        shapes = {name: shape for name, shape, _ in whosmat(path)}  # without unpacking what they hold
-        large = [name for name in ("X", "y") if prod(shapes.get(name, ())) > MOST_VALUES]
-        mat = {} if large else loadmat(path, variable_names=["X", "y"])
-    except Exception as reason:  # scipy raises a dozen kinds for broken files
+        mat = read_arrays(path, ("X", "y"))
+    except DataError as reason:
         raise DataError(f"{path} cannot be read: {expected} ({reason})") from reason
-    if large:
-        raise DataError(f"{path} has {large[0]} of shape {shapes[large[0]]}: {expected}")
     if absent := {"X", "y"} - set(mat):
         raise DataError(f"{path} has no {' and no '.join(sorted(absent))}: {expected}")
     pixels, labels = mat["X"], mat["y"].reshape(-1)
