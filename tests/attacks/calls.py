@@ -22,12 +22,13 @@ from attacks import networks, pools
 from attacks.driver import BrokenPromiseError
 from attacks.networks import Keeping, Restless, Selfish, Subject
 from attacks.pools import Held
-from jostle import strategies
+from jostle import embeddings, selectors, strategies
 from jostle.core import Query
 from jostle.tasks import TASKS
 
 SOURCE = str(Path(jostle.__file__).parent)
 BENIGN = ("", "duplicates", "constant", "one outlier")
+HAVE_ROWS = sorted(embeddings.names())
 SELF_EVIDENT = ("classification", "regression", "segmentation")  # tasks that the outputs' shape tells
 
 
@@ -76,6 +77,9 @@ def scene(chance: Random, folder: Path, must_work: bool = False) -> Scene:
     if value and isinstance(subject.inputs, Tensor):
         subject.inputs = pools.odd(chance, subject.inputs, value)
     settings = dict(QUICK.get(name, {}))
+    if not must_work and chance.random() < 0.15:
+        settings = {"embedding": chance.choice(HAVE_ROWS), "selector": chance.choice(selectors.names())}
+        name = "compose"
     model = joined(name, settings, subject)
     made = Scene(
         name,
@@ -151,6 +155,8 @@ def committee(subject: Subject) -> Callable[[Any, int], nn.Module]:
 
 def works(scene: Scene) -> bool:
     """Whether nothing about a call gives a reason to refuse it."""
+    if scene.strategy == "compose":  # not every selector takes the rows of every embedding
+        return False
     card, subject = strategies.describe(scene.strategy), scene.subject
     layers = list(subject.model.modules())
     free = subject.size - len(scene.options.get("exclude", ()))
@@ -172,16 +178,37 @@ def attack(chance: Random, folder: Path) -> str:
     made = scene(chance, folder)
     if chance.random() < 0.2:
         return judged_mistake(chance, made)
-    check = remembered(made.model)
-    before = made.held.fingerprint()
+    check = everything_stays(made)
     outcome = judged(made)
-    try:
-        check()
-    except AssertionError as changed:
-        raise BrokenPromiseError(f"{changed}\n{made}") from None
-    if made.held.fingerprint() != before:
-        raise BrokenPromiseError(f"the pool's bytes changed\n{made}")
+    check("a call")
     return outcome
+
+
+def everything_stays(made: Scene) -> Callable[[str], None]:
+    """`check = everything_stays(made)`, then `check("a call")`: model, pool, labelled set, generators are as before."""
+    check, before = remembered(made.model), (made.held.fingerprint(), labelled_bytes(made))
+
+    def compare(after: str) -> None:
+        try:
+            check()
+        except AssertionError as changed:
+            raise BrokenPromiseError(f"after {after}: {changed}\n{made}") from None
+        if (made.held.fingerprint(), labelled_bytes(made)) != before:
+            raise BrokenPromiseError(f"after {after} the pool or the labelled set has other bytes\n{made}")
+
+    return compare
+
+
+def labelled_bytes(made: Scene) -> str:
+    found = made.options.get("labeled")
+    items = getattr(found, "dataset", found)
+    tensors = [*getattr(items, "tensors", ())] or [leaf for item in items or () for leaf in leaves(item)]
+    return Held(None, "", tensors).fingerprint()
+
+
+def leaves(item: Any) -> list[Tensor]:
+    inside = item.values() if isinstance(item, dict) else item
+    return [each for each in inside if isinstance(each, Tensor)]
 
 
 def judged(made: Scene) -> str:
@@ -202,7 +229,7 @@ def judged(made: Scene) -> str:
     return "kept its promises"
 
 
-def check_picks(query: Query, made: Scene) -> None:
+def check_picks(query: Query, made: Scene, said: object = None) -> None:
     positions = query.indices.tolist()
     allowed = set(range(made.subject.size)) - set(made.options.get("exclude", ()))
     facts = {
@@ -213,7 +240,7 @@ def check_picks(query: Query, made: Scene) -> None:
         "no infinite score": not np.isinf(query.scores).any(),
     }
     if wrong := [fact for fact, holds in facts.items() if not holds]:
-        raise BrokenPromiseError(f"picks {positions} are not {wrong}\n{made}")
+        raise BrokenPromiseError(f"picks {positions} are not {wrong}\n{said or made}")
 
 
 def repeated(query: Query, made: Scene, pool: Any, how: str) -> None:
@@ -226,7 +253,7 @@ def repeated(query: Query, made: Scene, pool: Any, how: str) -> None:
         raise BrokenPromiseError(f"{how} gave other scores: {again.scores - query.scores}\n{made}")
 
 
-def refuse_raw(error: Exception, made: Scene, models_fault: bool = False) -> None:
+def refuse_raw(error: Exception, made: object, models_fault: bool = False) -> None:
     """A refusal is a ValueError or TypeError raised by jostle itself, not what some library met inside."""
     if models_fault and any("jostle" in note for note in getattr(error, "__notes__", ())):
         return

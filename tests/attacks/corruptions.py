@@ -51,8 +51,15 @@ def originals() -> Path:
     code, said = forge.run(["run", "tiny.toml", *kills.SETTINGS, "--out", "runs"], home)
     if code:
         raise BrokenPromiseError(f"a run that nobody disturbed ended with {code}: {said}")
+    (home / "known.csv").write_text("name,label\n" + KNOWN, encoding="utf-8")
+    code, said = forge.run(["label", "photos", "--classes", "ants,bees", "--import", "known.csv"], home)
+    if code:
+        raise BrokenPromiseError(f"labels that nobody spoilt were not taken in, {code}: {said}")
     forget_said(home)
     return home
+
+
+KNOWN = "ants/image_0001.jpg,ants\nants/image_0002.jpg,ants\nbees/image_0001.jpg,bees\n"
 
 
 KEPT: list[tempfile.TemporaryDirectory[str]] = []
@@ -78,7 +85,7 @@ def attack(chance: Random, folder: Path) -> str:
     box = folder / "box"
     shutil.copytree(originals(), box)
     victim, use = chance.choice(TARGETS)(chance, box)
-    content = victim.read_bytes()
+    content = victim.read_bytes() if victim.exists() else b""
     how, spoilt = forgeries.spoilt(chance, victim, content)
     victim.write_bytes(spoilt)
     before = listing(folder)
@@ -102,7 +109,7 @@ def a_manifest(chance: Random, box: Path) -> tuple[Path, Use]:
 
 
 def a_protocol(chance: Random, box: Path) -> tuple[Path, Use]:
-    return box / "tiny.toml", lambda box: told(box, ["show", "tiny.toml"], [])
+    return box / "tiny.toml", lambda box: told(box, ["show", "tiny.toml"])
 
 
 def a_photo(chance: Random, box: Path) -> tuple[Path, Use]:
@@ -127,8 +134,29 @@ def an_earlier_round(chance: Random, box: Path) -> tuple[Path, Use]:
     return box / "before.csv", picked("folder:photos", chance, "--exclude", "before.csv")
 
 
+def a_label_database(chance: Random, box: Path) -> tuple[Path, Use]:
+    words = ["label", "photos", "--export", f"out/labels.{chance.choice(['csv', 'json', 'parquet'])}"]
+    return box / "photos.labels" / "labels.db", lambda box: told(box, words)
+
+
+def labels_from_elsewhere(chance: Random, box: Path) -> tuple[Path, Use]:
+    return box / "known.csv", lambda box: told(box, ["label", "photos", "--import", "known.csv"])
+
+
+def a_manifest_with_code(chance: Random, box: Path) -> tuple[Path, Use]:
+    """Somebody else's runs, whose manifest names a file that does harm when it is run."""
+    (box / "evil.py").write_text("open('escaped', 'w').write('here')\ndef data(): ...\n", encoding="utf-8")
+    path = box / "runs" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    part = chance.choice([manifest["protocol"], *manifest["protocol"]["strategies"].values()])
+    part["dataset" if part is manifest["protocol"] else "use"] = f"{box}/evil.py:data"
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    return box / "unread.txt", reported
+
+
 TARGETS: list[Callable[[Random, Path], tuple[Path, Use]]] = [
-    a_run, a_run, a_manifest, a_protocol, a_photo, a_table, a_data_set, a_data_set, an_earlier_round,
+    a_run, a_run, a_manifest, a_manifest_with_code, a_protocol, a_photo, a_table, a_data_set, a_data_set,
+    an_earlier_round, a_label_database, labels_from_elsewhere,
 ]  # fmt: skip
 
 
@@ -143,7 +171,7 @@ def gone_on_with(box: Path) -> str:
 
 def reported(box: Path) -> str:
     """The report of what is there."""
-    return told(box, ["report", "runs"], [])
+    return told(box, ["report", "runs"])
 
 
 def picked(spec: str, chance: Random, *more: str) -> Use:
@@ -153,7 +181,7 @@ def picked(spec: str, chance: Random, *more: str) -> Use:
     words += ["--data", "data", "--out", "out/picks.csv", *more]
 
     def use(box: Path) -> str:
-        outcome = told(box, words, [])
+        outcome = told(box, words)
         if (box / "out" / "picks.csv").exists() != (outcome == "read"):
             raise BrokenPromiseError(
                 f"{outcome}, and picks.csv {'is' if outcome != 'read' else 'is not'} there"
@@ -163,7 +191,7 @@ def picked(spec: str, chance: Random, *more: str) -> Use:
     return use
 
 
-def told(box: Path, words: list[str], mentioned: list[str]) -> str:
+def told(box: Path, words: list[str]) -> str:
     return judged(*command(box, words))
 
 
@@ -195,7 +223,7 @@ def listing(folder: Path) -> dict[str, str]:
     }
 
 
-OURS = ("box/runs/", "box/out/")  # where commands may write
+OURS = ("box/runs/", "box/out/", "box/photos.labels/")  # where commands may write
 
 
 def stray(before: dict[str, str], after: dict[str, str]) -> None:

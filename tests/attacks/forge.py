@@ -123,9 +123,12 @@ def child(order: dict[str, Any]) -> None:
         cli.main(order["words"])
     except SystemExit as end:
         code = end.code or 0
+    except KeyboardInterrupt:  # it came when all was said and done
+        code = 0
     except BaseException:
         traceback.print_exc()
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         Path(order["log"] + "-modules").write_text("\n".join(sys.modules), encoding="utf-8")
         sys.stdout.flush()
         sys.stderr.flush()

@@ -52,7 +52,8 @@ def attack(chance: Random, folder: Path) -> str:
 
 def killed(chance: Random, folder: Path, seconds: float) -> bool:
     """One run cut short, and whether it was."""
-    command = forge.start(words(folder), folder)
+    crew = ["--jobs", "2"] if chance.random() < 0.1 else []
+    command = forge.start(words(folder) + crew, folder)
     time.sleep(chance.uniform(0, seconds))
     how = chance.choice(KILLS)
     command.signal(how)

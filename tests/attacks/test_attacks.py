@@ -8,7 +8,7 @@ import pytest
 from attacks.driver import BrokenPromiseError, Failure, attempt
 from attacks.kinds import KINDS
 
-ROUNDS = {"interrupts": 30, "kills": 3, "corruptions": 30}
+ROUNDS = {"arrays": 100, "interrupts": 30, "kills": 3, "corruptions": 30}
 FORKS = {"kills", "corruptions"}
 
 

@@ -230,6 +230,7 @@ class TestRefusals:
             ({"probabilities": [[0.5, 0.5], [np.nan, 0.5]]}, "example 1 are not all in"),
             ({"probabilities": [0.2, 0.7]}, "a column for each class"),
             ({"probabilities": [[0.2], [0.7]]}, "a column for each class"),
+            ({"probabilities": np.zeros((0, 3))}, "the pool is empty"),
             ({"probabilities": GIVEN, "features": np.zeros((3, 2))}, "2 of probabilities, 3 of features"),
         ],
     )
@@ -242,6 +243,9 @@ class TestRefusals:
         [
             ({"probabilities": [[0, 1], [1, 0]]}, "floating numbers; got int64"),
             ({"features": np.zeros(4)}, r"\(n, d\) of floating numbers; got float64 of shape \(4,\)"),
+            ({"features": np.zeros((4, 0))}, r"floating numbers; got float64 of shape \(4, 0\)"),
+            ({"features": np.zeros((4, 2), dtype=object)}, "floating numbers; got object"),
+            ({"probabilities": np.array([["a", "b"]])}, "floating numbers; got <U1"),
             ({"features": sparse.csr_matrix(np.eye(3))}, "sparse matrix: pass features.toarray"),
             ({}, "a model and a pool, or arrays"),
             ({"features": GIVEN, "labeled": (GIVEN, [0, 1])}, "labeled= is a dict of arrays; got tuple"),
@@ -251,6 +255,13 @@ class TestRefusals:
     def test_what_is_no_array_of_numbers(self, arrays: dict[str, Any], words: str) -> None:
         with pytest.raises(TypeError, match=words):
             jostle.select("random", **arrays, n=1)
+
+    def test_arrays_that_torch_cannot_share_are_read(self) -> None:
+        given = np.array([[0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
+        fixed = given[::-1].copy()
+        fixed.flags.writeable = False
+        for turned in (given[::-1], fixed):
+            assert jostle.select("entropy", probabilities=turned, n=1, seed=0).indices.tolist() == [2]
 
     def test_a_model_and_arrays(self, scene: Scene) -> None:
         with pytest.raises(TypeError, match="a model and a pool, or arrays"):

@@ -20,6 +20,7 @@ from jostle.tasks import Task, task_for
 TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
 LEAST_DOUBT = 2.0**-53  # the largest probability below 1, less 1
 SIGMOIDS = ("binary", "multi-label")  # tasks whose probabilities are each of a yes, and do not sum to 1
+FLOATING = (np.float16, np.float32, np.float64)  # what numpy and torch both know
 TOLERANCE = 1e-3  # by which probabilities may miss 1 in sum: float16 does
 
 ONE_COLUMN = (
@@ -105,8 +106,16 @@ def columns(task: Task, **arrays: Any) -> dict[str, Tensor | np.ndarray]:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"arrays have a row for each example; got {in_words(lengths)}")
     for name in found.keys() - {"features"}:
-        check_outputs(name, torch.as_tensor(found[name]), task)
+        check_outputs(name, as_tensor(found[name]), task)
     return found
+
+
+def as_tensor(array: Tensor | np.ndarray) -> Tensor:
+    """A tensor of these numbers; what torch cannot share, being read-only or the wrong way round, is copied."""
+    if isinstance(array, Tensor):
+        return array
+    shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+    return torch.from_numpy(array if shared else array.copy())
 
 
 def as_array(name: str, values: Any) -> Tensor | np.ndarray:
@@ -117,7 +126,8 @@ def as_array(name: str, values: Any) -> Tensor | np.ndarray:
         )
     array = values if isinstance(values, Tensor) else np.asarray(values)
     least = 2 if name == "features" else 1
-    if array.ndim < least or not torch.as_tensor(array[:0]).is_floating_point():
+    floating = array.is_floating_point() if isinstance(array, Tensor) else array.dtype in FLOATING
+    if array.ndim < least or not floating or 0 in array.shape[1:]:
         shape = "(n, d)" if name == "features" else "(n, c)"
         raise TypeError(
             f"{name} is an array {shape} of floating numbers; got {array.dtype} of shape {tuple(array.shape)}"
@@ -127,7 +137,7 @@ def as_array(name: str, values: Any) -> Tensor | np.ndarray:
 
 def check_outputs(name: str, values: Tensor, task: Task) -> None:
     """Refuse what cannot be probabilities of this task, with the first example that shows it."""
-    if task.name == "regression":
+    if task.name == "regression" or not len(values):
         return
     outside = (values < -TOLERANCE) | (values > 1 + TOLERANCE) | values.isnan()
     bad = outside.reshape(len(values), -1).any(1)
@@ -159,5 +169,5 @@ def in_words(lengths: Mapping[str, int]) -> str:
 
 def common_type(*arrays: Tensor | np.ndarray) -> torch.dtype:
     """The precision that holds all of these, float32 at least."""
-    kinds = (torch.as_tensor(array[:0]).dtype for array in arrays)
+    kinds = (as_tensor(array[:0]).dtype for array in arrays)
     return reduce(torch.promote_types, kinds, torch.float32)
