@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations soak attack coverage check bench docs site release-check clean arena-data
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio soak attack coverage check bench docs site release-check clean arena-data
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,6 +26,12 @@ test-oldest: $(OLDEST_READY)  ## every test, with the oldest versions that pypro
 test-integrations: $(READY)  ## the pages for users of other packages, which are installed for it
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[integrations]"
 	$(BIN)/python -m pytest -q tests/test_docs.py -k "huggingface or lightning or skorch"
+
+test-labelstudio: $(READY)  ## with a Label Studio of its own and its official package, which are installed for it; minutes
+	$(PYTHON) -m venv .venv-labelstudio
+	.venv-labelstudio/bin/python -m pip install -q --disable-pip-version-check label-studio pytest
+	PYTHONPATH=src .venv-labelstudio/bin/python -m pytest -q --noconftest tests/labelling/test_labelstudio.py
+	JOSTLE_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q tests/labelling/test_labelstudio_real.py
 
 soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
 	$(BIN)/python -m tools.soak
@@ -65,7 +71,7 @@ release-check: $(READY)  ## whether this tree can be released; writes dist/, upl
 	$(BIN)/python -m tools.release
 
 clean:
-	rm -rf .venv .venv-oldest dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-labelstudio dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

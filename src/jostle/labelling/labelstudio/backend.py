@@ -116,6 +116,8 @@ def heard(session: Session, event: Event) -> str:
         entered(session, said)
     except UnknownKeyError:
         return "unknown"
+    except ValueError as wrong:  # such as a class that this project does not have
+        return f"refused: {wrong}"
     return "kept"
 
 
