@@ -86,7 +86,9 @@ def test_official_exports_are_read(kind: str) -> None:
         "annotations": [{"id": 9, "completed_by": 1, "lead_time": 2.5, **sample}],
     }
     (read,) = annotations([export], kind)  # type: ignore[arg-type]
-    value = sample["result"][0]["value"] if sample["result"] else {"choices": []}  # nothing chosen is no result
+    value = (
+        sample["result"][0]["value"] if sample["result"] else {"choices": []}
+    )  # nothing chosen is no result
     expected = {
         "one": lambda: value["choices"][0],
         "several": lambda: tuple(value["choices"]),
