@@ -178,7 +178,7 @@ def test_a_pool_of_words_and_labels_alone_is_an_error_that_names_them() -> None:
     [
         ([None] * 7, "NoneType"),
         ([1, {}, *[2] * 5], "dict, int"),
-        ([1, *["words"] * 6], "str_"),
+        ([1, *["words"] * 6], "str"),
         ({"a": X}, "dict"),
     ],
 )

@@ -21,7 +21,7 @@ def passes(model: nn.Module, pool: Any, numbers: int = 3, batch: int = N, **sett
     """Outputs of some passes over a pool, (passes, n, ...)."""
     strategy = Bald(passes=max(numbers, 2), **settings)
     with (
-        strategy.request(model, pool, seed=0, task="classification") as request,
+        strategy.request(model, pool, seed=0, task="multi-label") as request,
         strategy.sampling(request) as s,
     ):
         return torch.stack([

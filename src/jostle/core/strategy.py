@@ -84,7 +84,7 @@ class Strategy(ABC):
         """
         inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
         candidates = inputs.without(options.get("exclude"))
-        check_count(n, candidates, inputs)
+        n = check_count(n, candidates, inputs)
 
         def ask(request: Request) -> Query:
             picks = self.query(request, n)

@@ -21,7 +21,8 @@ def inputs_of(item: Any) -> Inputs:
         kept = {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
         check_kept(kept, item)
         return kept
-    if isinstance(item, (tuple, list)) and item and not isinstance(item[0], Number):
+    several = isinstance(item, tuple) or (isinstance(item, list) and not is_numbers(item))
+    if several and item:  # a list of numbers is an input; a tuple is (x, y), also where x is a number
         return inputs_of(item[0]) if isinstance(item[0], Mapping) else numeric(item[0])
     return numeric(item)
 
@@ -32,12 +33,17 @@ def target_of(item: Any) -> Any:
         found = [item[key] for key in item if key in LABEL_KEYS]
     else:
         found = list(item[1:2]) if isinstance(item, (tuple, list)) else []
-    if found and is_words(found[0]):
-        word = first_entry(found[0])
-        raise TypeError(f"labels are numbers here; got {str(word)!r}: give each class a number from 0 on")
     if found:
+        refuse_words(found[0])
         return found[0]
     raise TypeError(f"a labelled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+
+
+def refuse_words(targets: Any) -> None:
+    """An error where targets are words."""
+    if is_words(targets):
+        word = str(first_entry(targets))
+        raise TypeError(f"labels are numbers here; got {word!r}: give each class a number from 0 on")
 
 
 def check_kept(kept: Mapping[str, Any], holder: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+from jostle.inputs.frames import is_frame, labelled_frame, paired
 from jostle.inputs.items import target_of
 from jostle.inputs.pool import Pool
 from jostle.inputs.sources import Collate
@@ -24,7 +25,11 @@ class Labeled:
 
     @classmethod
     def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
-        """See a dataset of (x, y) as inputs and targets."""
+        """See a dataset of (x, y), a table with labels, or a pair (X, y) as inputs and targets."""
+        if is_frame(dataset):
+            dataset = labelled_frame(dataset)
+        elif isinstance(dataset, tuple) and len(dataset) == 2 and not isinstance(dataset[0], tuple):
+            dataset = paired(*dataset)
         inputs = Pool.of(dataset, collate_fn, num_workers)
         return cls(dataset.dataset if isinstance(dataset, DataLoader) else dataset, inputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from jostle.inputs.batches import Inputs
+from jostle.inputs.frames import is_frame, numbers_of
 from jostle.inputs.sources import Collate, Source, as_source, unshuffled
 
 
@@ -33,6 +35,8 @@ class Pool:
         if isinstance(holder, DataLoader):
             largest = holder.batch_size
             holder, collate_fn, num_workers = unshuffled(holder, collate_fn, num_workers)
+        if hasattr(holder, "to_numpy"):
+            holder, collate_fn = numbers_of(holder) if is_frame(holder) else holder.to_numpy(), None
         source = as_source(holder, collate_fn)
         return cls(source, torch.arange(len(source), device="cpu"), num_workers, largest)
 
@@ -80,12 +84,13 @@ def as_positions(excluded: Any) -> Tensor:
     return torch.from_numpy(held.astype(np.int64).reshape(-1))
 
 
-def check_count(n: int, candidates: Pool, inputs: Pool) -> None:
-    """n examples can be chosen from the candidates, or an error that says why not."""
+def check_count(n: int, candidates: Pool, inputs: Pool) -> int:
+    """n, so many of the candidates as can be chosen, or an error that says why not."""
     if not len(inputs):
         raise ValueError("the pool is empty: there is nothing to choose from")
-    if isinstance(n, bool) or int(n) != n or n < 1:
-        raise ValueError(f"asked for n={n} examples; n is a whole number of at least 1")
+    if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
+        raise ValueError(f"asked for n={n!r} examples; n is a whole number of at least 1")
     if n > len(candidates):
         less = f" less {len(inputs) - len(candidates)} excluded" if len(candidates) < len(inputs) else ""
         raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")
+    return operator.index(n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,10 @@ class Items:
         if self.collate is not None:
             return inputs_of(self.collate(items))
         inputs = [inputs_of(item) for item in items]
+        if isinstance(inputs[0], (str, bytes)):
+            raise TypeError(
+                f"the pool holds text, such as {inputs[0][:40]!r}, which no model takes: {TOKENISE}"
+            )
         try:
             return default_collate(inputs)
         except (RuntimeError, TypeError) as error:
@@ -87,19 +92,24 @@ class Items:
 
 Source = Columns | Batched | Items
 
+TOKENISE = "turn it into numbers first, or pass collate_fn= a function from a list of texts to a batch"
 REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
 
 
 def as_source(holder: Any, collate: Collate | None) -> Source:
     """Whole arrays where the holder is made of them, else its items."""
     if isinstance(holder, TensorDataset) and collate is None:
-        return Columns(holder.tensors[0])
+        return columns(holder.tensors[0])
     if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
         return columns(holder)
     if getattr(holder, "by_batch", False):
         return Batched(holder)
     if isinstance(holder, Mapping):
         return named_columns(holder)
+    if isinstance(holder, (str, bytes, PurePath)):
+        raise TypeError(f"a pool holds examples; got {holder!r}: read what it names, and pass that")
+    if hasattr(holder, "toarray"):  # scipy's
+        raise TypeError(f"{SPARSE}; got {type(holder).__name__}: pass pool.toarray()")
     if isinstance(holder, tuple):
         raise TypeError(
             "a tuple could be examples or (inputs, targets): pass the inputs alone, "
@@ -126,6 +136,7 @@ def named_columns(holder: Mapping[str, Any]) -> Columns:
 def as_column(key: str, values: Any) -> Tensor | np.ndarray:
     """A column of a pool as an array of numbers, or an error that names it."""
     if isinstance(values, (Tensor, np.ndarray)) and values.dtype != object:
+        check_dense(values)
         return values
     try:  # an array of objects may hold lists that are equally long
         column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
@@ -135,18 +146,30 @@ def as_column(key: str, values: Any) -> Tensor | np.ndarray:
             "or pass a list of examples and collate_fn="
         ) from None
     if column.dtype.kind in "OSU":
-        kinds = ", ".join(sorted({type(entry).__name__ for entry in column.flat}))
+        kinds = ", ".join(sorted({type(entry).__name__.rstrip("_") for entry in column.flat}))
         raise ValueError(f"column {key!r} holds {kinds}, which no model takes: leave it out")
     return column
 
 
 def columns(array: Tensor | np.ndarray) -> Columns:
     """An array of examples."""
-    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype == object):
-        raise TypeError(
-            f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {array.shape}"
-        )
+    check_dense(array)
+    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype.kind in "OSU"):
+        shape = tuple(array.shape)
+        raise TypeError(f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {shape}")
     return Columns(array)
+
+
+SPARSE = "a pool is cut into rows, which only dense arrays allow"
+
+
+def check_dense(array: Tensor | np.ndarray) -> None:
+    """Refuse tensors that are sparse, nested or without numbers."""
+    if isinstance(array, Tensor) and array.device.type == "meta":
+        raise ValueError("the pool is on the meta device, which holds no numbers: make it on the cpu")
+    if isinstance(array, Tensor) and (array.layout != torch.strided or array.is_nested):
+        how = "pass a list of its tensors and collate_fn=" if array.is_nested else "pass pool.to_dense()"
+        raise TypeError(f"{SPARSE}; got a tensor of {array.layout}: {how}")
 
 
 def unshuffled(

@@ -57,8 +57,8 @@ class Network:
             self.trace = self.traced(
                 example, torch.channels_last if convolutions else torch.contiguous_format
             )
-        except RuntimeError as error:
-            if not convolutions or "view" not in str(error):
+        except Refused as refused:
+            if not convolutions or "view" not in str(refused.__cause__):
                 raise
             self.trace = self.traced(example, torch.contiguous_format)  # `x.view` wants it so
         if isinstance(head, str):
@@ -72,18 +72,27 @@ class Network:
         self.example = self.prepared(example)
         lent, size = mapped(torch.clone, self.example), count(self.example)
         before = versions(lent)
-        try:
-            with torch.no_grad():
-                trace = Trace.of(self.module, lambda: self.output_of(self.run(lent), size), size)
-        except (RuntimeError, TypeError) as error:
-            error.add_note(f"(jostle gave the model a first batch of {shown(self.example)})")
-            raise
+        with torch.no_grad():
+            trace = Trace.of(self.module, lambda: self.output_of(self.first_run(lent), size), size)
         if not trace.output.is_floating_point():
             raise TypeError(
                 f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
             )
         self.careful |= versions(lent) != before or not same_contents(lent, self.example)
         return trace
+
+    def first_run(self, inputs: Inputs) -> Any:
+        """What the model returns; a batch that it cannot take is an error that says what it was given."""
+        try:
+            return self.run(inputs)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:
+            first = next(iter(str(error).splitlines()), "")
+            advice = BYTES if "type" in first else AS_TRAINED
+            raise Refused(
+                f"the model cannot take a first batch of {shown(inputs)}: {type(error).__name__}: {first}. {advice}"
+            ) from error
 
     @property
     def example_outputs(self) -> Tensor:
@@ -304,6 +313,20 @@ def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, An
 
 class HeadReached(Exception):  # noqa: N818
     """Ends a forward pass once the features are known."""
+
+
+class Refused(RuntimeError, ValueError):  # noqa: N818
+    """A model cannot take what the pool holds."""
+
+
+AS_TRAINED = (
+    "Give it examples as it was trained on, of the same shape and order of dimensions: change the pool, "
+    "or pass collate_fn="
+)
+BYTES = (
+    "Give it numbers of the type and range that it was trained on: of bytes pass pool.float() / 255 or what else "
+    "training did, of class or token numbers pool.long()"
+)
 
 
 class Overwritten(RuntimeError):  # noqa: N818

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from jostle.inputs import Collate
 from jostle.plumbing.names import unknown
 from jostle.scoring.padding import Mask
-from jostle.tasks import Task
+from jostle.tasks import Task, task_named
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 
@@ -61,6 +61,7 @@ def check_options(options: Options) -> None:
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(str(unknown("option", name, Options.__annotations__)))
+    task_named(options.get("task"))
     mask = options.get("mask")
     if not (mask is None or mask is False or isinstance(mask, str) or callable(mask)):
         raise TypeError(f"mask is a key of the inputs, a function of them, or False for none; got {mask!r}")

@@ -12,6 +12,7 @@ from jostle.tasks.kinds import (
     Sequence,
     Task,
     task_for,
+    task_named,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "Sequence",
     "Task",
     "task_for",
+    "task_named",
 ]

@@ -26,6 +26,12 @@ VOID = 255  # the segmentation label that no loss and no metric counts
 PADDING = -100  # the same of a sequence, as PyTorch has it
 
 
+SAY = (
+    "Say task='classification' for (n, classes), 'binary' for one logit of yes or no, 'regression' for numbers, "
+    "'multi-label' for (n, labels), 'segmentation' for (n, classes, height, width), 'sequence' for (n, tokens, classes)"
+)
+
+
 class Task(ABC):
     """The meaning of outputs; branch here once, not wherever a task's name turns up."""
 
@@ -57,6 +63,13 @@ class Task(ABC):
     def class_numbers(self, targets: Tensor) -> Tensor:
         """Targets as the classes of the logits, (m,)."""
         return targets.long()
+
+    def check_outputs(self, outputs: Tensor) -> None:
+        """Refuse outputs whose shape this task cannot have."""
+        if not self.takes(outputs):
+            wants = (type(self).__doc__ or "").partition(":")[0].lower()
+            shape = tuple(outputs.shape)
+            raise ValueError(f"task={self.name!r} wants {wants}; this model's are of shape {shape}. {SAY}")
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """What a model is worth on a test set, from its outputs and targets batch by batch; the main one first."""
@@ -139,17 +152,13 @@ class Binary(Classification):
     positive: int | None = 1
 
     def takes(self, outputs: Tensor) -> bool:
-        """One logit; several are told of when they are met."""
-        return True
+        """One logit."""
+        return outputs[0].numel() == 1
 
     def logits(self, outputs: Tensor) -> Tensor:
         """No and yes, (n, 2)."""
+        self.check_outputs(outputs)
         yes = outputs.reshape(len(outputs), -1)
-        if yes.shape[1] != 1:
-            raise ValueError(
-                f"task='binary' takes one logit for each example; outputs are {tuple(outputs.shape)}: two classes with "
-                "a logit each are task='classification', several sigmoids task='multi-label'"
-            )
         return torch.cat([torch.zeros_like(yes), yes], dim=1)
 
     def class_numbers(self, targets: Tensor) -> Tensor:
@@ -314,18 +323,23 @@ TASKS: dict[str, Task] = {
 CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
 
 
-def task_for(given: str | Task | None, outputs: Tensor) -> Task:
-    """The task as given, or as the shape of the outputs tells."""
-    if isinstance(given, Task):
+def task_named(given: str | Task | None) -> Task | None:
+    """The task of this name; a task as it is, and None where none is given."""
+    if given is None or isinstance(given, Task):
         return given
-    if given is not None:
-        task = look_up("task", given, TASKS)
-        if not task.takes(outputs):
-            wants = (task.__doc__ or "").partition(":")[0].lower()
-            raise ValueError(
-                f"task={given!r} wants {wants}; this model's are of shape {tuple(outputs.shape)}"
-            )
-        return task
+    if isinstance(given, type) and issubclass(given, Task):
+        raise TypeError(f"task={given.__name__} is a class of tasks: pass {given.__name__}()")
+    if not isinstance(given, str):
+        raise TypeError(f"a task is one of {', '.join(TASKS)}, or a jostle.tasks.Task; got {given!r}")
+    return look_up("task", given, TASKS)
+
+
+def task_for(given: str | Task | None, outputs: Tensor) -> Task:
+    """The task as given, which must fit the outputs, or as their shape tells."""
+    told = task_named(given)
+    if told is not None:
+        told.check_outputs(outputs)
+        return told
     if outputs[0].numel() == 1:
         return TASKS["regression"]
     if all(size == 1 for size in outputs.shape[2:]):

@@ -1,0 +1,218 @@
+"""What newcomers pass first: taken where it can be, and otherwise answered in words of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+import jostle
+from jostle.inputs import Labeled, Pool
+from jostle.strategies import build
+from jostle.tasks import Classification
+
+N = 24
+X = torch.randn(N, 6)
+NET = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+CONV = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 3))
+
+
+def picks(pool: Any, n: int = 5, name: str = "entropy", **options: Any) -> list[int]:
+    return jostle.select(name, NET, pool, n, seed=0, **options).indices.tolist()
+
+
+class TestTables:
+    """A table of numbers is taken; pandas is one maker of such, whoever says `to_numpy` is another."""
+
+    @pytest.fixture
+    def frame(self) -> Any:
+        pandas = pytest.importorskip("pandas")
+        return pandas.DataFrame(X.numpy().astype(np.float64), columns=[f"c{i}" for i in range(6)])
+
+    def test_numbers_are_rows_and_labels_are_left_out(self, frame: Any) -> None:
+        assert picks(frame) == picks(X)
+        frame.insert(2, "label", np.arange(N) % 3)
+        assert picks(frame) == picks(X)
+        assert picks(frame, exclude=[0, 1]) == picks(X, exclude=[0, 1])
+
+    def test_whole_numbers_and_flags_are_numbers(self, frame: Any) -> None:
+        frame["c1"] = (frame["c1"] * 10).astype(int)
+        frame["c2"] = frame["c2"] > 0
+        frame["c3"] = (
+            (frame["c3"] * 10).astype(int).astype("Int64")
+        )  # pandas' own kind, which may lack values
+        assert picks(frame) == picks(frame.astype(float).to_numpy())
+
+    def test_words_are_named(self, frame: Any) -> None:
+        frame["city"] = "Rome"
+        with pytest.raises(ValueError, match="column 'city' holds str, which no model takes: leave it out"):
+            picks(frame)
+
+    def test_a_labelled_table(self, frame: Any) -> None:
+        labels = torch.arange(N) % 3
+        expected = picks(X + 1, name="coreset", labeled=TensorDataset(X, labels))
+        assert picks(X + 1, name="coreset", labeled=(frame, labels)) == expected
+        frame["label"] = labels.numpy()
+        assert picks(X + 1, name="coreset", labeled=frame) == expected
+        assert Labeled.of(frame).targets().tolist() == labels.tolist()
+        assert Labeled.of((frame[["c0"]], frame["label"])).targets().tolist() == labels.tolist()
+
+    def test_one_column_is_a_row_of_numbers(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        assert next(Pool.of(pandas.Series([1.0, 2.0])).batches(2)).tolist() == [1.0, 2.0]
+
+    def test_anything_with_columns_and_to_numpy(self) -> None:
+        class Column:
+            def __init__(self, values: Any) -> None:
+                self.values = values
+
+            def to_numpy(self) -> Any:
+                return np.asarray(self.values)
+
+        class Table(dict[str, Any]):
+            columns = ("a", "b")
+            to_numpy = None
+
+            def __getitem__(self, name: str) -> Column:
+                return Column([1, 2, 3] if name == "a" else [0.5, 0.25, 0.125])
+
+        assert next(Pool.of(Table()).batches(3)).tolist() == [[1, 0.5], [2, 0.25], [3, 0.125]]
+
+
+class TestPairs:
+    """labeled=(X, y)."""
+
+    LABELS = torch.arange(N) % 3
+
+    @pytest.mark.parametrize(
+        "inputs", [X, X.numpy(), list(X), TensorDataset(X)], ids=["tensor", "array", "list", "dataset"]
+    )
+    @pytest.mark.parametrize(
+        "targets", [LABELS, LABELS.numpy(), LABELS.tolist()], ids=["tensor", "array", "list"]
+    )
+    def test_a_pair_is_a_dataset_of_both(self, inputs: Any, targets: Any) -> None:
+        known = Labeled.of((inputs, targets))
+        assert torch.equal(known.targets(), self.LABELS)
+        assert torch.equal(next(known.inputs.batches(N)), X)
+        assert len(known.dataset) == N
+        expected = picks(X + 1, name="alfa-mix", labeled=TensorDataset(X, self.LABELS))
+        assert picks(X + 1, name="alfa-mix", labeled=(inputs, targets)) == expected
+
+    def test_named_columns(self) -> None:
+        known = Labeled.of(({"a": X, "labels": torch.zeros(N)}, self.LABELS))
+        assert torch.equal(known.targets(), self.LABELS)
+        assert list(next(known.inputs.batches(2))) == ["a"]
+
+    def test_what_is_no_pair(self) -> None:
+        with pytest.raises(ValueError, match=r"a y for each x; got 24 inputs and y of \(3,\)"):
+            Labeled.of((X, [0, 1, 2]))
+        with pytest.raises(TypeError, match="labels are numbers here; got 'cat': give each class a number"):
+            Labeled.of((X, ["cat"] * N))
+        with pytest.raises(TypeError, match="a tuple could be examples or"):
+            Labeled.of(((X[0], 1), (X[1], 0)))  # two examples, in a tuple
+        with pytest.raises(TypeError, match="a tuple could be examples or"):
+            Pool.of((X, self.LABELS))
+
+    def test_a_memory_mapped_array_is_left_alone(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "x.npy", X.numpy())
+        known = Labeled.of((np.load(tmp_path / "x.npy", mmap_mode="r"), self.LABELS))
+        assert torch.equal(next(known.inputs.batches(N)), X)
+
+
+def test_an_item_of_two_numbers_is_an_input_and_its_target() -> None:
+    pool = [(0.5, 1), (0.25, 0), (2.0, 1)]
+    assert next(Pool.of(pool).batches(3)).tolist() == [0.5, 0.25, 2.0]
+    assert Labeled.of(pool).targets().tolist() == [1, 0, 1]
+    assert next(Pool.of([[0.5, 1.0], [0.25, 0.0]]).batches(2)).tolist() == [[0.5, 1.0], [0.25, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("pool", "error", "words"),
+    [
+        (["a dog"] * 9, TypeError, "the pool holds text, such as 'a dog', which no model takes: turn it into"),
+        (np.array(["a", "b"]), TypeError, r"an array \(n, ...\) of numbers; got <U1"),
+        ("photos", TypeError, "a pool holds examples; got 'photos': read what it names"),
+        (Path("photos"), TypeError, "a pool holds examples; got"),
+        (X.to_sparse(), TypeError, r"only dense arrays allow; got a tensor of torch.sparse_coo: pass pool.to_dense"),
+        (TensorDataset(X.to_sparse()), TypeError, "only dense arrays allow"),
+        ({"x": X.to_sparse()}, TypeError, "only dense arrays allow"),
+        (torch.empty(9, 6, device="meta"), ValueError, "the pool is on the meta device, which holds no numbers"),
+        (torch.zeros(9, 6).long(), ValueError, r"cannot take a first batch of torch.int64 \(2, 6\): .*pool.float"),
+        (torch.zeros(9, 7), ValueError, r"first batch of torch.float32 \(2, 7\): .*mat1 and mat2.*collate_fn"),
+    ],
+)  # fmt: skip
+def test_pools_that_cannot_be_are_answered_in_words(pool: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        picks(pool)
+
+
+def test_scipys_sparse_matrices_are_named() -> None:
+    from scipy.sparse import csr_matrix
+
+    with pytest.raises(TypeError, match=r"only dense arrays allow; got csr_matrix: pass pool.toarray"):
+        picks(csr_matrix(X.numpy()))
+
+
+def test_bytes_for_a_network_of_floats() -> None:
+    pool = torch.zeros(9, 3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(
+        ValueError, match=r"first batch of torch.uint8 \(2, 3, 8, 8\): .*pass pool.float\(\) / 255"
+    ):
+        jostle.select("entropy", CONV, pool, 2)
+
+
+def test_what_a_model_says_of_its_first_batch_is_kept() -> None:
+    class Fussy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("mask")
+
+    with pytest.raises(ValueError, match=r"first batch of torch.float32 \(2, 6\): KeyError: 'mask'") as told:
+        jostle.select("entropy", Fussy(), X, 2)
+    assert isinstance(told.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("name", ["random", "entropy", "noise-stability", "coreset", "badge"])
+@pytest.mark.parametrize("n", [2.0, np.float64(2), "2", True, float("nan"), float("inf"), None, 0, -1])
+def test_a_number_of_picks_is_whole_whatever_the_strategy(name: str, n: Any) -> None:
+    with pytest.raises(ValueError, match=r"asked for n=.*; n is a whole number of at least 1"):
+        build(name).select(NET, X, n, labeled=(X, torch.arange(N) % 3))
+
+
+@pytest.mark.parametrize("n", [np.int64(2), torch.tensor(2)])
+def test_whole_numbers_of_other_makes_will_do(n: Any) -> None:
+    assert len(picks(X, n)) == len(picks(X, n, name="noise-stability")) == 2
+
+
+@pytest.mark.parametrize("name", ["random", "coreset", "entropy"])
+@pytest.mark.parametrize(
+    ("task", "error", "words"),
+    [
+        ("clasification", ValueError, "unknown task 'clasification'; did you mean 'classification'"),
+        (3, TypeError, "a task is one of classification, binary, .* got 3"),
+        (["sequence"], TypeError, "a task is one of classification, binary"),
+        (Classification, TypeError, r"task=Classification is a class of tasks: pass Classification\(\)"),
+    ],
+)
+def test_a_task_that_is_none_is_refused_whatever_the_strategy(
+    name: str, task: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        picks(X, name=name, task=task, labeled=(X, torch.arange(N) % 3))
+
+
+@pytest.mark.parametrize("task", ["segmentation", "sequence", "binary"])
+def test_a_task_that_the_outputs_cannot_have_is_refused(task: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"task='{task}' wants .* of shape \(2, 3\)\. Say task='classification'"
+    ):
+        picks(X, task=task)
+
+
+def test_maps_are_no_classes() -> None:
+    with pytest.raises(ValueError, match=r"task='classification' wants .*\(2, 4, 6, 6\).*'segmentation' for"):
+        jostle.select("entropy", nn.Conv2d(3, 4, 3), torch.randn(9, 3, 8, 8), 2, task="classification")
