@@ -210,7 +210,9 @@ class TestWhatIsWatched:
             K * 5,
         )  # features, as the paper's
         assert jostle.deviations(model, examples, jolts=K, seed=0, task="multi-label").shape == (N, K)
-        with pytest.raises(ValueError, match=r"softmax over one output.*'binary'.*space='logits'"):
+        with pytest.raises(
+            ValueError, match=r"task='classification' wants outputs \(n, c\).*'binary' for one logit"
+        ):
             jostle.deviations(model, examples, task="classification")
         with pytest.raises(ValueError, match="regression model gives no probabilities"):
             jostle.deviations(model, examples, space="probabilities")

@@ -1,6 +1,5 @@
 """A session and Label Studio: tasks out, annotations in, through a stand-in for its API, and as its ML backend."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from event_loops import finish
 
 from jostle.labelling import Answers, Session
 from jostle.labelling.labelstudio import exchange
@@ -209,7 +209,7 @@ def call(app: Any, method: str, path: str, body: Any = None, **headers: str) -> 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    finish(app(scope, receive, send))
     return sent[0]["status"], json.loads(sent[1]["body"]) if sent[0]["status"] == 200 else None
 
 

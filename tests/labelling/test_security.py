@@ -1,14 +1,12 @@
 """Nobody gets in: every rule of the door is attacked, on its own and through a server."""
 
-import asyncio
 import stat
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from event_loops import finish
 from fastapi import HTTPException
 
 from jostle.labelling.security import (
@@ -24,12 +22,6 @@ from jostle.labelling.security import (
 
 TOKEN = "s3cret-token"
 DOOR = Door(TOKEN, port=8321)
-
-
-def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for it in a thread of its own: a browser's tests in the same process have a loop running."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, work).result()
 
 
 async def inside(scope: Any, receive: Any, send: Any) -> None:

@@ -127,7 +127,7 @@ def test_errors_name_the_task() -> None:
         jostle.select("entropy", model, X, 3, labeled=known)
     with pytest.raises(ValueError, match=r"gives no probabilities .*say task='binary'"):
         jostle.select("noise-stability", model, X, 3, space="probabilities")
-    with pytest.raises(ValueError, match=r"task='binary' takes one logit.*\(2, 3\)"):
+    with pytest.raises(ValueError, match=r"task='binary' wants outputs \(n,\) or \(n, 1\).*\(2, 3\)"):
         jostle.select("entropy", nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), X, 3, task="binary")
     with pytest.raises(ValueError, match=r"softmax over one output is always 1.*task='binary'"):
         jostle.select("entropy", model, X, 3, task="classification")

@@ -47,14 +47,15 @@ def _guarded(read: Callable[[], int]) -> int:
 
 def _available() -> int:
     """Linux: what can be had without swapping."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
 def _left_in_group() -> int:
     """Linux: what a container is allowed beyond what it holds."""
     group = Path("/sys/fs/cgroup")
-    return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+    most, now = (int((group / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+    return most - now
 
 
 def _pages() -> int:
