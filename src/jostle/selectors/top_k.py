@@ -67,9 +67,14 @@ def _largest(scores: Tensor, n: int, seed: int | None) -> Picks:
 
 def largest_first(scores: Tensor, seed: int) -> Tensor:
     """All positions, (n,), from the largest score to the smallest; ties are drawn, since a pool may be sorted."""
-    draws = generator(seed, "ties")
-    order = torch.randperm(len(scores), generator=draws, device=draws.device).to(scores.device)
+    order = order_of_ties(scores, seed)
     return order[scores[order].sort(descending=True, stable=True).indices]
+
+
+def order_of_ties(scores: Tensor, seed: int) -> Tensor:
+    """All positions, (n,), in a drawn order: of equal scores the first in it comes first."""
+    draws = generator(seed, "ties")
+    return torch.randperm(len(scores), generator=draws, device=draws.device).to(scores.device)
 
 
 top_k = TopK()

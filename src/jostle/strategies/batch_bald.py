@@ -16,6 +16,7 @@ from jostle.rows import Rows
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector
 from jostle.selectors.base import check_count
+from jostle.selectors.top_k import largest_first, order_of_ties
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -49,13 +50,15 @@ class JointInformation(Selector):
             )
         check_count(n, len(rows))
         alone = torch.cat([jensen_shannon(block.unbind(1)) for block in rows.split(BLOCK_ROWS)])  # (n,)
-        draws = generator(fresh_seed() if seed is None else seed, "batch-bald", device=rows.device)
+        seed = fresh_seed() if seed is None else seed
+        draws = generator(seed, "batch-bald", device=rows.device)
         labels, bounds, gains = Labels.none(rows), alone.clone(), alone.new_zeros(n)
-        positions = alone.argsort(descending=True, stable=True)[:n]
+        order, ties = largest_first(alone, seed), order_of_ties(alone, seed)
+        positions = order[:n].clone()
         for b in range(n):
-            best = labels.best(rows, bounds)
+            best = labels.best(rows, bounds, ties)
             if bounds[best] < labels.rounding:
-                positions[b:] = others_by_score(alone, positions[:b])[: n - b]
+                positions[b:] = order[~torch.isin(order, positions[:b])][: n - b]
                 break
             positions[b], gains[b], bounds[best] = best, bounds[best], -torch.inf
             labels = labels.with_label_of(rows[best].double(), self, draws)
@@ -81,12 +84,12 @@ class Labels:
         passes = torch.full((1, rows.shape[1]), 1 / rows.shape[1], dtype=torch.float64, device=rows.device)
         return cls(passes.new_ones(1), passes)
 
-    def best(self, rows: Tensor, bounds: Tensor) -> int:
+    def best(self, rows: Tensor, bounds: Tensor, ties: Tensor) -> int:
         """The row that adds most; `bounds` are what rows added before, and change to what those looked at add now.
 
         A label never adds more when others are known, so rows whose bound is below the best need no look.
         """
-        order = bounds.argsort(descending=True, stable=True)
+        order = ties[bounds[ties].argsort(descending=True, stable=True)]
         order = order[bounds[order].isfinite()]  # picked rows are at minus infinity
         top = -torch.inf
         for block in order.split(
@@ -96,7 +99,7 @@ class Labels:
                 break
             bounds[block] = self.added(rows[block])
             top = max(top, float(bounds[block].max()))
-        return int(bounds.argmax())
+        return int(ties[bounds[ties].argmax()])
 
     def added(self, rows: Tensor) -> Tensor:
         """I(label; pass | labels so far) of each row: H(label | labels so far) - H(label | pass), (b,)."""
@@ -126,12 +129,6 @@ class Labels:
 def normalised(passes: Tensor) -> Tensor:
     """Rows that sum to 1; a combination that cannot happen keeps zeros and weighs nothing."""
     return passes / passes.sum(1, keepdim=True).clamp(min=torch.finfo(passes.dtype).tiny)
-
-
-def others_by_score(alone: Tensor, picked: Tensor) -> Tensor:
-    """All other positions, largest first."""
-    left = alone.index_fill(0, picked, -torch.inf)
-    return left.argsort(descending=True, stable=True)[: len(alone) - len(picked)]
 
 
 @register(

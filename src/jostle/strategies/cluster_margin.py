@@ -11,6 +11,7 @@ from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
 from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
+from jostle.selectors.top_k import largest_first
 from jostle.strategies.catalogue import register
 
 
@@ -64,7 +65,7 @@ class ClusterMargin(Strategy):
         with request.timed("embedding"):
             features, scores = self.features_and_scores(request)
         with request.timed("selection"):
-            kept = scores.sort(descending=True, stable=True).indices[: math.ceil(self.spare * n)].cpu()
+            kept = largest_first(scores, request.seed)[: math.ceil(self.spare * n)].cpu()
             cells = average_linkage(features, math.ceil(size / self.cluster_size))
             draws = request.rng("cluster-margin", device="cpu")
             chosen = torch.tensor(round_robin(cells[kept], n, draws))

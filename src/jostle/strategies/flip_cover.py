@@ -13,6 +13,7 @@ from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
+from jostle.selectors.top_k import largest_first
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -85,7 +86,7 @@ class FlipCover(Strategy):
         if request.task.name == "regression" or self.keep * n >= size:
             return torch.arange(size, device="cpu")
         margins = request.score(small_margin, "margins")
-        return margins.topk(self.keep * n).indices.sort().values.cpu()
+        return largest_first(margins, request.seed)[: self.keep * n].sort().values.cpu()
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
         """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""
