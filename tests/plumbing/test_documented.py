@@ -72,6 +72,23 @@ def test_options_show_in_help() -> None:
     assert say("a", often=2) == "aa"
 
 
+def test_further_keywords_stay_after_the_options() -> None:
+    @with_options(Words, {})
+    def shout(what: str, **settings: Any) -> str:
+        """Say it."""
+        return what + str(settings)
+
+    assert list(inspect.signature(shout).parameters) == ["what", "loud", "often", "settings"]
+    assert shout("a", often=1, pitch=2) == "a{'often': 1, 'pitch': 2}"
+
+
+def test_the_call_explains_all_that_it_takes() -> None:
+    said = argument_docs(jostle.select)
+    taken = set(inspect.signature(jostle.select).parameters) - {"settings"}
+    assert taken == set(said)
+    assert taken == {"strategy", "model", "pool", "n", "probabilities", "features", *Options.__annotations__}
+
+
 ENTRIES: list[Entry] = [
     *map(strategies.describe, strategies.names()),
     *map(embeddings.describe, embeddings.names()),

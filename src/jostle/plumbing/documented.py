@@ -65,19 +65,24 @@ def _as_written(annotation: Any) -> Any:
 def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
     """Let `help()` show the keywords of `**options: Unpack[options]` one by one, with what is said of each.
 
-    An option that is not among the `defaults` is None unless given.
+    An option that is not among the `defaults` is None unless given. A function that takes further keywords of any kind
+    keeps them, after the options.
     """
 
     def show(function: F) -> F:
         signature = inspect.signature(function)
-        free = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        given = signature.parameters.values()
+        free = [each for each in given if each.kind is not each.VAR_KEYWORD]
+        further = [
+            each for each in given if each.kind is each.VAR_KEYWORD and "Unpack" not in str(each.annotation)
+        ]
         shown = [
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=_as_written(kind)
             )
             for name, kind in options.__annotations__.items()
         ]
-        vars(function)["__signature__"] = signature.replace(parameters=[*free, *shown])
+        vars(function)["__signature__"] = signature.replace(parameters=[*free, *shown, *further])
         said = field_docs(options)
         lines = [f"    {name}: {said[name]}" for name in options.__annotations__ if name in said]
         function.__doc__ = "\n".join([inspect.getdoc(function) or "", *lines])

@@ -5,7 +5,8 @@ from typing import Any, overload
 from torch import nn
 
 from jostle.core import Query, Strategy
-from jostle.scoring.options import Options, split_options
+from jostle.plumbing.documented import with_options
+from jostle.scoring.options import DEFAULTS, Options, split_options
 from jostle.strategies.alfa_mix import AlfaMix
 from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
@@ -47,6 +48,7 @@ def select(
 ) -> Query: ...
 
 
+@with_options(Options, DEFAULTS)
 def select(
     strategy: str | Strategy,
     model: nn.Module | None = None,
@@ -55,31 +57,31 @@ def select(
     *,
     probabilities: Any = None,
     features: Any = None,
-    **options: Any,
+    **settings: Any,
 ) -> Query:
-    """Choose n examples with any strategy by name: options are those of `Strategy.select` and its settings.
+    """Choose n examples with any strategy by name, its settings being further keywords.
 
     In place of a model and a pool, arrays will do where a strategy needs no more than these.
 
     Args:
         strategy: Its name, or the strategy itself.
-        model: Any `nn.Module` that gives logits.
-        pool: What to choose from.
-        n: How many to pick.
+        model: Any `nn.Module` that gives logits; a private copy of it is scored, in eval mode.
+        pool: What to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data loader.
+        n: How many to pick, at most the pool less the excluded.
         probabilities: An array (n, c), as `predict_proba` gives it, in place of a model.
         features: An array (n, d), in place of a model.
     """
     if n is None:
         raise TypeError("say how many to pick: n=")
     if model is None:
-        return select_from_arrays(strategy, probabilities, features, n, pool=pool, **options)
+        return select_from_arrays(strategy, probabilities, features, n, pool=pool, **settings)
     if probabilities is not None or features is not None:
         raise TypeError(MODEL_OR_ARRAYS)
-    call, settings = split_options(options)
+    call, own = split_options(settings)
     if isinstance(strategy, str):
-        return CATALOGUE.build(strategy, settings, Options.__annotations__).select(model, pool, n, **call)
-    if settings:
-        raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
+        return CATALOGUE.build(strategy, own, Options.__annotations__).select(model, pool, n, **call)
+    if own:
+        raise TypeError(f"settings belong to the strategy you built; got {', '.join(own)}")
     return strategy.select(model, pool, n, **call)
 
 
