@@ -3,6 +3,10 @@
 jostle label benchmarks/labelled.py:digits --simulate target --project runs/labelling-digits
 """
 
+import os
+import tarfile
+from pathlib import Path
+
 import numpy as np
 from PIL import Image
 
@@ -26,3 +30,30 @@ def mrpc() -> tuple[list[tuple[str, str]], list[str]]:
     pairs = [tuple(pair) for part in (data.train, data.test) for pair in part.inputs.rows]
     targets = [data.classes[int(target)] for part in (data.train, data.test) for target in part.targets]
     return pairs, targets
+
+
+KINDS = {
+    "tweets": "tweet",
+    "amazonReviewSnippets": "product",
+    "movieReviewSnippets": "film",
+    "nytEditorialSnippets": "news",
+}
+EACH = 1000  # texts of a kind
+
+
+def snippets() -> tuple[list[str], list[str]]:
+    """4,000 short texts from tweets, product reviews, film reviews and editorials: which is it?
+
+    Hutto and Gilbert, ICWSM 2014. Put their archive into JOSTLE_DATA as vader/hutto_ICWSM_2014.tar.gz; the source
+    distribution of the PyPI package vaderSentiment holds it.
+    """
+    texts: list[str] = []
+    targets: list[str] = []
+    with tarfile.open(Path(os.environ["JOSTLE_DATA"]) / "vader" / "hutto_ICWSM_2014.tar.gz") as archive:
+        for name, kind in KINDS.items():
+            file = archive.extractfile(f"hutto_ICWSM_2014/{name}_GroundTruth.txt")
+            assert file is not None
+            lines = file.read().decode("utf-8", errors="replace").splitlines()[:EACH]
+            texts += [line.split("\t")[2].strip() for line in lines]
+            targets += [kind] * len(lines)
+    return texts, targets
