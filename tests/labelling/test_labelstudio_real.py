@@ -47,6 +47,8 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     settings = {
         "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
         "COLLECT_ANALYTICS": "false",
+        "ML_BLOCK_LOCAL_IP": "false",  # our backend is on the same machine
+        "SSRF_PROTECTION_ENABLED": "false",  # and so is what its webhook speaks to
         "PYTHONPATH": "",
     }
     process = subprocess.Popen(

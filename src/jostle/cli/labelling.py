@@ -224,7 +224,7 @@ def label(
         "goal": None if goal is None else goal_of(goal, numbers=target is not None),
         "overlap": None if overlap is None else share("--overlap", overlap),
         "seed": seed,
-        "encoder": encoder,
+        "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         "model": model,
         "fit": fit,
     }
