@@ -5,7 +5,8 @@ import ast
 from tools.rooms import ROOT, files, imported_from, room_of
 
 LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
-    {"plumbing", "rng"},
+    {"rng"},
+    {"plumbing"},
     {"rows"},
     {"selectors"},
     {"inputs", "tasks"},

@@ -94,7 +94,8 @@ def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    "name", ["mnist", "noise-stability", "digits", "mlp", "badge", "deviations", "typical"]
+    "name",
+    ["mnist", "noise-stability", "digits", "mlp", "badge", "deviations", "typical", "folder", "csv:my.csv"],
 )
 def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
     assert run_cli("show", name) == 0
@@ -115,6 +116,15 @@ def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureF
     assert "unit = True: Scale rows to unit length first." in capsys.readouterr().out
     run_cli("show", "entropy")
     assert capsys.readouterr().out.count("Take the examples whose predicted distribution is flattest") == 1
+
+
+def test_data_sets_explain_their_settings(capsys: pytest.CaptureFixture[str]):
+    run_cli("show", "camvid")
+    said = capsys.readouterr().out
+    assert "part = 'test': What to test on" in said
+    assert "root" not in said  # that is --data
+    run_cli("show", "folder")
+    assert "size = none: A pair (height, width) stretches" in capsys.readouterr().out
 
 
 NETWORK = """

@@ -6,7 +6,7 @@ import torch
 from official_files import encoded, picture
 
 from jostle.datasets import Data, DataError, Fields, ImageFiles, Split, Texts
-from jostle.datasets.identity import named, shared
+from jostle.datasets.identity import positions_named, shared
 from jostle.datasets.images import Member, Stretched
 from jostle.datasets.transforms import transformed
 
@@ -61,8 +61,8 @@ def test_images_by_path_and_by_content(tmp_path):
 
 
 def test_by_name():
-    assert named(made(torch.zeros(3, 1), ["a", "b", "a"]), {"a", "z"}).tolist() == [0, 2]
-    assert named(made(torch.zeros(3, 1)), {"1"}).tolist() == [1]
+    assert positions_named(made(torch.zeros(3, 1), ["a", "b", "a"]), {"a", "z"}).tolist() == [0, 2]
+    assert positions_named(made(torch.zeros(3, 1)), {"1"}).tolist() == [1]
 
 
 def test_a_transform_is_given_what_is_there(tmp_path):

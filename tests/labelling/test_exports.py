@@ -11,7 +11,7 @@ from jostle.labelling import Answers, Session
 from jostle.labelling.exports import COLUMNS, export, export_folders, safe
 from jostle.labelling.imports import import_labels
 from jostle.labelling.simulate import answer_all, truth_of
-from jostle.plumbing.sheets import shown
+from jostle.plumbing.sheets import unhidden
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_no_cell_is_a_formula(tmp_path: Path, nasty: str) -> None:
     with (tmp_path / "labels.csv").open(newline="") as file:
         rows = list(csv.reader(file))
     assert not [cell for row in rows for cell in row if cell[:1] in ("=", "+", "-", "@", "\t")]
-    assert nasty in [shown(row[0]) for row in rows]
+    assert nasty in [unhidden(row[0]) for row in rows]
 
 
 def test_parquet(session: Session, tmp_path: Path) -> None:

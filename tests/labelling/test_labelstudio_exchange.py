@@ -13,7 +13,7 @@ from event_loops import finish
 
 from jostle.labelling import Answers, Session
 from jostle.labelling.labelstudio import exchange
-from jostle.labelling.labelstudio.backend import guarded
+from jostle.labelling.labelstudio.backend import guarded_backend
 from jostle.labelling.labelstudio.client import Client
 from jostle.labelling.labelstudio.formats import (
     KEY,
@@ -21,8 +21,8 @@ from jostle.labelling.labelstudio.formats import (
     LabelStudioError,
     annotations,
     configuration,
-    result,
     tags,
+    task_result,
 )
 from jostle.labelling.security import Door
 
@@ -65,7 +65,7 @@ class Studio:
 
     def annotate(self, number: int, answer: Any, session: Session, **more: Any) -> dict[str, Any]:
         shown = tags(self.projects[1]["label_config"], session.kind)
-        results = [] if answer is None else [result(answer, shown)]
+        results = [] if answer is None else [task_result(answer, shown)]
         made = {"id": 100 + number, "result": results, "was_cancelled": answer is None, "completed_by": 1,
                 "lead_time": 2.0, "updated_at": f"2026-01-{number:02}", **more}  # fmt: skip
         self.tasks[number]["annotations"] = [made]
@@ -218,7 +218,7 @@ def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 12)
     client.push(number, exchange.tasks(session, 12, shown))
-    app = guarded(session, Door("tok", 9090))
+    app = guarded_backend(session, Door("tok", 9090))
 
     assert call(app, "GET", "/health")[0] == 401
     assert call(app, "GET", "/tok/health", host="evil.example")[0] == 421
@@ -250,7 +250,7 @@ def test_the_backend_hears_changes_deletions_and_nothing_of_others(studio: Any, 
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 2)
     client.push(number, exchange.tasks(session, 2, shown))
-    app = guarded(session, Door("tok", 9090))
+    app = guarded_backend(session, Door("tok", 9090))
 
     def hear(event: Any) -> str:
         return str(call(app, "POST", "/tok/webhook", event)[1]["status"])

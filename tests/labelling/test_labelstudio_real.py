@@ -13,7 +13,7 @@ import pytest
 from tools.serving import free_port
 
 from jostle.labelling.labelstudio.client import Client
-from jostle.labelling.labelstudio.formats import KEY, LabelStudioError, result, tags
+from jostle.labelling.labelstudio.formats import KEY, LabelStudioError, tags, task_result
 
 COMMAND = os.environ.get("JOSTLE_LABEL_STUDIO")
 KEY_OF_USER = "0123456789abcdef0123456789abcdef01234567"
@@ -101,7 +101,7 @@ def tickets(tmp_path: Path) -> Path:
 
 
 def annotated(studio: Client, task: dict[str, Any], answer: str | None, shown: Any) -> None:
-    results = [] if answer is None else [result(answer, shown)]
+    results = [] if answer is None else [task_result(answer, shown)]
     body = {"result": results, "was_cancelled": answer is None, "lead_time": 3.5}
     studio.call("POST", f"/api/tasks/{task['id']}/annotations/", body)
 

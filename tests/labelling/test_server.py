@@ -17,7 +17,7 @@ from tools.serving import TOKEN, Person
 from jostle.cli.serving import bound
 from jostle.labelling import Answers, Session
 from jostle.labelling.security import Door
-from jostle.labelling.server import guarded
+from jostle.labelling.server import guarded_app
 
 SCRIPT = "<script>alert(1)</script>"
 CLASSES = ("good", SCRIPT, "=cmd|' /C calc'!A0")
@@ -29,7 +29,7 @@ class Running:
     def __init__(self, session: Session) -> None:
         listening = bound("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
-        app = guarded(session, Door(TOKEN, self.port), SCRIPT)
+        app = guarded_app(session, Door(TOKEN, self.port), SCRIPT)
         self.server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
         self.thread.start()

@@ -19,19 +19,19 @@ from jostle.labelling.simulate import (
     Study,
     answer_all,
     classes_of,
-    conduct,
+    conduct_study,
     mistaken,
     truth_of,
 )
-from jostle.labelling.source import SourceError, opened
+from jostle.labelling.source import SourceError, open_source
 
 
 def test_the_truth_of_a_column(tmp_path: Path) -> None:
-    texts = opened(tickets(tmp_path / "t.csv", 12), text="message", hide=["topic"])
+    texts = open_source(tickets(tmp_path / "t.csv", 12), text="message", hide=["topic"])
     truth = truth_of(texts, "topic", "one")
     assert len(truth) == 12
     assert classes_of(truth) == ("billing", "bug", "praise")
-    rows = opened(houses(tmp_path / "h.csv", 12), hide=["price"])
+    rows = open_source(houses(tmp_path / "h.csv", 12), hide=["price"])
     assert all(isinstance(price, float) for price in truth_of(rows, "price", "number").values())
     with pytest.raises(SourceError, match="expected a number"):
         truth_of(rows, "place", "number")
@@ -44,7 +44,7 @@ def test_folders_are_the_classes_of_pictures(tmp_path: Path) -> None:
     for path in sorted(photos.iterdir()):
         (photos / path.name[4:-4]).mkdir(exist_ok=True)
         path.rename(photos / path.name[4:-4] / path.name)
-    assert set(truth_of(opened(photos), "folder", "one").values()) == set(COLOURS)
+    assert set(truth_of(open_source(photos), "folder", "one").values()) == set(COLOURS)
 
 
 def test_people_err_as_often_as_told(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
     opening = {"text": "message", "batch": 10, "encoder": "words"}
     study = Study(str(data), "topic", answers=20, seeds=1, opening=opening)
     said: list[str] = []
-    marks = conduct(study, tmp_path / "out", said.append)
+    marks = conduct_study(study, tmp_path / "out", said.append)
     assert said == ["chosen picks, seed 0", "random picks, seed 0"]
     assert [(mark.arm, mark.answers) for mark in marks] == [
         ("chosen", 10),
@@ -103,9 +103,9 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
         ("random", 10),
         ("random", 20),
     ]
-    assert conduct(study, tmp_path / "out", said.append) == marks
+    assert conduct_study(study, tmp_path / "out", said.append) == marks
     assert len(said) == 2
-    more = conduct(
+    more = conduct_study(
         Study(str(data), "topic", answers=20, seeds=2, opening=opening), tmp_path / "out", said.append
     )
     assert [mark for mark in more if mark.seed == 0] == marks
@@ -113,7 +113,7 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
     answered = set(last.labels())
     assert len(answered) == 20
     with pytest.raises(ValueError, match="holds another simulation"):
-        conduct(Study(str(data), "topic", answers=30, opening=opening), tmp_path / "out")
+        conduct_study(Study(str(data), "topic", answers=30, opening=opening), tmp_path / "out")
     lines = (tmp_path / "out" / "chosen-0.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["arm"] == "chosen"
     with last.store.reading() as tx:

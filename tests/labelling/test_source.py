@@ -10,7 +10,7 @@ from labelling_data import picture
 from jostle.labelling.contents import Content
 from jostle.labelling.own import Own
 from jostle.labelling.pictures import UnreadableError, check, displayed
-from jostle.labelling.source import Folder, SourceError, opened
+from jostle.labelling.source import Folder, SourceError, open_source
 from jostle.labelling.tables import CsvTable, ParquetTable, Table
 
 ROWS = [
@@ -69,16 +69,16 @@ def test_an_empty_folder_says_so(tmp_path: Path) -> None:
 
 def test_what_cannot_be_labelled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
-        opened(tmp_path / "nothing.csv")
+        open_source(tmp_path / "nothing.csv")
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(SourceError, match="not a csv or Parquet"):
-        opened(tmp_path / "a.txt")
+        open_source(tmp_path / "a.txt")
     with pytest.raises(SourceError, match="has no columns"):
-        opened(tmp_path, text="message")
+        open_source(tmp_path, text="message")
 
 
 def test_a_csv_is_read_row_by_row(tmp_path: Path) -> None:
-    table = opened(written(tmp_path / "t.csv", ROWS, b"\xef\xbb\xbf"), text="message")
+    table = open_source(written(tmp_path / "t.csv", ROWS, b"\xef\xbb\xbf"), text="message")
     assert list(table.places()) == ["7", "8", "9"]
     assert [table.read(name).texts[0] for name in table.places()] == [row["message"] for row in ROWS]
     assert table.column("price") == {"7": "10", "8": "", "9": "-3.5"}
@@ -86,14 +86,14 @@ def test_a_csv_is_read_row_by_row(tmp_path: Path) -> None:
 
 
 def test_rows_hide_what_is_told_and_their_id(tmp_path: Path) -> None:
-    table = opened(written(tmp_path / "t.csv", ROWS), hide=["price"])
+    table = open_source(written(tmp_path / "t.csv", ROWS), hide=["price"])
     assert table.kind == "row"
     assert table.read("7").fields == {"message": "it does not start", "note": "x"}
 
 
 def test_a_row_keeps_its_key_when_the_table_grows_and_is_sorted_anew(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    table = opened(written(path, ROWS), text="message")
+    table = open_source(written(path, ROWS), text="message")
     before = table.places()
     written(path, [{"id": "1", "message": "new", "note": "", "price": ""}, *reversed(ROWS)])
     after = table.places()
@@ -103,7 +103,7 @@ def test_a_row_keeps_its_key_when_the_table_grows_and_is_sorted_anew(tmp_path: P
 
 def test_names_of_rows_are_their_ids_where_these_are_unique(tmp_path: Path) -> None:
     twice = [{**ROWS[0]}, {**ROWS[1], "id": "7"}, ROWS[2]]
-    assert list(opened(written(tmp_path / "t.csv", twice), text="message").places()) == [
+    assert list(open_source(written(tmp_path / "t.csv", twice), text="message").places()) == [
         "row 1",
         "row 2",
         "9",
@@ -117,10 +117,10 @@ def test_a_parquet_file_gives_the_same_texts(tmp_path: Path) -> None:
     columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
     columns |= {"size": [1.5, float("nan"), 2.0], "when": [date(2026, 1, 1)] * 3}
     parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
-    texts = opened(tmp_path / "t.parquet", text="message")
+    texts = open_source(tmp_path / "t.parquet", text="message")
     assert isinstance(texts, ParquetTable)
-    assert texts.places() == opened(written(tmp_path / "t.csv", ROWS), text="message").places()
-    rows = opened(tmp_path / "t.parquet")
+    assert texts.places() == open_source(written(tmp_path / "t.csv", ROWS), text="message").places()
+    rows = open_source(tmp_path / "t.parquet")
     assert rows.read("8").fields == {
         "message": ROWS[1]["message"], "note": "", "price": "", "size": None, "when": "2026-01-01",
     }  # fmt: skip
@@ -145,12 +145,12 @@ def test_broken_tables_say_where(tmp_path: Path, content: bytes, message: str) -
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="did you mean 'message'"):
-        opened(written(tmp_path / "t.csv", ROWS), text="mesage")
+        open_source(written(tmp_path / "t.csv", ROWS), text="mesage")
 
 
 def test_usual_text_columns_are_found(tmp_path: Path) -> None:
     rows = [{"text1": "a", "text2": "b", "label": "0"}, {"text1": "b", "text2": "c", "label": "1"}]
-    table = opened(written(tmp_path / "t.csv", rows))
+    table = open_source(written(tmp_path / "t.csv", rows))
     assert isinstance(table, Table)
     assert table.texts == ("text1", "text2")
     assert table.read("row 1").texts == ("a", "b")
@@ -181,7 +181,7 @@ def objects(): return [object()]
 def test_a_function_of_your_own(tmp_path: Path, name: str, kind: str, count: int) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    source = opened(f"{file}:{name}")
+    source = open_source(f"{file}:{name}")
     assert (source.kind, len(source.places())) == (kind, count)
     contents = list(source.contents())
     assert len({content.key for content in contents}) == (2 if name == "texts" else count)

@@ -133,10 +133,16 @@ def test_public_functions_explain_their_arguments(function: Any) -> None:
         assert re.search(rf"(^|\s|`){name}(: |`|=|\b)", said), f"{function.__qualname__}: {name}"
 
 
-@pytest.mark.parametrize("name", models.names())
-def test_networks_explain_their_settings(name: str) -> None:
-    entry = models.CATALOGUE.entry(name)
-    assert [setting for setting in entry.settings if not entry.docs.get(setting, "").endswith(".")] == []
+BUILT: list[Entry] = [
+    *map(models.CATALOGUE.entry, models.names()),
+    *map(datasets.entry, [*datasets.names(), *(f"{scheme}:..." for scheme in datasets.OWN)]),
+]
+
+
+@pytest.mark.parametrize("entry", BUILT, ids=lambda entry: entry.name)
+def test_networks_and_data_sets_explain_their_settings(entry: Entry) -> None:
+    settings = [setting for setting in entry.settings if setting != "root"]  # which `datasets.load` explains
+    assert [setting for setting in settings if not entry.docs.get(setting, "").endswith(".")] == []
 
 
 def test_arguments_are_read_from_docstrings() -> None:

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jostle.plumbing.sheets import hidden, sheet, shown
+from jostle.plumbing.sheets import hidden, sheet, unhidden
 
 ODD = st.text(alphabet="=+-@\t\r'a1. \n\",", max_size=8)
 
 
 @given(ODD)
 def test_every_cell_reads_back(cell: str):
-    assert shown(hidden(cell)) == cell
+    assert unhidden(hidden(cell)) == cell
     rows = list(csv.reader(io.StringIO(sheet([[cell, 1.5]]), newline="")))
-    assert [shown(rows[0][0]), rows[0][1]] == [cell, "1.5"]
+    assert [unhidden(rows[0][0]), rows[0][1]] == [cell, "1.5"]
 
 
 @given(ODD)

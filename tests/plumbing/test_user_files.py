@@ -1,11 +1,13 @@
 """Users' own files: run from the bytes that were hashed, together with what they import from beside them."""
 
 import hashlib
+import pickle
 import sys
 import time as clock
 from pathlib import Path
 
 import pytest
+import torch
 
 from jostle.plumbing.user_files import checksums, from_file, kept_sources
 
@@ -30,6 +32,42 @@ def test_neighbours_and_packages_are_found_and_loaded_anew(own: Path):
     assert from_file(spec(own))() == 4
     assert not list(own.rglob("__pycache__"))
     assert str(own) not in sys.path
+
+
+def test_a_file_is_loaded_once(own: Path):
+    (own / "own.py").write_text("from beside import VALUE\nlog = []\ndef value(): return log\n")
+    first = from_file(spec(own))()
+    first.append(1)
+    assert from_file(spec(own))() is first
+    with kept_sources():
+        assert from_file(spec(own))() is first
+        assert list(checksums(spec(own))) == ["", "beside.py", "parts/__init__.py", "parts/deep.py"]
+    (own / "parts" / "deep.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match="deep"):
+        from_file(spec(own))
+
+
+def test_classes_of_neighbours_can_be_pickled_whichever_file_was_loaded_last(own: Path, tmp_path: Path):
+    (own / "beside.py").write_text("class Thing: pass\n")
+    (own / "own.py").write_text("from beside import Thing\ndef value(): return Thing()\n")
+    (own / "other.py").write_text("import beside\ndef value(): return beside\n")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "own.py").write_text("import beside\ndef value(): return beside\n")
+    (tmp_path / "far" / "beside.py").write_text("")
+    thing = from_file(spec(own))()
+    from_file(spec(tmp_path / "far"))
+    assert type(pickle.loads(pickle.dumps(from_file(spec(own))()))) is type(thing)
+
+
+def test_what_a_file_draws_as_it_is_loaded_does_not_depend_on_what_came_before(own: Path):
+    (own / "own.py").write_text("import torch\nDRAWN = torch.rand(3)\ndef value(): return DRAWN\n")
+    torch.manual_seed(1)
+    first = from_file(spec(own))()
+    expected = torch.rand(1)
+    (own / "own.py").write_text("import torch\nDRAWN = torch.rand(3)  # again\ndef value(): return DRAWN\n")
+    torch.manual_seed(1)
+    torch.testing.assert_close(torch.rand(1), expected)  # loading drew nothing
+    torch.testing.assert_close(from_file(spec(own))(), first)
 
 
 def test_the_same_name_beside_another_file_is_another_module(own: Path, tmp_path: Path):

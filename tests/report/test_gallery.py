@@ -9,7 +9,7 @@ import torch
 from jostle.core import Query
 from jostle.datasets import Data, Split
 from jostle.datasets.text import Texts
-from jostle.report.gallery import Answer, Gallery, answers_of, cards, cell, is_gallery, number, render
+from jostle.report.gallery import Answer, Gallery, answers_of, cards, cell, is_gallery, render, short_number
 from jostle.tasks import TASKS
 
 EVIL = '<script>alert("1")</script>&amp;'
@@ -97,6 +97,6 @@ def test_answers_by_hand():
 def test_words_for_cells_and_numbers():
     assert cell("roof=flat", 1) == ("roof", "flat")
     assert cell("a=b", 2) == ("a=b", "2")
-    assert [number(value) for value in (0.12345, 9999.6, 1e4, -2e6, float("inf"))] == [
+    assert [short_number(value) for value in (0.12345, 9999.6, 1e4, -2e6, float("inf"))] == [
         "0.1235", "10,000", "10,000", "-2,000,000", "inf",
     ]  # fmt: skip

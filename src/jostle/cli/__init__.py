@@ -13,7 +13,7 @@ from rich.console import Console
 # What is slow to import, they import when they run.
 import jostle
 from jostle.cli import labelling, labelstudio, listing, picking, reading, running
-from jostle.plumbing.user_files import place_of
+from jostle.plumbing.user_files import line_in_own_file
 
 app = typer.Typer(
     name="jostle",
@@ -111,7 +111,7 @@ def report_error(error: BaseException) -> int:
     if show := getattr(error, "show", None):  # a word that the parser did not understand
         show()
         return 2
-    place = place_of(error)
+    place = line_in_own_file(error)
     if isinstance(error, SystemExit):
         if not place:  # click ends so where its output is closed
             return CLOSED

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from jostle.datasets import Data, ImageFiles
-from jostle.datasets.images import normalised
+from jostle.datasets.images import normalisation_in_words
 from jostle.datasets.transforms import Transformed
 from jostle.inputs import Inputs, Pool, arrays
 from jostle.results.metrics import main_metric
-from jostle.scoring.network import Network, shown
+from jostle.scoring.network import Network, batch_in_words
 from jostle.tasks import TASKS, Task, task_for
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def refused(error: Exception, batch: Inputs, data: Data) -> ValueError:
     """The error of a model that cannot take what it was given."""
     first = str(error).partition("\n")[0]
     return ValueError(
-        f"the model cannot take {data.name}: it was given a batch of {shown(batch)}, {made(data)}, and said: "
+        f"the model cannot take {data.name}: it was given a batch of {batch_in_words(batch)}, {made(data)}, and said: "
         f"{first}. {ADVICE}"
     )
 
@@ -53,7 +53,7 @@ def made(data: Data) -> str:
     if data.columns:
         more = f" and {len(data.columns) - 4} more" if len(data.columns) > 4 else ""
         return f"the columns {', '.join(data.columns[:4])}{more}"
-    return normalised(data.mean, data.std) or "just as they are"
+    return normalisation_in_words(data.mean, data.std) or "just as they are"
 
 
 def fed(data: Data, pool: Pool) -> str:

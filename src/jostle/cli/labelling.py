@@ -123,9 +123,9 @@ class Asked:
 
     def known(self) -> str | None:
         """The target where the table has a column of that name: what stands there is answered already."""
-        from jostle.labelling.source import opened
+        from jostle.labelling.source import open_source
 
-        table = opened(self.source(), text=names(self.text) or None)
+        table = open_source(self.source(), text=names(self.text) or None)
         return self.target if self.target in getattr(table, "header", list)() else None
 
     @property
@@ -221,7 +221,7 @@ def label(
         "strategy": strategy,
         "batch": batch,
         "audit": None if audit is None else share("--audit", audit),
-        "goal": None if goal is None else goal_of(goal, numbers=target is not None),
+        "goal": None if goal is None else parse_goal(goal, numbers=target is not None),
         "overlap": None if overlap is None else share("--overlap", overlap),
         "seed": seed,
         "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
@@ -230,7 +230,7 @@ def label(
     }
     if simulate is not None:
         habits = {"people": people, "error": share("--error", error), "delay": delay}
-        values = [goal_of(word, target is not None) for word in names(reach)]
+        values = [parse_goal(word, target is not None) for word in names(reach)]
         return rehearse(asked, simulate, answers, seeds, habits, settings, values)
     session = asked.opened(**settings)
     if import_ is not None:
@@ -272,11 +272,11 @@ def serve(
     session: Session, title: str, host: str, port: int | None, token: str | None, browser: bool
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jostle.labelling.server import guarded
+    from jostle.labelling.server import guarded_app
 
-    door, listening = serving.opened(session, host, port, PORT, token)
+    door, listening = serving.open_door(session, host, port, PORT, token)
     serving.announce(door.address, door, "Ctrl-C ends it; every answer is on disk.", browser)
-    serving.run(guarded(session, door, title), listening, session)
+    serving.serve_until_interrupt(guarded_app(session, door, title), listening, session)
 
 
 def share(option: str, words: str) -> float:
@@ -291,7 +291,7 @@ def share(option: str, words: str) -> float:
     return value
 
 
-def goal_of(words: str, numbers: bool) -> float:
+def parse_goal(words: str, numbers: bool) -> float:
     """An accuracy as a share; of numbers, the mean error in their unit."""
     if not numbers:
         return share("--goal", words)

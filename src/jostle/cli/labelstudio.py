@@ -130,11 +130,11 @@ def serve(
     """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations."""
     asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
     session = asked.opened(batch=batch)
-    from jostle.labelling.labelstudio.backend import guarded
+    from jostle.labelling.labelstudio.backend import guarded_backend
 
-    door, listening = serving.opened(session, host, port, PORT, token)
+    door, listening = serving.open_door(session, host, port, PORT, token)
     address = door.address.replace("/?token=", "/")
     serving.announce(
         address, door, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."
     )
-    serving.run(guarded(session, door), listening, session)
+    serving.serve_until_interrupt(guarded_backend(session, door), listening, session)

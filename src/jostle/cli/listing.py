@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Annotated
@@ -126,11 +126,13 @@ def explanations(name: str) -> Iterator[str]:
     if name in selectors.names():
         yield f"Selector {name}: {selectors.describe(name).idea}" + settings_of(selectors.describe(name))
     if name in datasets.names():
-        yield f"Data set {datasets.describe(name)}" + listed(datasets.settings(name))
+        yield f"Data set {datasets.describe(name)}" + settings_of(datasets.entry(name), hidden=("root",))
+    elif name.partition(":")[0] in datasets.OWN:
+        entry = datasets.entry(name if ":" in name else f"{name}:...")
+        yield f"Data set {entry.name}: {entry.idea}" + settings_of(entry)
     if name in models.names():
         entry = models.CATALOGUE.entry(name)
-        said = {key: f": {words}" for key, words in entry.docs.items()}
-        yield f"Network {name}: {entry.line}" + listed(entry.settings, said)
+        yield f"Network {name}: {entry.line}" + settings_of(entry)
 
 
 def strategy_card(name: str) -> str:
@@ -150,22 +152,14 @@ def strategy_card(name: str) -> str:
     return "\n".join([f"Strategy {name}: {card.idea}", *lines]) + settings_of(card)
 
 
-def settings_of(entry: Entry) -> str:
-    """Settings, their defaults and what is said of them, those that all share last."""
-    from jostle.strategies.cards import SHARED, own_settings
+def settings_of(entry: Entry, hidden: Collection[str] = ()) -> str:
+    """Settings, their defaults and what is said of them, a line each; those that nearly all share come last."""
+    from jostle.strategies.cards import SHARED
 
-    own = own_settings(entry)
-    names = {name for name, _, _ in own}
-    shared = {key: entry.settings[key] for key in SHARED if key in entry.settings and key not in names}
-    return listed({key: value for key, value, _ in own} | shared, {key: said for key, _, said in own})
-
-
-def listed(settings: dict[str, object], said: dict[str, str] | None = None) -> str:
-    """Settings and their defaults, a line each."""
-    if not settings:
-        return ""
-    shown = [f"    {key} = {_value(value)}{(said or {}).get(key, '')}" for key, value in settings.items()]
-    return "\n" + "\n".join(["  settings:", *shown])
+    shown = [name for name in entry.settings if name not in hidden]
+    shown.sort(key=SHARED.__contains__)
+    lines = [f"    {name} = {_value(entry.settings[name])}: {entry.docs.get(name, '')}" for name in shown]
+    return "\n".join(["", "  settings:", *lines]) if lines else ""
 
 
 def _value(value: object) -> str:

@@ -108,7 +108,7 @@ def pick(
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
     places.check(given, exclude or ())
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        network = loaded(model).to(device)
+        network = load_model(model).to(device)
         labels = read("--labeled", labeled) if labeled else None
         job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
         query = chosen.select(
@@ -218,7 +218,7 @@ def function(option: str, spec: str) -> Any:
     return from_file(spec)
 
 
-def loaded(spec: str) -> nn.Module:
+def load_model(spec: str) -> nn.Module:
     """The user's model."""
     from torch import nn
 
@@ -269,13 +269,13 @@ def left_out(examples: Data, labels: Data | None, files: Sequence[Path], told: T
     """Positions of the pool that are labelled or were picked before; says how many of each."""
     import torch
 
-    from jostle.datasets.identity import named, shared
+    from jostle.datasets.identity import positions_named, shared
     from jostle.results.picks import names_in
 
     found = {} if labels is None else {"labelled already": shared(examples, labels)}
     for path in files:
         names = set(names_in(path))
-        places = named(examples, names)
+        places = positions_named(examples, names)
         absent = len(names) - len({examples.names(place) for place in places.tolist()})
         more = f" ({absent} of its {len(names)} names are not in the pool)" if absent else ""
         found[f"picked in {path}{more}"] = places

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAITING = 128  # connections that wait until the server is up
 
 
-def opened(
+def open_door(
     session: Session, host: str, port: int | None, usual: int, token: str | None
 ) -> tuple[Door, socket.socket]:
     """A door and the socket behind it; one that other machines reach needs a token that somebody chose."""
@@ -69,7 +69,7 @@ def announce(address: str, door: Door, words: str, browser: bool = False) -> Non
         webbrowser.open(address)
 
 
-def run(app: Any, listening: socket.socket, session: Session) -> None:
+def serve_until_interrupt(app: Any, listening: socket.socket, session: Session) -> None:
     """Run an application on a socket until Ctrl-C, with the session learning in the background."""
     import uvicorn
 

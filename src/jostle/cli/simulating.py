@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def simulated(study: Study, out: Path, values: Sequence[float]) -> None:
     """Carry out a study, write what was learnt to `simulation.json`, and show it."""
     from jostle.labelling.savings import levels, needs
-    from jostle.labelling.simulate import conduct
+    from jostle.labelling.simulate import conduct_study
     from jostle.plumbing.files import write_whole
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    marks = conduct(study, out, lambda words: console.print(words, markup=False))
+    marks = conduct_study(study, out, lambda words: console.print(words, markup=False))
     smaller = study.kind == "number"
     found = needs(marks, values or levels(marks), smaller)
     write_whole(out / "simulation.json", json.dumps(summary(study, marks, found), indent=1) + "\n")

@@ -23,7 +23,7 @@ from jostle.plumbing.user_files import is_own
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "MissingDataError", "Split", "Targets",
-    "Texts", "describe", "load", "named", "names", "pool", "register", "settings", "tokenize",
+    "Texts", "describe", "entry", "load", "named", "names", "pool", "register", "settings", "tokenize",
 ]  # fmt: skip
 
 Loader = Callable[..., Any]
@@ -51,7 +51,7 @@ CATALOGUE.enter(
         "camvid": segmentation.camvid,
     }
 )
-_own: dict[str, Loader] = {  # with a colon and a path or name
+OWN: dict[str, Loader] = {  # with a colon and a path or name: `folder:photos`
     "folder": folders.folder,
     "csv": tables.csv_table,
     "keel": packaged.keel,
@@ -61,12 +61,12 @@ _own: dict[str, Loader] = {  # with a colon and a path or name
 
 def describe(name: str) -> str:
     """One line about a data set, by its `name`."""
-    return _entry(name).line
+    return entry(name).line
 
 
 def settings(name: str) -> dict[str, object]:
     """The settings that the data set of this `name` takes, and their defaults."""
-    return {key: value for key, value in _entry(name).settings.items() if key != "root"}
+    return {key: value for key, value in entry(name).settings.items() if key != "root"}
 
 
 def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
@@ -77,7 +77,7 @@ def load(name: str, root: str | Path | None = None, **values: Any) -> Data:
         root: Where local copies lie, which come before any download; None: the variable JOSTLE_DATA.
         values: Settings of the data set.
     """
-    loader = _entry(name).build
+    loader = entry(name).build
     parameters = inspect.signature(loader).parameters
     if "root" in parameters:
         values["root"] = data_root(root)
@@ -92,7 +92,7 @@ def pool(name: str, root: str | Path | None = None, **values: Any) -> Data:
     """The same, from `name`, `root` and settings as `values`, with all of a folder or csv in `train`, in the order of
     files or rows: nothing is held out.
     """
-    whole = {"test": None} if name.partition(":")[0] in _own else {}
+    whole = {"test": None} if name.partition(":")[0] in OWN else {}
     return load(name, root, **{**whole, **values})
 
 
@@ -120,10 +120,10 @@ def named(
         raise ValueError(f"{name}{bracketed(values)}: {first}{hint}") from wrong
 
 
-def _entry(name: str) -> Entry:
-    """What the catalogue knows of a name, or of a folder or csv of the user's own."""
+def entry(name: str) -> Entry:
+    """What the catalogue knows of a `name`, or of a folder or csv of the user's own."""
     scheme, colon, path = name.partition(":")
-    if colon and scheme in _own:
-        build = partial(_own[scheme], Path(path).expanduser())
+    if colon and scheme in OWN:
+        build = partial(OWN[scheme], Path(path).expanduser())
         return Entry(name, build, first_words(build.func, name))
     return CATALOGUE.entry(name)

@@ -13,7 +13,7 @@ from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import Source, fetch, find
 from jostle.datasets.images import standardised
-from jostle.datasets.pickles import plain
+from jostle.datasets.pickles import read_pickle
 
 CIFAR10 = Source(
     "cifar10", "cifar-10-python.tar.gz", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
@@ -94,7 +94,7 @@ def _batch(where: str, content: bytes, labels: str) -> tuple[Tensor, Tensor]:
 
 def _unpickled(where: str, content: bytes, *keys: str) -> dict[str, Any]:
     try:
-        loaded = plain(content)
+        loaded = read_pickle(content)
     except Exception as reason:  # a broken pickle can raise almost anything
         raise DataError(f"{where} is not a whole CIFAR python batch: {reason}") from reason
     words = loaded.items() if isinstance(loaded, dict) else ()

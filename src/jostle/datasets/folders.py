@@ -53,8 +53,12 @@ def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
     """Caltech101: 8,677 photographs of 101 things, at 224 × 224; downloaded where absent.
 
     Without the background folder. In each class, the fifth of the files whose names have the smallest sha256
-    are for testing. The short side is brought to 256 pixels, the middle 224 × 224 cut out.
-    Normalised with ImageNet's mean and std.
+    are for testing. Normalised with ImageNet's mean and std.
+
+    Args:
+        root: Where local copies lie.
+        size: The side of the square that is cut out of the middle, in pixels.
+        short: What the short side is brought to before, in pixels.
     """
     local = find(root, "caltech101", CATEGORIES, f"caltech-101/{CATEGORIES}")
     source = local or _caltech_archive(root) or fetch(root, CALTECH101)
@@ -80,10 +84,19 @@ def folder(
 ) -> Data:
     """A folder of your own images: a folder for each class, or images alone as a pool without labels.
 
-    With folders `train` and `test` in it, these are the splits; else the fraction `test` of each class is
-    held out, by name; None holds nothing out, and takes whatever images are there. Images keep their size unless
-    `size` is given: a pair (height, width) stretches, an integer brings the short side to `short`, or to `size`
-    itself, and cuts out the middle square. Pixels run from 0 to `scale`, less `mean`, over `std`.
+    With folders `train` and `test` in it, these are the splits.
+
+    Args:
+        path: The folder.
+        size: A pair (height, width) stretches; a number is the side of the square that is cut out of the middle; None:
+            images keep their size.
+        test: The share of each class that is held out, by name; None: nothing is, and all images there are taken.
+        mode: "RGB" for three channels, "L" for one.
+        scale: What white becomes, black being 0: 1, or 255 for a network that wants bytes.
+        mean: Taken off the pixels after that, one number or one for each channel.
+        std: What pixels are divided by then, one number or one for each channel.
+        short: What the short side is brought to before the square is cut out; None: `size` itself.
+        classes: The classes in the order of the model's outputs; None: by name.
     """
     if not path.is_dir():
         raise DataError(f"folder:{path} is not a folder")

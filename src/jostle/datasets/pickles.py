@@ -20,7 +20,7 @@ ARRAY_MODULES = (
 )
 
 
-def plain(content: bytes) -> Any:
+def read_pickle(content: bytes) -> Any:
     """What a pickle holds: dicts, lists, words, numbers, and arrays of bytes (uint8), whatever wrote it.
 
     An array is rebuilt here from its bytes and its shape. What the pickle says of types is compared with uint8, and

@@ -38,7 +38,11 @@ def cityscapes(root: Path | None, size: Sequence[int] | None = None) -> Data:
     """Cityscapes: 2,975 + 500 street scenes, 1024 × 2048, 19 classes; put its two folders into cityscapes/.
 
     The folders are leftImg8bit and gtFine; tested on the official validation set. Images and maps are decoded
-    batch by batch; `size` shrinks them to (height, width). Pixels of other classes are void, 255.
+    batch by batch. Pixels of other classes are void, 255.
+
+    Args:
+        root: Where local copies lie.
+        size: A pair (height, width) that images and maps are shrunk to; None: as they are.
     """
     scenes, labels = fetch(root, SCENES), fetch(root, LABELS)
     frame = _pair(size)
@@ -53,8 +57,12 @@ def camvid(
 ) -> Data:
     """CamVid: 367 + 233 street scenes, 180 × 240, 11 classes; put SegNet's folder CamVid into camvid/.
 
-    Or a zip of it. Tested on the official test set, or on the 101 validation scenes with part="val".
-    Normalised with the mean and std of its own training pixels; label 11 is void, 255 here.
+    Or a zip of it. Normalised with the mean and std of its own training pixels; label 11 is void, 255 here.
+
+    Args:
+        root: Where local copies lie.
+        size: A pair (height, width) that images and maps are brought to; None: as they are.
+        part: What to test on: "test", the official test set, or "val", the 101 validation scenes.
     """
     source = fetch(root, CAMVID, CAMVID_ZIP, "CamVid.zip")
     files = sorted(source.rglob("*")) if source.is_dir() else list(members(source, is_image))

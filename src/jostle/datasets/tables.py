@@ -62,11 +62,17 @@ def csv_table(
 ) -> Data:
     """A csv of your own: numbers as they are, words as one-hot, or a column of text (two: pairs).
 
-    The target is the column `target` or `label`, if you name no other; without one the table is a pool.
-    Numbers as targets mean regression and words classes, unless `task` says otherwise; texts have classes.
-    Several targets are the labels of multi-label data, each 0 or 1 (true or false, yes or no).
-    Columns named `text` (or `text1` and `text2`) are texts. A column `id` names the rows. Columns with gaps
-    are left out.
+    A column `id` names the rows. Columns with gaps are left out.
+
+    Args:
+        path: The file.
+        target: The column to predict; several are the labels of multi-label data, each 0 or 1 (true or false, yes or
+            no); None: the column `target` or `label`, and without one the table is a pool.
+        text: The column of text, or a list of two; None: those named `text`, or `text1` and `text2`, if there are any.
+        task: The name of a task; None: numbers as targets mean regression, words and texts classification.
+        drop: Columns that are left out.
+        test: The share of rows that is held out; None: nothing is.
+        classes: The classes in the order of the model's outputs; None: by name.
     """
     table = read_csv(path)
     goals = _goals(path, table, target)

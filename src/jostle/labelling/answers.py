@@ -99,7 +99,7 @@ def number_of(value: Stored) -> float:
     return float(value)
 
 
-def said(kind: AnswerKind, value: Stored, classes: Classes) -> Answer:
+def current_answer(kind: AnswerKind, value: Stored, classes: Classes) -> Answer:
     """A stored answer in words of today."""
     if kind == "number":
         return number_of(value)

@@ -18,13 +18,13 @@ class ClassBook:
     def classes(self) -> Classes:
         """The classes as they are now."""
         with self.store.reading() as tx:
-            return read(tx)
+            return read_classes(tx)
 
     def add(self, name: str) -> int:
         """A class of this name, new or as it is; its number."""
         clean = class_name(name)
         with self.store.writing() as tx:
-            known = read(tx)
+            known = read_classes(tx)
             there = next((number for number, now in known.names.items() if now == clean), None)
             if there is not None:
                 return there
@@ -37,7 +37,7 @@ class ClassBook:
         """Another name for a class; answers that still come with the old one mean the same class."""
         clean = class_name(new)
         with self.store.writing() as tx:
-            known = read(tx)
+            known = read_classes(tx)
             number = known.number(old)
             if clean in known.names.values() and known.names[number] != clean:
                 raise ValueError(f"there is a class {clean!r} already: merge {old!r} into it instead")
@@ -47,7 +47,7 @@ class ClassBook:
     def merge(self, old: str, into: str) -> None:
         """One class becomes part of another; its answers, those to come included, are the other's."""
         with self.store.writing() as tx:
-            known = read(tx)
+            known = read_classes(tx)
             gone, stays = known.number(old), known.number(into)
             if gone == stays:
                 raise ValueError(f"{old!r} and {into!r} are the same class")
@@ -58,7 +58,7 @@ class ClassBook:
             tx.execute(update(classes).where(classes.c.number == gone).values(merged_into=stays))
 
 
-def read(tx: Connection) -> Classes:
+def read_classes(tx: Connection) -> Classes:
     """The classes as a transaction sees them."""
     rows = tx.execute(select(classes).order_by(classes.c.number)).all()
     into = {row.number: row.merged_into for row in rows}

@@ -21,7 +21,7 @@ Column = NDArray[np.float64]  # (n,)
 def coded(rows: Sequence[Mapping[str, Cell]]) -> NDArray[np.float32]:
     """Rows (n, d): numbers with mean 0 and spread 1, gaps at their median with a column that says so, words as 0/1."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = [part for name in names for part in parts([row.get(name) for row in rows])]
+    columns = [part for name in names for part in coded_column([row.get(name) for row in rows])]
     varied = [column for column in columns if column.std() > 0]
     if not varied:
         return np.zeros((len(rows), 1), dtype=np.float32)
@@ -30,9 +30,9 @@ def coded(rows: Sequence[Mapping[str, Cell]]) -> NDArray[np.float32]:
     return scaled.astype(np.float32)
 
 
-def parts(cells: Sequence[Cell]) -> list[Column]:
+def coded_column(cells: Sequence[Cell]) -> list[Column]:
     """The columns of numbers that one column of cells becomes."""
-    values = [number(cell) for cell in cells]
+    values = [cell_number(cell) for cell in cells]
     gaps = np.array([is_gap(cell) for cell in cells])
     if all(value is not None for value, gap in zip(values, gaps, strict=True) if not gap):
         known = [value for value in values if value is not None]
@@ -50,7 +50,7 @@ def is_gap(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip() in MISSING)
 
 
-def number(cell: Cell) -> float | None:
+def cell_number(cell: Cell) -> float | None:
     """A cell's number, None where it is none."""
     if is_gap(cell):
         return None

@@ -66,11 +66,13 @@ def served(session: Session) -> Iterator[ServedDesk]:
     """The session's server on a free port, until the block ends."""
     import uvicorn
 
-    from jostle.labelling.server import guarded
+    from jostle.labelling.server import guarded_app
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         door = Door(secrets.token_urlsafe(16), int(listening.getsockname()[1]))
-        config = uvicorn.Config(guarded(session, door, "simulation"), log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            guarded_app(session, door, "simulation"), log_level="warning", access_log=False
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

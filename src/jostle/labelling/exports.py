@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from sqlalchemy import select
 
-from jostle.labelling.answers import Answer, said
+from jostle.labelling.answers import Answer, current_answer
 from jostle.labelling.contents import Content
 from jostle.labelling.index import GoneError
 from jostle.labelling.review import suggested
@@ -49,12 +49,12 @@ def export(session: Session, path: Path, *, predictions: bool = False, overwrite
             f"cannot tell the format of {path.name}: end its name with {endings}, or export folders"
         )
     check_target(path, partial(is_ours, path), overwrite)
-    found = list(rows(session, predictions))
+    found = list(export_rows(session, predictions))
     write(session, path, found)
     return len(found)
 
 
-def rows(session: Session, predictions: bool) -> Iterator[Row]:
+def export_rows(session: Session, predictions: bool) -> Iterator[Row]:
     """A row for each answered example in the order of names, then one for each predicted one."""
     classes, snapshot = session.book.classes(), session.snapshot()
     people: dict[str, list[str]] = {}
@@ -64,7 +64,7 @@ def rows(session: Session, predictions: bool) -> Iterator[Row]:
         if one.act != "skip" and one.person not in people.setdefault(one.key, []):
             people[one.key].append(one.person)
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
-        answer = said(session.kind, snapshot.labels[key], classes)
+        answer = current_answer(session.kind, snapshot.labels[key], classes)
         yield row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
     found = session.predictions() if predictions else None
     if found is None:
@@ -92,7 +92,7 @@ def row(
     return dict(zip(COLUMNS, (name, answer, by, sure, list(people), purpose, key), strict=True))
 
 
-def flat(found: Row) -> Row:
+def flat_row(found: Row) -> Row:
     """A row whose cells are words and numbers."""
     answer = found["answer"]
     words = BETWEEN.join(answer) if isinstance(answer, tuple) else answer
@@ -101,7 +101,7 @@ def flat(found: Row) -> Row:
 
 def write_csv(session: Session, path: Path, found: Sequence[Row]) -> None:
     """A sheet in which no name, class or person becomes a formula."""
-    lines = [["" if cell is None else cell for cell in flat(each).values()] for each in found]
+    lines = [["" if cell is None else cell for cell in flat_row(each).values()] for each in found]
     write_whole(path, sheet([COLUMNS, *lines]))
 
 
@@ -126,7 +126,7 @@ def write_json(session: Session, path: Path, found: Sequence[Row]) -> None:
     classes = session.book.classes()
     everybody: dict[str, list[Row]] = {}
     for one in session.snapshot().given:
-        words = None if one.value is None else said(session.kind, one.value, classes)
+        words = None if one.value is None else current_answer(session.kind, one.value, classes)
         told = {"person": one.person, "act": one.act, "answer": words, "seconds": one.seconds, "at": one.at}
         everybody.setdefault(one.key, []).append(told)
     held = [{**each, "said": everybody.get(each["key"], [])} for each in found]
@@ -136,23 +136,23 @@ def write_json(session: Session, path: Path, found: Sequence[Row]) -> None:
 
 def write_label_studio(session: Session, path: Path, found: Sequence[Row]) -> None:
     """Tasks with an annotation each, as Label Studio imports them; predicted examples are tasks with a prediction."""
-    from jostle.labelling.labelstudio.formats import Tags, prediction, result, task
+    from jostle.labelling.labelstudio.formats import Tags, prediction, task, task_result
 
     kind = session.source.kind
     tags = Tags(object=kind, field=kind, kind=session.kind)
     version = f"round-{session.store.last_model()}"
     tasks = []
-    for order, (each, content) in enumerate(shown(session, found)):
+    for order, (each, content) in enumerate(with_contents(session, found)):
         guessed = each["by"] == "model"
         guess = prediction(each["answer"], each["confidence"], version, tags) if guessed else None
         made = task(content, each["key"], order, tags, guess)
         if not guessed:
-            made["annotations"] = [{"result": [result(each["answer"], tags)], "was_cancelled": False}]
+            made["annotations"] = [{"result": [task_result(each["answer"], tags)], "was_cancelled": False}]
         tasks.append(made)
     write_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
 
 
-def shown(session: Session, found: Iterable[Row]) -> Iterator[tuple[Row, Content]]:
+def with_contents(session: Session, found: Iterable[Row]) -> Iterator[tuple[Row, Content]]:
     """Rows with what they show; those whose content is gone are passed over."""
     for each in found:
         with suppress(GoneError):
@@ -177,7 +177,7 @@ def export_folders(session: Session, folder: Path, means: Means = "link") -> int
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is not empty: name a new folder")
     count = 0
-    for each, content in shown(session, rows(session, predictions=False)):
+    for each, content in with_contents(session, export_rows(session, predictions=False)):
         named = [each["answer"]] if session.kind == "one" else each["answer"]
         for name in named:
             target = folder / safe(name) / safe(PurePath(content.name).as_posix().replace("/", "__"))

@@ -21,7 +21,7 @@ from jostle.labelling.exports import BETWEEN
 from jostle.labelling.schema import examples, places
 from jostle.labelling.source import SourceError
 from jostle.labelling.tables import CsvTable, parquet
-from jostle.plumbing.sheets import shown
+from jostle.plumbing.sheets import unhidden
 
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
@@ -52,7 +52,7 @@ def import_labels(
 ) -> Imported:
     """Enter the labels of a file; classes that the project does not have are an error, or added if told so."""
     session.index.refresh()
-    found = read(path)
+    found = read_rows(path)
     which, what = _column(path, found, NAMES), _column(path, found, ANSWERS)
     keys = known(session)
     pairs = [(str(row.get(which) or ""), row.get(what)) for row in found if row.get("by") != "model"]
@@ -97,7 +97,7 @@ def known(session: Session) -> dict[str, str]:
     return {**{name: found.pop() for name, found in short.items() if len(found) == 1}, **named, **keys}
 
 
-def read(path: Path) -> Sequence[Mapping[str, Any]]:
+def read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The rows of a file."""
     suffix = path.suffix.lower()
     if suffix == ".json":
@@ -124,7 +124,7 @@ def parsed(kind: str, answer: Any) -> Any:
 
 
 def _cell(cell: Cell) -> Cell:
-    return shown(cell) if isinstance(cell, str) else cell
+    return unhidden(cell) if isinstance(cell, str) else cell
 
 
 def _column(path: Path, found: Sequence[Mapping[str, Any]], usual: Sequence[str]) -> str:

@@ -27,11 +27,11 @@ from jostle.labelling.vectors import VectorFile, embed
 from jostle.plumbing.user_files import from_file
 from jostle.scoring.network import output_of
 from jostle.tasks import TASKS, Task
-from jostle.training.train import Recipe, called, train
+from jostle.training.train import Recipe, forward, train
 
 FEWEST_NUMBERS = 5  # answers before a number is learnt
 SIDE = 224  # of the pictures that a user's own model is given
-MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RECIPE = Recipe(epochs=20, batch=32, optimizer="adam", lr=1e-3)  # for a model that brings no fit
 
 TASK: dict[AnswerKind, Task] = {
@@ -96,7 +96,7 @@ class Learner(ABC):
     note: str = ""  # what a user should know of it
 
     @abstractmethod
-    def prepare(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
+    def made_ready(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
         """Make examples ready; those that can be used."""
 
     def remembered(self, keys: Sequence[str]) -> list[str]:
@@ -134,7 +134,7 @@ class ProbeLearner(Learner):
         self.note = self.encoder.note
         self.file = VectorFile(cache, self.encoder.name)
 
-    def prepare(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
+    def made_ready(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
         """Encode what has not been."""
         if self.kind == "row":
             self.rows = {content.key: content.fields or {} for content in self.index.source.contents()}
@@ -185,7 +185,7 @@ class OwnLearner(Learner):
                 "texts for a model of your own: name the tokeniser that reads them with --encoder"
             )
 
-    def prepare(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
+    def made_ready(self, keys: Sequence[str], progress: Progress | None) -> list[str]:
         """Keep what can be read."""
         if self.kind != "image":
             self.contents = {content.key: content for content in self.index.source.contents()}
@@ -225,7 +225,7 @@ class OwnLearner(Learner):
         """Build and train afresh; training examples are predicted as they are, seen."""
         network = self.trained(self.labeled(pool, goal), goal, seed)
         with torch.inference_mode():
-            parts = [output_of(called(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
+            parts = [output_of(forward(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
         return Model(network, scores(goal.kind, torch.cat(parts)), None)
 
     def trained(self, dataset: Any, goal: Goal, seed: int) -> nn.Module:
@@ -261,7 +261,7 @@ class Pictures:
             pixels = torch.from_numpy(picture(self.index.content(self.keys[position]), SIDE)).float() / 255
         except (GoneError, ValueError):
             return torch.zeros(3, SIDE, SIDE)
-        return (pixels - self.mean) / self.spread
+        return (pixels - self.mean) / self.std
 
     @cached_property
     def mean(self) -> Tensor:
@@ -269,9 +269,9 @@ class Pictures:
         return torch.tensor(MEAN).view(3, 1, 1)
 
     @cached_property
-    def spread(self) -> Tensor:
+    def std(self) -> Tensor:
         """Of each colour."""
-        return torch.tensor(SPREAD).view(3, 1, 1)
+        return torch.tensor(STD).view(3, 1, 1)
 
 
 def scores(kind: AnswerKind, outputs: Tensor) -> NDArray[np.float32]:

@@ -73,15 +73,15 @@ def accuracy(session: Session) -> Accuracy:
     number = session.store.last_model()
     found = session.predictions()
     if found is None:
-        return measured(session, np.zeros(0), 0, number, 1, None)
+        return accuracy_of_errors(session, np.zeros(0), 0, number, 1, None)
     models = [(at, summary) for at, _, summary in session.store.rounds() if summary.get("model")]
     place, (_, summary) = len(models), models[-1]
     sample = audited(session)
     off = errors(session.kind, found, sample.labels, session.book.classes())
-    return measured(session, off, sample.population, number, place, summary.get("scale"))
+    return accuracy_of_errors(session, off, sample.population, number, place, summary.get("scale"))
 
 
-def measured(
+def accuracy_of_errors(
     session: Session, off: NDArray[np.float64], population: int, number: int, place: int, scale: float | None
 ) -> Accuracy:
     """Errors as an accuracy with its interval; `place` is which model of the project this is, from 1."""
@@ -133,7 +133,9 @@ def curve(session: Session) -> tuple[Point, ...]:
         found = session.sampled(number)
         off = errors(session.kind, found, sample.labels, classes) if found is not None else np.zeros(0)
         if len(off):
-            here = measured(session, off, sample.population, number, len(points) + 1, summary.get("scale"))
+            here = accuracy_of_errors(
+                session, off, sample.population, number, len(points) + 1, summary.get("scale")
+            )
             assert here.estimate is not None
             points.append(
                 Point(number, summary["trained"], here.estimate, here.low, here.high, summary.get("kappa"))

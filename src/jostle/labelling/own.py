@@ -11,7 +11,7 @@ from PIL import Image
 from jostle.labelling.contents import Cell, Content, ContentKind
 from jostle.labelling.pictures import as_png
 from jostle.labelling.source import SourceError
-from jostle.labelling.tables import plain
+from jostle.labelling.tables import plain_row
 from jostle.plumbing.user_files import from_file
 
 EXPECTED = (
@@ -31,7 +31,7 @@ class Own:
         if not hasattr(items, "__len__") or not hasattr(items, "__getitem__") or not len(items):
             raise SourceError(f"{spec} returned {type(made).__name__}; expected {EXPECTED}")
         self.items, self.targets = items, targets
-        self.kind: ContentKind = shown(items[0], "0", spec).kind
+        self.kind: ContentKind = content_of(items[0], "0", spec).kind
 
     def places(self) -> dict[str, str]:
         """Positions in the list; of pictures the content is looked at when it is needed."""
@@ -44,7 +44,7 @@ class Own:
         """One item."""
         if not name.isdecimal() or int(name) >= len(self.items):
             raise KeyError(name)
-        return shown(self.items[int(name)], name, self.spec)
+        return content_of(self.items[int(name)], name, self.spec)
 
     def contents(self) -> Iterator[Content]:
         """Every item."""
@@ -60,7 +60,7 @@ class Own:
         return {str(i): cell for i, cell in enumerate(cells)}
 
 
-def shown(item: Any, name: str, spec: str) -> Content:
+def content_of(item: Any, name: str, spec: str) -> Content:
     """An item as it is shown."""
     if isinstance(item, str):
         return Content("text", name, texts=(item,))
@@ -69,7 +69,7 @@ def shown(item: Any, name: str, spec: str) -> Content:
     if isinstance(item, Image.Image):
         return Content("image", name, as_png(item))
     if isinstance(item, Mapping):
-        return Content("row", name, fields=plain(item))
+        return Content("row", name, fields=plain_row(item))
     if isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
         return Content("text", name, texts=tuple(item))
     pixels = getattr(item, "shape", ())

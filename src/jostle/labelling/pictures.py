@@ -51,7 +51,7 @@ def displayed(content: Content) -> Content:
         raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
 
 
-def thumbnail(content: Content, side: int = THUMB) -> Content:
+def small_picture(content: Content, side: int = THUMB) -> Content:
     """A picture for a grid or a list; one that is small already is left as it is."""
     with Image.open(io.BytesIO(content.data)) as image:
         if max(image.size) <= side:

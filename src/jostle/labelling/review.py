@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import func, select
 
 from jostle.labelling import advice, filling, measures, stability, verdicts
-from jostle.labelling.answers import Answer, Classes, Stored, number_of, said, set_of
+from jostle.labelling.answers import Answer, Classes, Stored, current_answer, number_of, set_of
 from jostle.labelling.contents import Question
 from jostle.labelling.predictions import Predictions
 from jostle.labelling.records import Card, Disagreement, Doubt, Entries, Entry, Progress, Suggestion
@@ -37,7 +37,7 @@ def suggested(session: Session, found: Predictions, key: str, classes: Classes) 
     """A prediction in words."""
     place = found.places[key]
     sure = float(found.confidence[place])
-    answer = said(session.kind, found.answer(place, classes), classes)
+    answer = current_answer(session.kind, found.answer(place, classes), classes)
     return Suggestion(answer, None if math.isnan(sure) else sure, session.store.last_model())
 
 
@@ -93,7 +93,7 @@ def doubts(session: Session, n: int) -> list[Doubt]:
     return [
         Doubt(
             Question(key, session.source.kind, by_key[key][0].name),
-            said(session.kind, snapshot.labels[key], classes),
+            current_answer(session.kind, snapshot.labels[key], classes),
             tuple(sorted({one.person for one in by_key[key]})),
             suggested(session, found, key, classes),
             strengths[key],
@@ -138,14 +138,16 @@ def disagreements(session: Session) -> list[Disagreement]:
         if not settled and any(value != next(iter(answers.values())) for value in answers.values()):
             question = Question(key, session.source.kind, group[0].name)
             words = {
-                person: said(session.kind, value, classes)
+                person: current_answer(session.kind, value, classes)
                 for person, value in answers.items()
                 if value is not None
             }
             found.append(
                 (
                     group[-1].seq,
-                    Disagreement(question, words, said(session.kind, snapshot.labels[key], classes)),
+                    Disagreement(
+                        question, words, current_answer(session.kind, snapshot.labels[key], classes)
+                    ),
                 )
             )
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
@@ -162,17 +164,17 @@ def entries(session: Session, search: str, page: int, size: int) -> Entries:
 
 
 def _entry(session: Session, one: Given, classes: Classes) -> Entry:
-    words = None if one.value is None else said(session.kind, one.value, classes)
+    words = None if one.value is None else current_answer(session.kind, one.value, classes)
     question = Question(one.key, session.source.kind, one.name)
     assert one.act != "withdrawal"  # those do not stand
     return Entry(question, one.person, one.act, words, one.purpose or "pick", one.seconds, one.at, one.here)
 
 
 def _searched(row: Entry) -> str:
-    return "\n".join([row.question.name, row.person, row.act, in_words(row.answer)]).casefold()
+    return "\n".join([row.question.name, row.person, row.act, answer_text(row.answer)]).casefold()
 
 
-def in_words(answer: Answer | None) -> str:
+def answer_text(answer: Answer | None) -> str:
     """An answer as one text."""
     if answer is None:
         return ""

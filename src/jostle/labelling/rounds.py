@@ -65,7 +65,7 @@ class Ground:
         return [key for key in self.keys[: self.here] if self.purposes[key] is None]
 
 
-def run(session: Session, progress: Progress | None = None) -> int:
+def run_round(session: Session, progress: Progress | None = None) -> int:
     """One round; its number."""
     started, act = time.monotonic(), session.store.last_act()
     session.index.refresh(progress)
@@ -76,7 +76,7 @@ def run(session: Session, progress: Progress | None = None) -> int:
     pool = learner.pool(ground.keys)
     number = session.store.current_round() + 1
     seed = derive(session.settings.seed, "round", number)
-    goal = goal_of(session, ground)
+    goal = learning_goal(session, ground)
     model = learner.learn(pool, goal, seed) if goal.enough else None
     if progress is not None:
         progress("ranking", 0, 1)
@@ -111,12 +111,12 @@ def survey(session: Session, learner: Learner, progress: Progress | None) -> Gro
         rows = [row for row in tx.execute(known) if row.here or row.key in labels]
     keys = [row.key for row in rows if row.here]
     gone = [row.key for row in rows if not row.here]
-    usable = learner.prepare(keys, progress)
+    usable = learner.made_ready(keys, progress)
     old = learner.remembered(gone)
     return Ground([*usable, *old], len(usable), {row.key: row.purpose for row in rows}, labels, classes)
 
 
-def goal_of(session: Session, ground: Ground) -> Goal:
+def learning_goal(session: Session, ground: Ground) -> Goal:
     """What the answers teach; a probe's outputs stand for the classes that were seen."""
     places = ground.trained()
     answers = [ground.labels[ground.keys[place]] for place in places]

@@ -143,9 +143,9 @@ def connected(url: str) -> Engine:
     engine = engine_of(url)
     try:
         with engine.connect().execution_options(writes=True) as tx, tx.begin():
-            prepare(tx, shown(url))
+            make_tables(tx, without_password(url))
     except OperationalError as wrong:
-        raise StoreError(f"{shown(url)} cannot be opened: {wrong.orig}") from None
+        raise StoreError(f"{without_password(url)} cannot be opened: {wrong.orig}") from None
     return engine
 
 
@@ -181,7 +181,7 @@ def engine_of(url: str) -> Engine:
     return engine
 
 
-def prepare(tx: Connection, name: str) -> None:
+def make_tables(tx: Connection, name: str) -> None:
     """Make the tables where there are none; refuse a newer version, or a database of something else."""
     if tx.dialect.name == "postgresql":
         tx.execute(
@@ -204,7 +204,7 @@ def prepare(tx: Connection, name: str) -> None:
         )
 
 
-def shown(url: str) -> str:
+def without_password(url: str) -> str:
     """A database's address without its password."""
     return make_url(url).render_as_string(hide_password=True) if "://" in url else url
 

@@ -142,7 +142,7 @@ class Guard:
             return await self.app(scope, receive, send)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008})
-        return await self.judged(scope, receive, guarded(send))
+        return await self.judged(scope, receive, with_security_headers(send))
 
     async def judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or say why not."""
@@ -232,7 +232,7 @@ def length(headers: dict[str, str]) -> int:
     return int(said) if said.isdecimal() else 2**63
 
 
-def guarded(send: Send) -> Send:
+def with_security_headers(send: Send) -> Send:
     """A `send` that adds the headers of `HEADERS` where an answer has none of that name."""
 
     async def with_headers(message: Message) -> None:

@@ -20,11 +20,11 @@ from jostle.labelling.answers import Answer
 from jostle.labelling.contents import digest
 from jostle.labelling.index import GoneError
 from jostle.labelling.keys import shortcuts
-from jostle.labelling.pictures import thumbnail
+from jostle.labelling.pictures import small_picture
 from jostle.labelling.security import Door, Guard
 from jostle.labelling.session import Session
 from jostle.labelling.store import UnknownKeyError
-from jostle.labelling.views import card, disagreement, doubt, entries, figures, question, suggestion
+from jostle.labelling.views import card, disagreement, doubt, entries_view, figures, question, suggestion_view
 
 ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 # What is in a picture is never run, whatever it says it is; by its key it never changes.
@@ -145,7 +145,7 @@ def app_of(session: Session, title: str) -> FastAPI:
     return app
 
 
-def guarded(session: Session, door: Door, title: str) -> Guard:
+def guarded_app(session: Session, door: Door, title: str) -> Guard:
     """What a server runs."""
     return Guard(app_of(session, title), door)
 
@@ -231,7 +231,7 @@ def serve_questions(app: FastAPI, session: Session) -> None:
         shown = session.content(key)
         if shown.kind != "image":
             raise NoPageError(f"the example {key} is no picture")
-        shown = thumbnail(shown) if small else shown
+        shown = small_picture(shown) if small else shown
         return Response(shown.data, media_type=shown.mime, headers=PICTURE)
 
 
@@ -240,7 +240,7 @@ def serve_looks(app: FastAPI, session: Session, seen: Figures) -> None:
 
     @app.get("/api/suggestion/{key}")
     def suggested(key: str) -> dict[str, Any]:
-        return suggestion(session.suggestion(key))
+        return suggestion_view(session.suggestion(key))
 
     @app.get("/api/grid")
     def grid(name: Annotated[str, Query(alias="class")], n: Many = 24) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def serve_looks(app: FastAPI, session: Session, seen: Figures) -> None:
 
     @app.get("/api/answers")
     def all_answers(search: str = "", page: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
-        return entries(session, session.answers(search, page))
+        return entries_view(session, session.answers(search, page))
 
     @app.get("/api/progress")
     def progress() -> dict[str, Any]:

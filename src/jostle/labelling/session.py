@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jostle.labelling import advice, filling, measures, pictures, review, source, verdicts
-from jostle.labelling.answers import Answer, AnswerKind, Answers, said, stored
+from jostle.labelling.answers import Answer, AnswerKind, Answers, current_answer, stored
 from jostle.labelling.classes import ClassBook
 from jostle.labelling.contents import Content, Question
 from jostle.labelling.index import Index
@@ -111,16 +111,16 @@ class Session:
         texts, `hide` columns that are neither shown nor learnt from. A project that is there knows what is not given,
         its data included; settings that are None count as not given.
         """
-        folder, store = place_of(data, project, db)
+        folder, store = open_project(data, project, db)
         if data is None:
             data, text, hide = remembered(store, folder)
-        chosen = merged(store, settings)
+        chosen = merged_settings(store, settings)
         hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
-        examples = source.opened(data, text=text, hide=hide)
-        spec = agreed(store, answers)
+        examples = source.open_source(data, text=text, hide=hide)
+        spec = agreed_answers(store, answers)
         session = cls(folder, examples, store, spec.kind, chosen)
         session.opening = {"data": data, "project": folder, "db": db, "text": text, "hide": hide, **settings}
-        store.note(overlap=chosen.overlap, settings=asdict(chosen), data=told(data, text, hide))
+        store.note(overlap=chosen.overlap, settings=asdict(chosen), data=data_facts(data, text, hide))
         known = session.book.classes().numbers
         for name in spec.classes:
             if name not in known:  # a class that was renamed or merged is not begun anew
@@ -215,7 +215,7 @@ class Session:
         """One round in this process: read the data, learn from all answers, rank what to ask next. Its number."""
         from jostle.labelling import rounds
 
-        return rounds.run(self, tell)
+        return rounds.run_round(self, tell)
 
     def want_round(self) -> None:
         """Ask the background for a round before a batch is full; without new answers there is none."""
@@ -295,10 +295,12 @@ class Session:
     def labels(self) -> dict[str, Answer]:
         """What counts for each answered example, in words."""
         classes = self.book.classes()
-        return {key: said(self.kind, value, classes) for key, value in self.snapshot().labels.items()}
+        return {
+            key: current_answer(self.kind, value, classes) for key, value in self.snapshot().labels.items()
+        }
 
 
-def place_of(
+def open_project(
     data: str | Path | Source | None, project: str | Path | None, db: str | None
 ) -> tuple[Path, Store]:
     """The project's folder and its store."""
@@ -311,7 +313,7 @@ def place_of(
     return folder, Store(db or str(folder / DATABASE))
 
 
-def told(
+def data_facts(
     data: str | Path | Source, text: str | Sequence[str] | None, hide: Sequence[str]
 ) -> dict[str, Any] | None:
     """What a project writes down of its data; None where that is no file."""
@@ -329,7 +331,7 @@ def remembered(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, S
     return found["place"], found["text"] or None, found["hide"]
 
 
-def merged(store: Store, given: Mapping[str, Any]) -> Settings:
+def merged_settings(store: Store, given: Mapping[str, Any]) -> Settings:
     """The settings as given, then as the project had them; its seed cannot change, as it draws the audit."""
     before: dict[str, Any] = store.fact("settings") or {}
     new = {name: value for name, value in given.items() if value is not None}
@@ -338,7 +340,7 @@ def merged(store: Store, given: Mapping[str, Any]) -> Settings:
     return Settings(**{**before, **new})
 
 
-def agreed(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
+def agreed_answers(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
     """The kind of answers that a project has; another than before is refused."""
     before: Any = store.fact("answers")
     if answers is not None and not isinstance(answers, Answers):

@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy import update
 
 from jostle.labelling.answers import Answer, AnswerKind, Answers, number_of, stored
-from jostle.labelling.coding import is_gap, number
+from jostle.labelling.coding import cell_number, is_gap
 from jostle.labelling.contents import Cell, Question, chance
 from jostle.labelling.desk import served
 from jostle.labelling.schema import examples
@@ -68,7 +68,7 @@ def truth_of(source: Source, column: str, kind: AnswerKind) -> dict[str, Answer]
 def true_answer(cell: Cell, kind: AnswerKind) -> Answer:
     """A cell as an answer."""
     if kind == "number":
-        value = number(cell)
+        value = cell_number(cell)
         if value is None:
             raise SourceError(f"expected a number to answer with; got {cell!r}")
         return value
@@ -151,7 +151,7 @@ class Mark:
     high: float
 
 
-def conduct(study: Study, out: Path, say: Say = lambda words: None) -> list[Mark]:
+def conduct_study(study: Study, out: Path, say: Say = lambda words: None) -> list[Mark]:
     """Run what is missing of a study; runs that are there are read. One killed half way begins its run anew."""
     there = out / "study.json"
     if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(
@@ -165,13 +165,13 @@ def conduct(study: Study, out: Path, say: Say = lambda words: None) -> list[Mark
             path = out / f"{arm}-{seed}.jsonl"
             if not path.exists():
                 say(f"{arm} picks, seed {seed}")
-                done = run(study, arm, seed, out / "project")
+                done = run_arm(study, arm, seed, out / "project")
                 write_whole(path, "".join(json.dumps(asdict(mark)) + "\n" for mark in done))
             marks += [Mark(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     return marks
 
 
-def run(study: Study, arm: str, seed: int, project: Path) -> list[Mark]:
+def run_arm(study: Study, arm: str, seed: int, project: Path) -> list[Mark]:
     """One labelling from the first question on; embeddings are kept from one run to the next."""
     for path in [*project.glob("labels.db*"), project / "rounds"]:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -190,10 +190,10 @@ def run(study: Study, arm: str, seed: int, project: Path) -> list[Mark]:
 
 def prepared(study: Study, opening: Mapping[str, Any]) -> tuple[dict[str, Answer], Answers]:
     """The truth, and the answers that it allows."""
-    from jostle.labelling.source import opened
+    from jostle.labelling.source import open_source
 
     columns = {name: opening[name] for name in ("text", "hide") if name in opening}
-    truth = truth_of(opened(study.data, **columns), study.column, study.kind)
+    truth = truth_of(open_source(study.data, **columns), study.column, study.kind)
     return truth, Answers(study.kind, () if study.kind == "number" else classes_of(truth))
 
 

@@ -91,7 +91,7 @@ class Folder:
         return {name: PurePath(name).parent.name or None for name in self.places()}
 
 
-def opened(
+def open_source(
     spec: str | Path | Source, *, text: str | Sequence[str] | None = None, hide: Sequence[str] = ()
 ) -> Source:
     """The source that a path names; `hide` are columns that are neither shown nor learnt from."""

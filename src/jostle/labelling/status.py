@@ -19,7 +19,7 @@ def status(store: Store) -> Status:
     )
 
 
-def report(
+def report_status(
     store: Store, doing: str = "", done: int = 0, of: int = 0, problem: str = "", note: str = ""
 ) -> None:
     """Say what is being done."""

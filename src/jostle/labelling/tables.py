@@ -183,11 +183,11 @@ class ParquetTable(Table):
         """Every row; the columns stay in memory as Arrow holds them."""
         self._rows = parquet().read_table(self.path)
         for batch in self._rows.to_batches(max_chunksize=1000):
-            yield from (plain(row) for row in batch.to_pylist())
+            yield from (plain_row(row) for row in batch.to_pylist())
 
     def row(self, number: int) -> Row:
         """One row."""
-        return plain(self._rows.slice(number, 1).to_pylist()[0])
+        return plain_row(self._rows.slice(number, 1).to_pylist()[0])
 
 
 def parquet() -> Any:
@@ -199,7 +199,7 @@ def parquet() -> Any:
     return parquet
 
 
-def plain(row: Mapping[str, Any]) -> dict[str, Cell]:
+def plain_row(row: Mapping[str, Any]) -> dict[str, Cell]:
     """A row of cells that can be shown and written down."""
     return {name: _cell(value) for name, value in row.items()}
 

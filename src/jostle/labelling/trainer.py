@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from jostle.labelling.status import report, status
-from jostle.plumbing.user_files import place_of
+from jostle.labelling.status import report_status, status
+from jostle.plumbing.user_files import line_in_own_file
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -78,7 +78,9 @@ class Trainer:
                 return
             crashes = 0 if time.monotonic() - began > STEADY else crashes + 1
             pause = PATIENCE[min(crashes, len(PATIENCE)) - 1] if crashes else PATIENCE[0]
-            report(self.session.store, problem=_ended(self._process.exitcode, self.session.project, pause))
+            report_status(
+                self.session.store, problem=_ended(self._process.exitcode, self.session.project, pause)
+            )
             self._stopping.wait(pause)
 
 
@@ -126,11 +128,11 @@ class Worker:
         """One round; an error is reported and ends nothing."""
         try:
             self.session.train(self.tell)
-            report(self.session.store, note=self.session.learner().note)
+            report_status(self.session.store, note=self.session.learner().note)
         except Exception as error:
             traceback.print_exc()
-            where = f" ({place})" if (place := place_of(error)) else ""
-            report(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
+            where = f" ({place})" if (place := line_in_own_file(error)) else ""
+            report_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
             self.failed_at = self.session.store.last_act()
         self.refreshed = time.monotonic()
 
@@ -140,7 +142,7 @@ class Worker:
             sys.exit(0)
         if time.monotonic() - self.said > SAY or not done:
             self.said = time.monotonic()
-            report(self.session.store, doing, done, of, note=status(self.session.store).note)
+            report_status(self.session.store, doing, done, of, note=status(self.session.store).note)
 
 
 def due(session: Session) -> bool:

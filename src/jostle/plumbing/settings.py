@@ -26,7 +26,7 @@ def check_settings(
         if name not in parameters and not free:
             raise unknown(f"setting of {owner}", name, parameters if known is None else known)
         if not fits(value, hints.get(name, Any)):
-            raise ValueError(f"{owner}: {name} takes {in_words(hints[name])}; got {value!r}")
+            raise ValueError(f"{owner}: {name} takes {type_in_words(hints[name])}; got {value!r}")
     for name, each in parameters.items():
         needed = each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
         if needed and name not in settings:
@@ -54,10 +54,10 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, plain.get(hint, object))
 
 
-def in_words(hint: Any) -> str:
+def type_in_words(hint: Any) -> str:
     """What a type hint admits, for people."""
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(in_words, get_args(hint))))
+        return " or ".join(dict.fromkeys(map(type_in_words, get_args(hint))))
     if get_origin(hint) is Literal:
         return " or ".join(map(str, get_args(hint)))
     if get_origin(hint) is Sequence:

@@ -20,7 +20,7 @@ def hidden(cell: str) -> str:
     return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
 
 
-def shown(cell: str) -> str:
+def unhidden(cell: str) -> str:
     """The cell that `hidden` was given."""
     return cell[1:] if HIDDEN.match(cell) else cell
 

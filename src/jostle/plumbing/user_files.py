@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -54,7 +54,7 @@ def is_own(spec: str) -> bool:
 
 
 def from_file(spec: str) -> Callable[..., Any]:
-    """What `file.py:name` names; the file, and its neighbours that it imports, are loaded anew with every call."""
+    """What `file.py:name` names; a file is loaded once, and anew when it or what it imports from beside it changed."""
     sources = _sources.get() or Sources()
     file, name = _parts(spec, sources)
     module, path = _loaded(file, sources), spec.rpartition(":")[0]
@@ -78,7 +78,7 @@ def checksums(spec: str) -> dict[str, str]:
     return {name: hashlib.sha256(sources.read(path)).hexdigest() for name, path in files.items()}
 
 
-def place_of(error: BaseException | None) -> str:
+def line_in_own_file(error: BaseException | None) -> str:
     """The last line of a user's own file that an error, or the error behind it, came through; "" for none."""
     while error is not None:
         frames = list(traceback.walk_tb(error.__traceback__))
@@ -130,24 +130,66 @@ class _Neighbours:
             noted.append(origin)
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """What a file became, and the bytes of it and of its neighbours that it was made of."""
+
+    module: ModuleType
+    beside: dict[str, ModuleType]
+    content: dict[Path, bytes]
+
+    def is_made_of(self, sources: Sources) -> bool:
+        """Whether loading it now would give the same."""
+        try:
+            return all(sources.read(path) == content for path, content in self.content.items())
+        except OSError:  # a neighbour is gone
+            return False
+
+
+_known: dict[Path, _Loaded] = {}  # file -> what it became when it was last loaded
+
+
 def _loaded(file: Path, sources: Sources) -> ModuleType:
+    known = _known.get(file)
+    if known is None or not known.is_made_of(sources):
+        known = _known[file] = _load(file, sources)
+    sources.imported[file] = [path for path in known.content if path != file]
+    _forget_neighbours()
+    sys.modules.update(
+        {known.module.__name__: known.module, **known.beside}
+    )  # so that classes can be pickled
+    return known.module
+
+
+def _load(file: Path, sources: Sources) -> _Loaded:
     name = f"{PREFIX}{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file, sources))
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that its classes can be pickled
-    with _beside(file, sources):
+    sys.modules[name] = module
+    with _finding_neighbours(file, sources), _steady_draws():
         spec.loader.exec_module(module)
-    return module
+    content = {path: sources.read(path) for path in (file, *sources.imported[file])}
+    return _Loaded(module, _neighbours(), content)
+
+
+def _steady_draws() -> AbstractContextManager[None]:
+    """What a file draws while it is loaded is the same whichever run comes first, and leaves no trace.
+
+    Without torch, which labelling's server never loads, nothing depends on it.
+    """
+    if "torch" not in sys.modules:
+        return nullcontext()
+    from jostle.rng import seeded_globals
+
+    return seeded_globals(0)
 
 
 @contextmanager
-def _beside(file: Path, sources: Sources) -> Iterator[None]:
+def _finding_neighbours(file: Path, sources: Sources) -> Iterator[None]:
     """Let a file's imports find what lies beside it; what an earlier file found there is forgotten."""
-    for name, module in list(sys.modules.items()):
-        if isinstance(getattr(module, "__loader__", None), _Loader) and not name.startswith(PREFIX):
-            del sys.modules[name]
+    _forget_neighbours()
     sources.imported[file] = []
     finder = _Neighbours(file, sources)
     place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
@@ -158,6 +200,20 @@ def _beside(file: Path, sources: Sources) -> Iterator[None]:
     finally:
         sys.meta_path.remove(finder)
         sys.path.remove(str(file.parent))
+
+
+def _neighbours() -> dict[str, ModuleType]:
+    """The modules that a file found beside it."""
+    return {
+        name: module
+        for name, module in sys.modules.items()
+        if isinstance(getattr(module, "__loader__", None), _Loader) and not name.startswith(PREFIX)
+    }
+
+
+def _forget_neighbours() -> None:
+    for name in _neighbours():
+        del sys.modules[name]
 
 
 def _parts(spec: str, sources: Sources) -> tuple[Path, str]:

@@ -13,7 +13,7 @@ from jostle.report.styles import line_styles
 from jostle.results.across import Across
 from jostle.results.across_tables import areas_table, duel_table, gains_table, overview_table
 from jostle.results.curves import Results, load
-from jostle.results.manifest import flat
+from jostle.results.manifest import flat_fields
 from jostle.results.metrics import metric_named
 from jostle.results.tables import MISSING, Cell, Table
 from jostle.results.variants import change_table
@@ -168,7 +168,8 @@ def _differences(across: Across) -> Section | None:
     if len(across.runs) > VARIANTS:
         return None
     settings_of = {
-        name: flat(_shared_protocol(results, across.everywhere)) for name, results in across.runs.items()
+        name: flat_fields(_shared_protocol(results, across.everywhere))
+        for name, results in across.runs.items()
     }
     keys = dict.fromkeys(key for settings in settings_of.values() for key in settings)
     differing = [

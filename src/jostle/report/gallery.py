@@ -71,7 +71,7 @@ def cards(query: Query, data: Data, answers: Sequence[tuple[Answer, ...]]) -> li
     told = answers or [()] * len(query)
     pairs = zip(query.indices.tolist(), query.scores.tolist(), told, strict=True)
     return [
-        Card(order, data.names(i), number(score), answers=each, **_shown(data, i, side))
+        Card(order, data.names(i), short_number(score), answers=each, **_shown(data, i, side))
         for order, (i, score, each) in enumerate(pairs, start=1)
     ]
 
@@ -92,10 +92,10 @@ def _shown(data: Data, position: int, side: int) -> dict[str, Any]:
 def cell(column: str, value: float) -> tuple[str, str]:
     """A column and its value; of a one-hot column `roof=flat` the word."""
     name, equals, word = column.partition("=")
-    return (name, word) if equals and value == 1 else (column, number(value))
+    return (name, word) if equals and value == 1 else (column, short_number(value))
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """A number of any size, to be read at a glance."""
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
@@ -112,7 +112,8 @@ def answers_of(outputs: Tensor, task: Task, classes: Sequence[str]) -> list[tupl
     """What the model says of each example: the likeliest classes, or shares of pixels and tokens, or numbers."""
     if task.name == "regression":
         return [
-            tuple(Answer("predicts", number(value)) for value in row) for row in outputs.flatten(1).tolist()
+            tuple(Answer("predicts", short_number(value)) for value in row)
+            for row in outputs.flatten(1).tolist()
         ]
     shares = _shares(outputs.double(), task)
     names = classes if len(classes) == shares.shape[1] else [f"class {i}" for i in range(shares.shape[1])]

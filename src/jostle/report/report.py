@@ -14,7 +14,7 @@ from jostle.results.previews import Preview
 from jostle.results.previews import read as kept_previews
 from jostle.results.ranks import best_first
 from jostle.results.sentences import Lead, details, headline
-from jostle.results.summary import digits
+from jostle.results.summary import decimals
 
 
 def write_report(
@@ -72,7 +72,7 @@ def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[st
     best = best_first(results, metric)[0]
     area = float(results.aubc(best, metric).mean())
     percent = " %" if metric_named(metric).percent else ""
-    facts = [(f"{area:.{min(1, digits(results, metric))}f}{percent}", f"best AUBC, {best}")]
+    facts = [(f"{area:.{min(1, decimals(results, metric))}f}{percent}", f"best AUBC, {best}")]
     if baseline and best != baseline and Lead.of(results, metric, best, baseline).clear:
         need = need_for_last(results, metric, best, baseline)
         if need < results.counts[-1]:

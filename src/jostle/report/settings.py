@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jostle.results.manifest import flat
+from jostle.results.manifest import flat_fields
 
 
 def varied_setting(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -14,7 +14,7 @@ def varied_setting(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[st
     """
     if not isinstance(strategies, Mapping):
         return "", {}
-    entries = {label: flat(strategies.get(label) or {}) for label in labels}
+    entries = {label: flat_fields(strategies.get(label) or {}) for label in labels}
     uses = Counter(entry.get("use", label) for label, entry in entries.items())
     kind = uses.most_common(1)[0][0]
     same = {label: entry for label, entry in entries.items() if entry.get("use", label) == kind}

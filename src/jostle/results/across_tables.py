@@ -6,7 +6,7 @@ import numpy as np
 
 from jostle.results.across import Across
 from jostle.results.metrics import metric_named
-from jostle.results.summary import digits, mean_cells
+from jostle.results.summary import decimals, mean_cells
 from jostle.results.tables import Cell, Table, duration, mark_best, p_cell
 from jostle.results.times import Times, times
 
@@ -150,7 +150,7 @@ def areas_table(across: Across) -> Table:
         known = [
             results.aubc(label, metric) if label in results.labels else np.empty(0) for label in across.labels
         ]
-        cells = mean_cells(known, digits(results, metric))
+        cells = mean_cells(known, decimals(results, metric))
         title = name if one else f"{name}, {metric_named(metric).unit}"
         columns[title] = mark_best(cells, higher=metric_named(metric).higher)
     note = "Mean ± standard deviation over the seeds of each set; curves of different budgets do not compare."

@@ -50,7 +50,7 @@ def enter(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a folder, or extend the one that is there."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".manifest.lock", wait=True):
-        merged = agreed(folder, manifest)
+        merged = agreed_manifest(folder, manifest)
         if merged != read(folder):
             write_whole(folder / FILE, json.dumps(merged, indent=1) + "\n")
 
@@ -72,7 +72,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def agreed(folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
+def agreed_manifest(folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest of what is in the folder and of what is to come; another protocol or data are refused."""
     old = read(folder)
     if old is None:
@@ -98,7 +98,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[st
     """Fields whose values would give other numbers, each with what it was and what it is."""
     found: list[tuple[str, Any, Any]] = []
     for part in IDENTITY:
-        was, now = flat(comparable(old.get(part, {}))), flat(comparable(new.get(part, {})))
+        was, now = flat_fields(comparable(old.get(part, {}))), flat_fields(comparable(new.get(part, {})))
         fields = [*was, *(field for field in now if field not in was)]
         prefix = "" if part == "protocol" else f"{part}."
         found += [(prefix + f, was.get(f), now.get(f)) for f in fields if was.get(f) != now.get(f)]
@@ -131,9 +131,11 @@ def comparable(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in FREE}
 
 
-def flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_fields(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, `training.epochs` and the like."""
     found: dict[str, Any] = {}
     for key, value in fields.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        found |= (
+            flat_fields(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        )
     return found

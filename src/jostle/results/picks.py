@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jostle.plumbing.sheets import sheet, shown
+from jostle.plumbing.sheets import sheet, unhidden
 
 if TYPE_CHECKING:
     from jostle.core import Query
@@ -37,4 +37,4 @@ def names_in(path: Path) -> list[str]:
     column = next((name for name in COLUMNS[:2] if rows and name in rows[0]), None)
     if rows and column is None:
         raise ValueError(f"{path} has no column name or position, expected the csv of earlier picks")
-    return [shown(row[column] or "") for row in rows if column is not None]
+    return [unhidden(row[column] or "") for row in rows if column is not None]

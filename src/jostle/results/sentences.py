@@ -10,7 +10,7 @@ from jostle.results.metrics import metric_named
 from jostle.results.needs import need_for_last
 from jostle.results.pairs import bootstrap, paired_areas
 from jostle.results.ranks import best_first
-from jostle.results.summary import MANY_SEEDS, digits, mean_cells
+from jostle.results.summary import MANY_SEEDS, decimals, mean_cells
 
 FEWEST_SEEDS = 3  # that can make a difference clear: with two, both agree every other time
 
@@ -27,7 +27,7 @@ class Lead:
     def of(cls, results: Results, metric: str, label: str, other: str) -> "Lead":
         """The lead of one label over another, on the seeds that both have."""
         differences = paired_areas(results, metric, label, other)
-        return cls(differences, digits(results, metric), metric_named(metric).percent)
+        return cls(differences, decimals(results, metric), metric_named(metric).percent)
 
     @property
     def seeds(self) -> int:
@@ -70,7 +70,7 @@ class Lead:
 def headline(results: Results, metric: str, baseline: str | None) -> str:
     """The result in one sentence."""
     best, *others = best_first(results, metric)
-    (cell,) = mean_cells([results.aubc(best, metric)], digits(results, metric))
+    (cell,) = mean_cells([results.aubc(best, metric)], decimals(results, metric))
     percent = " %" * metric_named(metric).percent
     area = f"an area under the {metric_named(metric).title} curve of {cell.text}{percent}"
     if not others:

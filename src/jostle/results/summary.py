@@ -22,11 +22,11 @@ def aubc_table(results: Results, metric: str) -> Table:
     order, main = best_first(results, metric), metric_named(metric)
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in order]}
     for name in (metric, *(other for other in results.metrics if other != metric)):
-        areas = mean_cells([results.aubc(label, name) for label in order], digits(results, name))
+        areas = mean_cells([results.aubc(label, name) for label in order], decimals(results, name))
         columns[f"AUBC, {metric_named(name).unit}"] = _marked(
             results, order, areas, metric_named(name).higher
         )
-    ends = mean_cells([results.curves(label, metric)[:, -1] for label in order], digits(results, metric))
+    ends = mean_cells([results.curves(label, metric)[:, -1] for label in order], decimals(results, metric))
     columns[f"last {main.unit}"] = _marked(results, order, ends, main.higher)
     for title, first in (("rank", False), ("rank, all points", True)):
         ranks = average_ranks(results, metric, first=first)
@@ -75,7 +75,7 @@ def mean_cells(samples: Sequence[Floats], digits: int) -> list[Cell]:
     return [Cell(mean, std, digits) for mean, std in zip(means, stds, strict=True)]
 
 
-def digits(results: Results, metric: str) -> int:
+def decimals(results: Results, metric: str) -> int:
     """Decimals worth showing: 2 up to a thousand, fewer above, more for values below 1."""
     if metric_named(metric).percent:
         return 2
@@ -86,7 +86,7 @@ def digits(results: Results, metric: str) -> int:
 def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Gain]) -> Table:
     """Paired differences of AUBC to a reference, with bootstrap intervals and corrected Wilcoxon tests."""
     rows = sorted(gains, key=lambda gain: -np.nan_to_num(gain.mean, nan=-np.inf))
-    places = digits(results, metric)
+    places = decimals(results, metric)
     seeds = [gain.differences.size for gain in rows]
     columns: dict[str, Sequence[Cell]] = {
         "strategy": [Cell(gain.label) for gain in rows],

@@ -7,7 +7,7 @@ import numpy as np
 from jostle.results.curves import Floats, Results
 from jostle.results.metrics import metric_named
 from jostle.results.pairs import bootstrap
-from jostle.results.summary import digits
+from jostle.results.summary import decimals
 from jostle.results.tables import Cell, Table
 
 
@@ -23,7 +23,7 @@ def change_table(runs: Mapping[str, Results], metric: str) -> Table | None:
             moves = [_change(first, other, label, metric) for label in first.labels]
             intervals = [bootstrap(each) for each in moves]
             means = [float(each.mean()) if each.size else None for each in moves]
-            places = digits(first, metric)
+            places = decimals(first, metric)
             columns[name] = [Cell(mean, digits=places, signed=True) for mean in means]
             columns[f"{name}, 95 % from"] = [Cell(low, digits=places, signed=True) for low, _ in intervals]
             columns[f"{name}, to"] = [Cell(high, digits=places, signed=True) for _, high in intervals]

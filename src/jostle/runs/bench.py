@@ -71,18 +71,18 @@ class Bench:
     @property
     def initial(self) -> int:
         """Labelled examples to begin with."""
-        return number_of(self.protocol.initial, len(self.data.train))
+        return count_of(self.protocol.initial, len(self.data.train))
 
     @property
     def pick(self) -> int:
         """Examples labelled in each round."""
-        return number_of(self.protocol.pick, len(self.data.train))
+        return count_of(self.protocol.pick, len(self.data.train))
 
     @property
     def candidates(self) -> int | None:
         """Examples among which a strategy chooses; None for all."""
         given = self.protocol.candidates
-        return None if given == "all" else number_of(given, len(self.data.train))
+        return None if given == "all" else count_of(given, len(self.data.train))
 
     @cached_property
     def task(self) -> Task:
@@ -118,17 +118,17 @@ def strategy_of(named: Named) -> Strategy:
     return strategies.build(named.use, **named.settings)
 
 
-def number_of(amount: Amount, whole: int) -> int:
+def count_of(amount: Amount, whole: int) -> int:
     """A number of examples; a share is rounded up."""
     return ceil(amount * whole) if isinstance(amount, float) else amount
 
 
 def test_part(test: Split, protocol: Protocol) -> Split:
     """The test set, or as much of it as the protocol wants."""
-    if protocol.test == "all" or number_of(protocol.test, len(test)) >= len(test):
+    if protocol.test == "all" or count_of(protocol.test, len(test)) >= len(test):
         return test
     order = torch.randperm(len(test), generator=generator(0, "test"))
-    kept = order[: number_of(protocol.test, len(test))].sort().values
+    kept = order[: count_of(protocol.test, len(test))].sort().values
     return Split(part_of(test.inputs, kept), part_of(test.targets, kept))
 
 

@@ -67,7 +67,7 @@ def conduct(
     with kept_sources() as sources:
         bench = laid_out(protocol, folder, root, device)
         described = manifest(bench, list(command))
-        manifests.agreed(folder, described)
+        manifests.agreed_manifest(folder, described)
         todo = plan(bench, folder, seeds)
         try_missing(bench, todo)
         manifests.enter(folder, described)

@@ -29,14 +29,14 @@ def cycles(bench: Bench, strategy: Strategy, seed: int, done: Sequence[Cycle] = 
     model: nn.Module | None = None
     for cycle in range(len(done), bench.protocol.rounds + 1):
         if cycle and model is None:  # after an interruption
-            model, _ = fitted(bench, strategy, seed, cycle - 1, labelled)
+            model, _ = fit_from_scratch(bench, strategy, seed, cycle - 1, labelled)
         forget_peak(bench.device)
         if model is None:
             chosen = Selection(initial_set(bench, seed))
         else:
             chosen = selected(bench, strategy, seed, cycle, model, labelled)
         labelled = torch.cat([labelled, chosen.ids])
-        model, train_seconds = fitted(bench, strategy, seed, cycle, labelled)
+        model, train_seconds = fit_from_scratch(bench, strategy, seed, cycle, labelled)
         test = bench.data.test
         yield Cycle(
             cycle=cycle,
@@ -119,7 +119,7 @@ def valid_picks(picked: Tensor, candidates: Tensor, n: int) -> Tensor:
     return picked
 
 
-def fitted(
+def fit_from_scratch(
     bench: Bench, strategy: Strategy, seed: int, cycle: int, labelled: Tensor
 ) -> tuple[nn.Module, float]:
     """A model trained from scratch on the labelled examples, and the seconds it took.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from jostle.plumbing.user_files import Sources, kept_sources, place_of
+from jostle.plumbing.user_files import Sources, kept_sources, line_in_own_file
 from jostle.results.cycles import Cycle
 from jostle.results.store import RunBusyError, RunFile
 from jostle.runs.bench import Bench, strategy_of
@@ -119,7 +119,7 @@ def failure(job: Job, error: Exception) -> Event:
 
 def explained(error: BaseException) -> str:
     """An error in a line: its words, and the line of the user's own file that it came from."""
-    place = place_of(error)
+    place = line_in_own_file(error)
     return f"{error_words(error)} ({place})" if place else error_words(error)
 
 

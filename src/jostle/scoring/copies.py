@@ -100,7 +100,7 @@ def wrong_parts(made: nn.Module, model: nn.Module) -> list[str]:
     modules = {id(module) for module in model.modules()}
     same = [name or "itself" for name, module in made.named_modules() if id(module) in modules]
     own, new = tensors_of(model), tensors_of(made)
-    taken = merged(extent for tensor in own.values() if (extent := memory_extent(tensor)))
+    taken = merged_extents(extent for tensor in own.values() if (extent := memory_extent(tensor)))
     within = [name for name, tensor in new.items() if overlaps(memory_extent(tensor), taken)]
     return same + within + sorted(own.keys() ^ new.keys())
 
@@ -122,7 +122,7 @@ def memory_extent(tensor: Tensor) -> Extent | None:
     return (str(tensor.device), start, start + storage.nbytes()) if storage.nbytes() else None
 
 
-def merged(extents: Iterable[Extent]) -> list[Extent]:
+def merged_extents(extents: Iterable[Extent]) -> list[Extent]:
     """The same bytes in extents that do not overlap, in order."""
     found: list[Extent] = []
     for device, start, end in sorted(set(extents)):

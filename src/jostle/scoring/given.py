@@ -99,12 +99,12 @@ def given_task(named: str | Task | None, outputs: Any) -> Task:
     return task_for(named, torch.zeros(2, *shape))
 
 
-def columns(task: Task, **arrays: Any) -> dict[str, Tensor | np.ndarray]:
+def array_columns(task: Task, **arrays: Any) -> dict[str, Tensor | np.ndarray]:
     """Arrays by name as a pool, each as long as the others; those that are None are left out."""
-    found = {name: as_array(name, values) for name, values in arrays.items() if values is not None}
+    found = {name: checked_array(name, values) for name, values in arrays.items() if values is not None}
     lengths = {name: len(array) for name, array in found.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"arrays have a row for each example; got {in_words(lengths)}")
+        raise ValueError(f"arrays have a row for each example; got {lengths_in_words(lengths)}")
     for name in found.keys() - {"features"}:
         check_outputs(name, as_tensor(found[name]), task)
     return found
@@ -118,7 +118,7 @@ def as_tensor(array: Tensor | np.ndarray) -> Tensor:
     return torch.from_numpy(array if shared else array.copy())
 
 
-def as_array(name: str, values: Any) -> Tensor | np.ndarray:
+def checked_array(name: str, values: Any) -> Tensor | np.ndarray:
     """Numbers (n, ...), or an error that says what arrived."""
     if hasattr(values, "toarray"):
         raise TypeError(
@@ -151,18 +151,18 @@ def check_outputs(name: str, values: Tensor, task: Task) -> None:
     if bad.any():
         first = int(bad.nonzero()[0, 0])
         raise ValueError(
-            f"{name} of example {first} {wrong}: {shown(values[first])}; pass what predict_proba gives, or "
+            f"{name} of example {first} {wrong}: {first_numbers(values[first])}; pass what predict_proba gives, or "
             "the softmax of decision_function's numbers"
         )
 
 
-def shown(values: Tensor) -> str:
+def first_numbers(values: Tensor) -> str:
     """The first few numbers of an example."""
     numbers = ", ".join(f"{float(value):.3g}" for value in values.flatten()[:4])
     return numbers + (", ..." if values.numel() > 4 else "")
 
 
-def in_words(lengths: Mapping[str, int]) -> str:
+def lengths_in_words(lengths: Mapping[str, int]) -> str:
     """Lengths by name, for an error."""
     return ", ".join(f"{length} of {name}" for name, length in lengths.items())
 

@@ -90,9 +90,8 @@ class Network:
         except Exception as error:
             first = next(iter(str(error).splitlines()), "")
             advice = BYTES if "type" in first else AS_TRAINED
-            raise Refused(
-                f"the model cannot take a first batch of {shown(inputs)}: {type(error).__name__}: {first}. {advice}"
-            ) from error
+            arrived, reason = batch_in_words(inputs), f"{type(error).__name__}: {first}"
+            raise Refused(f"the model cannot take a first batch of {arrived}: {reason}. {advice}") from error
 
     @property
     def example_outputs(self) -> Tensor:
@@ -114,14 +113,14 @@ class Network:
         user's own memory.
         """
 
-        def prepare(array: Any) -> Tensor:
+        def on_device(array: Any) -> Tensor:
             given = torch.as_tensor(array)
             floating = given.is_floating_point() and self.dtype is not None
             tensor = (given.to(self.dtype) if floating else given).to(self.device, non_blocking=True)
             tensor = tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
             return unshared(tensor, given)
 
-        return mapped(prepare, inputs)
+        return mapped(on_device, inputs)
 
     @cached_property
     def dtype(self) -> torch.dtype | None:
@@ -287,12 +286,12 @@ class Parameter:
         return self.names[0]
 
 
-def shown(inputs: Inputs) -> str:
+def batch_in_words(inputs: Inputs) -> str:
     """A batch in words, for errors."""
     if isinstance(inputs, Mapping):
-        return "{" + ", ".join(f"{key}: {shown(value)}" for key, value in inputs.items()) + "}"
+        return "{" + ", ".join(f"{key}: {batch_in_words(value)}" for key, value in inputs.items()) + "}"
     if isinstance(inputs, (tuple, list)):
-        return "[" + ", ".join(map(shown, inputs)) + "]"
+        return "[" + ", ".join(map(batch_in_words, inputs)) + "]"
     return f"{inputs.dtype} {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
 
 

@@ -49,7 +49,7 @@ def mask_in(inputs: Inputs, given: Mask) -> Tensor | None:
     return found if isinstance(found, Tensor) and found.ndim == 2 else None
 
 
-def fitted(mask: Tensor, tokens: int) -> Tensor | None:
+def fitted_mask(mask: Tensor, tokens: int) -> Tensor | None:
     """The mask for this many tokens: what a model cuts off may only be padding; None where it does not fit."""
     if mask.shape[1] < tokens or mask[:, tokens:].any():
         return None

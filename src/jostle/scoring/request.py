@@ -20,7 +20,7 @@ from jostle.rows import as_vectors, joined_batches, mean_over, non_finite, refus
 from jostle.scoring.copies import scoring_device
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
-from jostle.scoring.padding import REMEDY, fitted, mask_of
+from jostle.scoring.padding import REMEDY, fitted_mask, mask_of
 from jostle.scoring.precision import full_float32
 from jostle.tasks import TASKS, Classification, Task, task_for
 
@@ -198,7 +198,7 @@ class Request:
         found = self.mask_in(inputs)
         if found is None:
             return None
-        fitting = fitted(found, tokens)
+        fitting = fitted_mask(found, tokens)
         if fitting is None and (self.task.tokens or self.options.get("mask") is not None):
             raise ValueError(f"the mask {tuple(found.shape)} does not fit {tokens} tokens: {REMEDY}")
         return None if fitting is None or fitting.all() else fitting

@@ -11,7 +11,7 @@ from torch import Tensor
 from jostle.plumbing.catalogue import Catalogue, Entry
 from jostle.plumbing.specs import name_and_settings
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, Weighing, check_count
+from jostle.selectors.base import Picks, Selector, Weighing, check_pickable
 from jostle.selectors.herding import Herding, max_herding, narrow_herding
 from jostle.selectors.k_center import KCenter, k_center
 from jostle.selectors.k_dpp import KDPP, k_dpp
@@ -97,7 +97,7 @@ class Function(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Call the function; centers and seed are not passed on."""
-        check_count(n, len(rows))
+        check_pickable(n, len(rows))
         positions = torch.as_tensor(self.function(rows, n)).to(rows.device)
         name = getattr(self.function, "__name__", repr(self.function))
         if positions.shape != (n,) or positions.is_floating_point() or positions.dtype == torch.bool:

@@ -68,7 +68,7 @@ class Weighing(Selector):
 def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
     """Rows and centers as selectors want them: finite floating matrices on one device, at least n rows."""
     rows = _matrix("rows", rows)
-    check_count(n, len(rows))
+    check_pickable(n, len(rows))
     _check_finite("rows", rows)
     if centers is None:
         return rows, None
@@ -84,7 +84,7 @@ def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows,
     return rows, centers
 
 
-def check_count(n: int, available: int) -> None:
+def check_pickable(n: int, available: int) -> None:
     """Refuse what cannot be picked."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"n must be a whole number, got {n!r}")

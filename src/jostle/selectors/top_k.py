@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths, width
-from jostle.selectors.base import Picks, Selector, check_count, checked_rows
+from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TopK(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n largest; equal seeds give equal picks."""
         scores = _scores(rows)
-        check_count(n, len(scores))
+        check_pickable(n, len(scores))
         missing = scores.isnan()
         if missing.any():
             first = ", ".join(map(str, missing.nonzero()[:5, 0].tolist()))

@@ -6,7 +6,7 @@ import torch
 
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_count
+from jostle.selectors.base import Picks, Selector, check_pickable
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Uniform(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the first n of a random order of all rows, so that a longer list begins with a shorter one."""
-        check_count(n, len(rows))
+        check_pickable(n, len(rows))
         draws = generator(fresh_seed() if seed is None else seed, "uniform")
         order = torch.randperm(len(rows), generator=draws, device=draws.device)[:n].to(rows.device)
         return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))

@@ -9,7 +9,7 @@ from typing import Any
 from jostle.core import Query, Strategy
 from jostle.plumbing.names import unknown
 from jostle.plumbing.user_files import is_own
-from jostle.scoring.given import Given, columns, common_type, given_features, given_task
+from jostle.scoring.given import Given, array_columns, common_type, given_features, given_task
 from jostle.scoring.options import Options, split_options
 from jostle.strategies.catalogue import CATALOGUE, Entry, describe, names
 from jostle.tasks import Task
@@ -43,7 +43,7 @@ def select_from_arrays(
     outputs = next((values for values in (probabilities, *members) if values is not None), None)
     task = given_task(call.pop("task", None), outputs)
     committee = {f"member{number}": values for number, values in enumerate(members)}
-    held = columns(task, **arrays, **committee)
+    held = array_columns(task, **arrays, **committee)
     if not held or pool is not None:
         raise TypeError(MODEL_OR_ARRAYS)
     known = {} if labeled is None else labelled_columns(labeled, task)
@@ -104,4 +104,4 @@ def labelled_columns(labeled: Any, task: Task) -> dict[str, Any]:
         if name not in ("probabilities", "features", "labels"):
             raise TypeError(str(unknown("array", str(name), ["probabilities", "features", "labels"])))
     held = {name: labeled[name] for name in ("probabilities", "features") if name in labeled}
-    return {**columns(task, **held), **{name: labeled[name] for name in labeled if name == "labels"}}
+    return {**array_columns(task, **held), **{name: labeled[name] for name in labeled if name == "labels"}}

@@ -15,7 +15,7 @@ from jostle.rng import fresh_seed, generator
 from jostle.rows import Rows
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector
-from jostle.selectors.base import check_count
+from jostle.selectors.base import check_pickable
 from jostle.selectors.top_k import largest_first, order_of_ties
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
@@ -48,7 +48,7 @@ class JointInformation(Selector):
             raise ValueError(
                 f"rows must be distributions (n, T, c); got {getattr(rows, 'shape', type(rows))}"
             )
-        check_count(n, len(rows))
+        check_pickable(n, len(rows))
         alone = torch.cat([jensen_shannon(block.unbind(1)) for block in rows.split(BLOCK_ROWS)])  # (n,)
         seed = fresh_seed() if seed is None else seed
         draws = generator(seed, "batch-bald", device=rows.device)
@@ -115,7 +115,7 @@ class Labels:
         if not self.drawn and len(self.weights) * c * c <= limits.exact:
             together = self.weights[:, None] * (self.passes @ row)  # (m, c)
             passes = self.passes[:, None, :] * row.T  # (m, c, T)
-            return Labels(together.flatten(), normalised(passes.flatten(0, 1)))
+            return Labels(together.flatten(), rows_of_sum_one(passes.flatten(0, 1)))
         passes, row = self.passes.float(), row.float()  # the sample is off by more than rounding
         if not self.drawn:
             passes = passes[
@@ -123,10 +123,10 @@ class Labels:
             ]
         label = torch.multinomial(passes @ row, 1, generator=draws)[:, 0]  # (m,)
         weights = passes.new_full((len(passes),), 1 / len(passes))
-        return Labels(weights, normalised(passes * row.T[label]), drawn=True)
+        return Labels(weights, rows_of_sum_one(passes * row.T[label]), drawn=True)
 
 
-def normalised(passes: Tensor) -> Tensor:
+def rows_of_sum_one(passes: Tensor) -> Tensor:
     """Rows that sum to 1; a combination that cannot happen keeps zeros and weighs nothing."""
     return passes / passes.sum(1, keepdim=True).clamp(min=torch.finfo(passes.dtype).tiny)
 

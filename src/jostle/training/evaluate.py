@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from jostle.inputs import arrays, mapped, unshared
 from jostle.scoring.network import output_of
 from jostle.tasks import Task
-from jostle.training.train import Indexed, Place, called, on
+from jostle.training.train import Indexed, Place, forward, on
 
 MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
 VECTORS = 1024  # rows of a table are small, and the cost is in the calls
@@ -35,12 +35,12 @@ def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[
     size = micro_batch(inputs)
     for start in range(0, len(inputs), size):
         outputs = output_of(
-            called(model, mapped(lambda part: unshared(place(part), part), rows(inputs, start, size)))
+            forward(model, mapped(lambda part: unshared(place(part), part), rows_from(inputs, start, size)))
         )
-        yield outputs.detach(), place(rows(targets, start, size))
+        yield outputs.detach(), place(rows_from(targets, start, size))
 
 
-def rows(whole: Indexed, start: int, size: int) -> Any:
+def rows_from(whole: Indexed, start: int, size: int) -> Any:
     """Some rows from `start` on; those of a tensor are not copied."""
     if isinstance(whole, Tensor):
         return whole[start : start + size]

@@ -136,7 +136,7 @@ def train(
                 optimizer.zero_grad()
             batch, goals = mapped(place, inputs[index]), place(targets[index])
             batch, goals = recipe.augment(batch, goals, augment, black)
-            losses = task.losses(output_of(called(model, mapped(place, batch))), goals)  # (n,)
+            losses = task.losses(output_of(forward(model, mapped(place, batch))), goals)  # (n,)
             loss = losses.mean() if weights is None else losses @ weights[index]
             (loss + joined.loss(losses, fraction)).backward()
             for optimizer in optimizers:
@@ -191,7 +191,7 @@ def layout(model: nn.Module) -> torch.memory_format:
     return torch.channels_last if convolutions and not fatal else torch.contiguous_format
 
 
-def called(model: nn.Module, inputs: Inputs) -> Any:
+def forward(model: nn.Module, inputs: Inputs) -> Any:
     """What a model returns for a batch."""
     args, kwargs = arguments(model, inputs)
     return model(*args, **kwargs)

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
-from jostle.labelling.labelstudio.exchange import entered, predicted, version
+from jostle.labelling.labelstudio.exchange import enter_annotation, predicted, version
 from jostle.labelling.labelstudio.formats import KEY, Tags, annotation, prefix, tags
 from jostle.labelling.schema import acts
 from jostle.labelling.security import App, Door, Guard, Receive, Scope, Send
@@ -41,7 +41,7 @@ class Event(BaseModel):
     task: dict[str, Any] | None = None
 
 
-def app_of(session: Session) -> FastAPI:
+def backend_app(session: Session) -> FastAPI:
     """The backend's calls, without a guard."""
     app = FastAPI(title="jostle labelstudio serve", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -61,7 +61,7 @@ def app_of(session: Session) -> FastAPI:
     @app.post("/predict")
     def predict(body: Predict) -> dict[str, Any]:
         shown = tags(body.label_config, session.kind) if body.label_config else Tags(kind=session.kind)
-        return {"results": [result(session, task, shown) for task in body.tasks]}
+        return {"results": [model_result(session, task, shown) for task in body.tasks]}
 
     @app.post("/webhook")
     def webhook(event: Event) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def app_of(session: Session) -> FastAPI:
     return app
 
 
-def guarded(session: Session, door: Door) -> App:
+def guarded_backend(session: Session, door: Door) -> App:
     """What a server runs: the token may come as Label Studio's user and password, or in the path."""
-    return in_path(Guard(app_of(session), door, LARGEST_BODY), door)
+    return in_path(Guard(backend_app(session), door, LARGEST_BODY), door)
 
 
 def in_path(app: App, door: Door) -> App:
@@ -90,7 +90,7 @@ def in_path(app: App, door: Door) -> App:
     return opened
 
 
-def result(session: Session, task: dict[str, Any], shown: Tags) -> dict[str, Any]:
+def model_result(session: Session, task: dict[str, Any], shown: Tags) -> dict[str, Any]:
     """What the model says of a task; nothing of one that it does not know."""
     key = (task.get("data") or {}).get(KEY)
     try:
@@ -113,7 +113,7 @@ def heard(session: Session, event: Event) -> str:
     if said is None:
         return "ignored"
     try:
-        entered(session, said)
+        enter_annotation(session, said)
     except UnknownKeyError:
         return "unknown"
     except ValueError as wrong:  # such as a class that this project does not have

@@ -54,7 +54,7 @@ class Client:
         """Set tasks in a project: how many are new, and how many were there and got a new order and prediction."""
         there = {each["data"].get(KEY): each for each in self.tasks(number)}
         new = [each for each in tasks if each["data"][KEY] not in there]
-        for part in parts(new):
+        for part in portions(new):
             self.call("POST", f"/api/projects/{number}/import", part)
         again = [each for each in tasks if each["data"][KEY] in there]
         for each in again:
@@ -103,6 +103,6 @@ class Client:
             raise LabelStudioError(f"no Label Studio answers at {self.url}: {reason}") from None
 
 
-def parts(tasks: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+def portions(tasks: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Tasks in portions of one call."""
     return (tasks[start : start + AT_ONCE] for start in range(0, len(tasks), AT_ONCE))

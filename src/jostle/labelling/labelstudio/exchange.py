@@ -32,7 +32,7 @@ def version(session: Session) -> str:
     return f"round-{session.store.last_model()}"
 
 
-def entered(session: Session, said: Annotation) -> None:
+def enter_annotation(session: Session, said: Annotation) -> None:
     """An annotation as an answer, or as a skip."""
     if said.answer is None:
         session.skip(said.key, said.person, id=said.id)
@@ -46,7 +46,7 @@ def pulled(session: Session, found: list[Annotation]) -> tuple[int, int, list[st
     wrong: list[str] = []
     for said in found:
         try:
-            entered(session, said)
+            enter_annotation(session, said)
         except (UnknownKeyError, ValueError) as reason:
             wrong.append(str(reason))
             continue

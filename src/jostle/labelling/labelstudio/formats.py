@@ -76,11 +76,11 @@ def task(
     images: str = LOCAL_FILES,
 ) -> dict[str, Any]:
     """An example as a task; its order is in `data`, as a prediction's score means confidence."""
-    data = {tags.field: shown(content, images), KEY: key, ORDER: order}
+    data = {tags.field: task_content(content, images), KEY: key, ORDER: order}
     return {"data": data, "predictions": [] if prediction is None else [dict(prediction)]}
 
 
-def shown(content: Content, images: str) -> Any:
+def task_content(content: Content, images: str) -> Any:
     """What a task shows: the address of a picture, a text, or a row."""
     if content.kind == "image":
         return images + quote(content.name)
@@ -91,10 +91,10 @@ def shown(content: Content, images: str) -> Any:
 
 def prediction(answer: Answer, score: float | None, version: str, tags: Tags) -> dict[str, Any]:
     """What the model says of an example."""
-    return {"model_version": version, "score": score, "result": [result(answer, tags)]}
+    return {"model_version": version, "score": score, "result": [task_result(answer, tags)]}
 
 
-def result(answer: Answer, tags: Tags) -> dict[str, Any]:
+def task_result(answer: Answer, tags: Tags) -> dict[str, Any]:
     """An answer as a result."""
     choices = [answer] if isinstance(answer, str) else answer if isinstance(answer, float) else list(answer)
     value = {"number" if tags.kind == "number" else "choices": choices}
