@@ -62,6 +62,13 @@ def test_what_the_next_hundred_bring() -> None:
     assert "not a promise" in advise(GOOD, points, STEADY, 10).reasons[-1]
 
 
+def test_figures_are_written_as_on_the_page() -> None:
+    falling_a_little = curve(0.97, 0.97, 0.97, 0.97, 0.9699)
+    reasons = advise(GOOD, falling_a_little, STEADY, 10).reasons
+    assert "At least 95.5 % of predictions are right with 95 % confidence" in reasons[1]
+    assert "about +0.0 points" in reasons[2]
+
+
 def test_errors_of_numbers_have_to_fall() -> None:
     error = Accuracy("mean error", 12.0, 10.0, 14.0, 0.95, 100, 900, 6, 15.0, True, 300.0)
     falling = curve(30, 20, 16, 14, 12)

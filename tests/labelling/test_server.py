@@ -192,6 +192,23 @@ def test_one_bad_answer_spoils_no_other(ada: Person, entry: dict[str, Any], word
     assert words in reply["refused"][0]["words"]
 
 
+def test_questions_that_are_there_are_not_sent_again_and_those_lost_are_named(
+    ada: Person, session: Session
+) -> None:
+    first, *rest = [each["key"] for each in ada.questions(5)]
+    reply = ada.answer(first, "good", ask=5, have=rest)
+    assert [each["key"] for each in reply["questions"]] == reply["open"][4:]
+    assert reply["open"][:4] == rest
+    assert len(set(reply["open"])) == 5
+
+    session.release("Ada")  # her leases end, and Bo is asked what she had
+    bo = [each["key"] for each in Person("Bo", ada.port).questions(5)]
+    again = ada.answer(rest[0], "good", ask=5, have=rest)
+    assert not set(again["open"]) & {*bo, *rest}
+    assert [each["key"] for each in again["questions"]] == again["open"]
+    assert "open" not in ada.answer(again["open"][0], "good"), "who did not ask keeps what they have"
+
+
 def test_undo_and_skip(ada: Person) -> None:
     first = ada.questions(1)[0]["key"]
     ada.answer(first, "good")

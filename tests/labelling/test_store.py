@@ -111,6 +111,17 @@ def test_a_lease_lasts_three_answers(store: Store, clock: Clock) -> None:
     assert store.claim("cleo", 1) == held
 
 
+def test_who_answers_keeps_what_else_is_open(store: Store, clock: Clock) -> None:
+    held = store.claim("ann", 5)
+    for key in held[:3]:  # 40 s each: the lease of the fifth would have ended during the fourth
+        clock.now += 40
+        store.record(key, "ann", "answer", 0, seconds=40)
+    clock.now += 119
+    assert not set(held) & set(store.claim("bob", 3))
+    clock.now += 2
+    assert store.claim("cleo", 2) == held[3:]
+
+
 def test_quick_answers_still_leave_a_minute(store: Store, clock: Clock) -> None:
     for key in store.claim("ann", 3):
         store.record(key, "ann", "answer", 0, seconds=0.1)

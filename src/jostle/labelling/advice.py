@@ -68,13 +68,15 @@ def _stability(kappas: Sequence[float], stable: bool) -> str:
 def _audit(accuracy: Accuracy) -> str:
     if accuracy.estimate is None:
         return "Nothing has been audited yet, so nothing is known of the accuracy."
-    sure = f"with {accuracy.confidence:.0%} confidence"
+    sure = f"with {percent(accuracy.confidence, 0)} confidence"
     if accuracy.measure == "mean error":
         bound = f"The mean error is at most {accuracy.high:.4g} {sure} ({accuracy.audited} audited)"
         goal = "" if accuracy.goal is None else f"; the goal is {accuracy.goal:.4g}"
     else:
-        bound = f"At least {accuracy.low:.1%} of predictions are right {sure} ({accuracy.audited} audited)"
-        goal = "" if accuracy.goal is None else f"; the goal is {accuracy.goal:.1%}"
+        bound = (
+            f"At least {percent(accuracy.low)} of predictions are right {sure} ({accuracy.audited} audited)"
+        )
+        goal = "" if accuracy.goal is None else f"; the goal is {percent(accuracy.goal)}"
     return f"{bound}{goal}."
 
 
@@ -82,10 +84,15 @@ def _outlook(brings: float | None, flat: bool, accuracy: Accuracy) -> str:
     if brings is None:
         return ""
     amount = (
-        f"{100 * brings:+.1f} points"
+        f"{round(100 * brings, 1) + 0.0:+.1f} points"  # never -0.0
         if accuracy.measure == "accuracy"
         else f"an error smaller by {brings:.3g}"
     )
     tail = ": the curve has flattened" if flat else ""
     source = "an estimate from the last models, not a promise"
     return f"The next hundred answers would bring about {amount}{tail} ({source})."
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """As the page writes it."""
+    return f"{100 * share:.{digits}f} %"

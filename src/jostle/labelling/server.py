@@ -191,8 +191,12 @@ def serve_questions(app: FastAPI, session: Session) -> None:
     """Asking and answering."""
 
     def asked(n: int, person: str, have: Sequence[str] = ()) -> dict[str, Any]:
-        found = session.ask(n, person) if n else []
-        return {"questions": [question(session, each) for each in found if each.key not in have]}
+        """What somebody is to have open: the keys of all, and in full what they do not have; nothing unasked."""
+        if not n:
+            return {"questions": []}
+        found = session.ask(n, person)
+        new = [question(session, each) for each in found if each.key not in have]
+        return {"questions": new, "open": [each.key for each in found]}
 
     @app.get("/api/questions")
     def questions(person: str, n: Few = 5) -> dict[str, Any]:

@@ -157,9 +157,12 @@ class Store:
         return keys
 
     def _lease(self, tx: Connection, person: str, keys: Sequence[str]) -> None:
-        until = self.clock() + lease_seconds(tx.execute(PACE).scalar_one())
+        until = self._lease_end(tx)
         rows = [{"key": key, "person": person, "place": i, "until": until} for i, key in enumerate(keys)]
         self.upsert(tx, leases, ["key", "person"], rows)
+
+    def _lease_end(self, tx: Connection) -> float:
+        return self.clock() + lease_seconds(tx.execute(PACE).scalar_one())
 
     def release(self, person: str) -> None:
         """End a person's leases: the page was closed."""
@@ -190,7 +193,10 @@ class Store:
         seconds: float | None = None,
         id: str | None = None,
     ) -> Done:
-        """Add an act; one that is already there by its id is returned as it is, so that sending twice is safe."""
+        """Add an act; one that is already there by its id is returned as it is, so that sending twice is safe.
+
+        Who acts is there: what else they have open stays theirs for another lease.
+        """
         with self.writing() as tx:
             example = tx.execute(
                 select(examples).where(examples.c.key == key).with_for_update()
@@ -203,7 +209,9 @@ class Store:
                 return there
             if example.purpose is None:  # answered without having been asked
                 tx.execute(update(examples).where(examples.c.key == key).values(purpose="pick"))
-            return self._add(tx, key, person, act, value, seconds, id)
+            made = self._add(tx, key, person, act, value, seconds, id)
+            tx.execute(update(leases).where(leases.c.person == person).values(until=self._lease_end(tx)))
+            return made
 
     def give(self, person: str, made: Iterable[tuple[str, Any, str]]) -> int:
         """Answers made elsewhere, by key, value and id, in one transaction; how many were not there yet."""

@@ -91,11 +91,11 @@ export class LabelView {
     return { ask: AHEAD, have: this.queue.map(({ key }) => key) };
   }
 
-  /** Take the questions that the server has for this person; those open here keep their order. */
-  take({ questions }) {
-    const open = new Set(this.queue.map(({ key }) => key));
-    const pending = new Set([...this.page.outbox.kept.values()].map(({ key }) => key));
-    this.queue.push(...questions.filter(({ key }) => !open.has(key) && !pending.has(key)));
+  /** Take what the server has for this person: new questions, and which of those here are still theirs to answer. */
+  take({ questions, open }) {
+    if (open) this.queue = this.queue.filter(({ key }) => open.includes(key));
+    const here = new Set([...this.queue, ...this.page.outbox.kept.values()].map(({ key }) => key));
+    this.queue.push(...questions.filter(({ key }) => !here.has(key)));
     this.queue.forEach(ahead);
   }
 

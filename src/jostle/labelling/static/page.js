@@ -10,11 +10,14 @@ import { Away, call, link } from "./server.js";
 
 const VIEWS = { label: LabelView, grid: GridView, review: ReviewView, progress: ProgressView };
 const OFTEN = 5000; // ms between looks at the figures
+const NAME = "jostle:person"; // where the browser keeps who is labelling
 const FIELDS = "input, textarea, select, [contenteditable]";
 
 class Page {
   async start() {
     link.changed = () => this.tellLine();
+    const given = new URLSearchParams(location.search).get("name")?.trim();
+    if (given) remember(given); // at once, as the page may be left before the server has replied
     await this.arrive();
     this.outbox = new Outbox(this.project, () => this.changed(), (words) => toast(words, "bad"));
     await this.outbox.send();
@@ -23,7 +26,7 @@ class Page {
     addEventListener("hashchange", () => this.turn());
     addEventListener("pagehide", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
-    this.person = new URLSearchParams(location.search).get("name")?.trim() || localStorage.getItem("jostle:person");
+    this.person = given || localStorage.getItem(NAME);
     if (!this.person) await this.introduce();
     this.named(this.person);
     this.turn();
@@ -69,11 +72,7 @@ class Page {
   named(person) {
     const changed = this.person && this.person !== person;
     this.person = person;
-    try {
-      localStorage.setItem("jostle:person", person);
-    } catch {
-      // a forbidden storage: the name is asked for again next time
-    }
+    remember(person);
     byId("person").textContent = person;
     if (changed) {
       this.views.label = new LabelView(this);
@@ -152,6 +151,14 @@ class Page {
     const kept = this.outbox?.kept.size ?? 0;
     line.dataset.state = link.there ? "there" : "away";
     line.textContent = link.there ? "" : `Server away${kept ? ` · ${counted(kept, "answer")} kept here` : ""}`;
+  }
+}
+
+function remember(person) {
+  try {
+    localStorage.setItem(NAME, person);
+  } catch {
+    // a forbidden storage: the name is asked for again next time
   }
 }
 
