@@ -55,6 +55,13 @@ def test_folders_and_labels_made_elsewhere(
     assert (code, "there is no such file" in told) == (2, True)
 
 
+def test_a_strategy_that_there_is_not_is_named_before_anything_is_served(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, told = run(capsys, photos, "--strategy", "margn")
+    assert (code, "did you mean 'margin'" in told) == (2, True)
+
+
 def test_without_data_or_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -267,10 +267,15 @@ def test_a_project_goes_on_where_it_was(colours: Path) -> None:
 
 
 def test_a_new_project_needs_to_know_what_to_answer(colours: Path) -> None:
-    with pytest.raises(ValueError, match="a new project needs to know what to answer"):
+    with pytest.raises(ValueError, match="one class leaves nothing to choose: name another beside 'red'"):
+        Session.open(colours, answers=["red"])
+    with pytest.raises(ValueError, match="a new project needs to know what to answer: classes .--classes"):
         Session.open(colours)
     with pytest.raises(ValueError, match="share from 0 to 1"):
         Session.open(colours, answers=COLOURS, audit=15)
+    with pytest.raises(ValueError, match="does not exist"):
+        Session.open(colours / "nothing", answers=COLOURS)
+    assert not list(colours.parent.rglob("*.labels")), "a project that could not be begun left something behind"
 
 
 def test_data_that_changes_between_rounds(session: Session, colours: Path) -> None:

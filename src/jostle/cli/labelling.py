@@ -218,7 +218,7 @@ def label(
     """
     asked = Asked(data, classes, several, target, text, hide, project, db, demo)
     settings = {
-        "strategy": strategy,
+        "strategy": None if strategy is None else known_strategy(strategy),
         "batch": batch,
         "audit": None if audit is None else share("--audit", audit),
         "goal": None if goal is None else parse_goal(goal, numbers=target is not None),
@@ -253,7 +253,7 @@ def rehearse(
 ) -> None:
     """Simulate in a folder of its own, inside the project's."""
     from jostle.cli.simulating import simulated
-    from jostle.labelling.session import beside
+    from jostle.labelling.project import beside
     from jostle.labelling.simulate import Habits, Study
 
     if asked.data is None:
@@ -277,6 +277,18 @@ def serve(
     door, listening = serving.open_door(session, host, port, PORT, token)
     serving.announce(door.address, door, "Ctrl-C ends it; every answer is on disk.", browser)
     serving.serve_until_interrupt(guarded_app(session, door, title), listening, session)
+
+
+def known_strategy(name: str) -> str:
+    """The name of a strategy, looked up in a process of its own: what serves the page stays without torch."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from jostle.labelling.ranking import check_strategy
+
+    with ProcessPoolExecutor(1, get_context("spawn")) as aside:
+        aside.submit(check_strategy, name).result()
+    return name
 
 
 def share(option: str, words: str) -> float:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from jostle.labelling.answers import AnswerKind
     from jostle.strategies import Strategy
 
+FIRST = "max-herding"  # without any label
+DEFAULT: dict[AnswerKind, str] = {"one": "margin-herding", "several": "margin-herding", "number": "lcmd"}
 SPARE = 3  # a ranking is so many batches long: nobody waits while the next one is made
 MOST_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
 FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
@@ -24,18 +26,19 @@ def first_strategy(name: str) -> Strategy:
     """A choice without any label: cover what there is; who asks for random picks gets them from the first on."""
     from jostle import strategies
 
-    if name == "random":
-        return strategies.build(name)
-    return strategies.build("max-herding" if "max-herding" in strategies.names() else "typiclust")
+    return strategies.build(name if name == "random" else FIRST)
 
 
 def next_strategy(name: str, kind: AnswerKind) -> Strategy:
     """The strategy asked for; "default" is that of this package, which depends on the kind of answer."""
     from jostle import strategies
 
-    if name != "default" or "default" in strategies.names():
-        return strategies.build(name)
-    return strategies.build("lcmd" if kind == "number" else "margin-herding")
+    return strategies.build(DEFAULT[kind] if name == "default" else name)
+
+
+def check_strategy(name: str) -> None:
+    """An error where there is no such strategy."""
+    next_strategy(name, "one")
 
 
 def picks(

@@ -8,7 +8,7 @@ threads, and several processes may open one project. Everything but `train` work
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,16 @@ from jostle.labelling.contents import Content, Question
 from jostle.labelling.index import Index
 from jostle.labelling.index import Progress as Tell
 from jostle.labelling.predictions import Predictions
+from jostle.labelling.project import (
+    DATABASE,
+    Settings,
+    agreed_answers,
+    beginning,
+    data_facts,
+    merged_settings,
+    project_folder,
+    remembered,
+)
 from jostle.labelling.records import (
     Accuracy,
     Advice,
@@ -38,31 +48,7 @@ from jostle.labelling.store import Done, Store, UnknownKeyError
 if TYPE_CHECKING:
     from jostle.labelling.learners import Learner
 
-DATABASE = "labels.db"
 LONGEST_PERSON = 100  # characters of a person's name
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a project asks and learns."""
-
-    strategy: str = "default"
-    batch: int = 50  # answers between two models
-    audit: float = 0.15  # share of questions whose answers only measure
-    goal: float | None = None  # accuracy, or mean error for numbers, at which it is enough
-    overlap: float = 0.0  # share of examples that two people answer
-    seed: int = 0
-    encoder: str | None = None
-    model: str | None = None  # file.py:build
-    fit: str | None = None  # file.py:fit
-    known: str | None = None  # a hidden column whose filled cells are answers already
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"a batch has at least one question; got {self.batch}")
-        for name, share in (("audit", self.audit), ("overlap", self.overlap)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} is a share from 0 to 1 (0% to 100%); got {share}")
 
 
 @dataclass(frozen=True)
@@ -111,13 +97,15 @@ class Session:
         texts, `hide` columns that are neither shown nor learnt from. A project that is there knows what is not given,
         its data included; settings that are None count as not given.
         """
-        folder, store = open_project(data, project, db)
-        if data is None:
-            data, text, hide = remembered(store, folder)
-        chosen = merged_settings(store, settings)
-        hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
-        examples = source.open_source(data, text=text, hide=hide)
-        spec = agreed_answers(store, answers)
+        folder = project_folder(data, project, db)
+        with beginning(folder):
+            store = Store(db or str(folder / DATABASE))
+            if data is None:
+                data, text, hide = remembered(store, folder)
+            chosen = merged_settings(store, settings)
+            hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
+            examples = source.open_source(data, text=text, hide=hide)
+            spec = agreed_answers(store, answers)
         session = cls(folder, examples, store, spec.kind, chosen)
         session.opening = {"data": data, "project": folder, "db": db, "text": text, "hide": hide, **settings}
         store.note(overlap=chosen.overlap, settings=asdict(chosen), data=data_facts(data, text, hide))
@@ -298,74 +286,6 @@ class Session:
         return {
             key: current_answer(self.kind, value, classes) for key, value in self.snapshot().labels.items()
         }
-
-
-def open_project(
-    data: str | Path | Source | None, project: str | Path | None, db: str | None
-) -> tuple[Path, Store]:
-    """The project's folder and its store."""
-    if data is None and project is None:
-        raise ValueError("name the data, or the folder of a project that is there")
-    folder = Path(project) if project is not None else beside(data)
-    if data is None and not (folder.is_dir() and (db or (folder / DATABASE).exists())):
-        raise ValueError(f"{folder} is not a labelling project: name the data to begin one")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder, Store(db or str(folder / DATABASE))
-
-
-def data_facts(
-    data: str | Path | Source, text: str | Sequence[str] | None, hide: Sequence[str]
-) -> dict[str, Any] | None:
-    """What a project writes down of its data; None where that is no file."""
-    if not isinstance(data, str | Path):
-        return None
-    texts = (text,) if isinstance(text, str) else tuple(text or ())
-    return {"place": str(Path(data).expanduser().absolute()), "text": texts, "hide": tuple(hide)}
-
-
-def remembered(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, Sequence[str]]:
-    """The data that a project wrote down."""
-    found = store.fact("data")
-    if found is None:
-        raise ValueError(f"{folder} does not know where its data is: name the data")
-    return found["place"], found["text"] or None, found["hide"]
-
-
-def merged_settings(store: Store, given: Mapping[str, Any]) -> Settings:
-    """The settings as given, then as the project had them; its seed cannot change, as it draws the audit."""
-    before: dict[str, Any] = store.fact("settings") or {}
-    new = {name: value for name, value in given.items() if value is not None}
-    if before and new.get("seed", before["seed"]) != before["seed"]:
-        raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
-    return Settings(**{**before, **new})
-
-
-def agreed_answers(store: Store, answers: Answers | Sequence[str] | None) -> Answers:
-    """The kind of answers that a project has; another than before is refused."""
-    before: Any = store.fact("answers")
-    if answers is not None and not isinstance(answers, Answers):
-        answers = Answers("one", tuple(answers))
-    if before is None:
-        if answers is None:
-            raise ValueError("a new project needs to know what to answer: classes, or Answers('number')")
-        store.note(answers=answers.kind)
-        return answers
-    if answers is None:
-        names = tuple(ClassBook(store).classes().names.values())
-        return Answers(before, names)
-    if answers.kind != before:
-        raise ValueError(
-            f"this project has answers of the kind {before!r}, not {answers.kind!r}: name another project"
-        )
-    return answers
-
-
-def beside(data: str | Path | Source | None) -> Path:
-    """Where a project lies unless told: beside its data, `photos.labels` for `photos`."""
-    if not isinstance(data, str | Path):
-        raise ValueError("name the project's folder: data that is not a file has no place beside it")
-    path = Path(str(data).rpartition(":")[0] if ".py:" in str(data) else data).expanduser().absolute()
-    return path.with_name(f"{path.stem if path.is_file() else path.name}.labels")
 
 
 def person_name(name: str) -> str:
