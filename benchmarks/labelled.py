@@ -25,8 +25,9 @@ def digits() -> tuple[list[Image.Image], list[int]]:
 def mrpc() -> tuple[list[tuple[str, str]], list[str]]:
     """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
     from jostle.datasets import text
+    from jostle.datasets.fetch import data_root
 
-    data = text.mrpc(None)
+    data = text.mrpc(data_root())
     pairs = [tuple(pair) for part in (data.train, data.test) for pair in part.inputs.rows]
     targets = [data.classes[int(target)] for part in (data.train, data.test) for target in part.targets]
     return pairs, targets

@@ -65,6 +65,10 @@ def test_what_the_next_hundred_bring() -> None:
 def test_figures_are_written_as_on_the_page() -> None:
     falling_a_little = curve(0.97, 0.97, 0.97, 0.97, 0.9699)
     reasons = advise(GOOD, falling_a_little, STEADY, 10).reasons
+    assert (
+        "kappa 0.994 (stable from 0.99); the F-measure of the last two can differ by at most 1.6"
+        in reasons[0]
+    )
     assert "At least 95.5 % of predictions are right with 95 % confidence" in reasons[1]
     assert "about +0.0 points" in reasons[2]
 

@@ -275,7 +275,9 @@ def test_a_new_project_needs_to_know_what_to_answer(colours: Path) -> None:
         Session.open(colours, answers=COLOURS, audit=15)
     with pytest.raises(ValueError, match="does not exist"):
         Session.open(colours / "nothing", answers=COLOURS)
-    assert not list(colours.parent.rglob("*.labels")), "a project that could not be begun left something behind"
+    assert not list(colours.parent.rglob("*.labels")), (
+        "a project that could not be begun left something behind"
+    )
 
 
 def test_data_that_changes_between_rounds(session: Session, colours: Path) -> None:

@@ -78,15 +78,12 @@ class Asked:
             from jostle.labelling.session import Session
         except ImportError as missing:
             raise ImportError(f"{missing.name} is missing: pip install 'jostle[label]'") from None
+        settings |= {"answers": self.answers(), "db": self.db, "target": self.target}
         if self.data is None and not self.demo:
-            return Session.open(
-                project=self.project or only_project(), answers=self.answers(), db=self.db, **settings
-            )
+            return Session.open(project=self.project or only_project(), **settings)
         return Session.open(
             self.source(),
             project=self.project or (DEMO_PROJECT if self.demo else None),
-            answers=self.answers(),
-            db=self.db,
             text=names(self.text) or None,
             hide=names(self.hide),
             known=self.known(),

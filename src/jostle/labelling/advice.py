@@ -45,7 +45,11 @@ def advise(accuracy: Accuracy, curve: Sequence[Point], kappas: Sequence[float], 
     brings = gain(curve, accuracy.measure == "mean error")
     stable, flat = stability.is_stable(kappas), is_flat(curve, accuracy, brings)
     stop = left == 0 or (stable and (accuracy.reached or flat))
-    reasons = (_stability(kappas, stable), _audit(accuracy), _outlook(brings, flat, accuracy))
+    reasons = (
+        _stability(kappas, stable, accuracy.measure),
+        _audit(accuracy),
+        _outlook(brings, flat, accuracy),
+    )
     if left == 0:
         headline = "Everything is answered."
     elif stop:
@@ -57,12 +61,16 @@ def advise(accuracy: Accuracy, curve: Sequence[Point], kappas: Sequence[float], 
     return Advice(stop, headline, tuple(reason for reason in reasons if reason), brings)
 
 
-def _stability(kappas: Sequence[float], stable: bool) -> str:
+def _stability(kappas: Sequence[float], stable: bool, measure: str) -> str:
     if len(kappas) < stability.WINDOW:
         return f"Whether predictions are stable shows after {stability.WINDOW + 1} models."
     mean = float(np.mean(kappas[-stability.WINDOW :]))
     word = "stable" if stable else "still changing"
-    return f"Predictions are {word}: successive models agree with kappa {mean:.3f} (stable from {stability.STABLE})."
+    agree = f"Predictions are {word}: successive models agree with kappa {mean:.3f} (stable from {stability.STABLE})"
+    bound = stability.change_bound(kappas) if measure == "accuracy" else None
+    if bound is None:
+        return f"{agree}."
+    return f"{agree}; the F-measure of the last two can differ by at most {100 * bound:.1f} points."
 
 
 def _audit(accuracy: Accuracy) -> str:

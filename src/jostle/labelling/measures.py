@@ -147,3 +147,8 @@ def kappas(session: Session) -> tuple[float, ...]:
     """The likeness of each model to the one before."""
     found = [summary.get("kappa") for _, _, summary in session.store.rounds() if summary.get("model")]
     return tuple(float(value) for value in found if value is not None)
+
+
+def models(session: Session) -> int:
+    """How many models there were so far."""
+    return sum(bool(summary.get("model")) for _, _, summary in session.store.rounds())

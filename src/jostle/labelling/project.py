@@ -30,6 +30,7 @@ class Settings:
     encoder: str | None = None
     model: str | None = None  # file.py:build
     fit: str | None = None  # file.py:fit
+    target: str = "number"  # what a number is called where it is asked for
     known: str | None = None  # a hidden column whose filled cells are answers already
 
     def __post_init__(self) -> None:

@@ -152,4 +152,5 @@ class Progress:
     agreement: float | None  # Krippendorff's alpha; None where nobody answered the same
     advice: Advice
     round: int
+    models: int  # so far; fewer than rounds, as the first rankings need none
     status: Status

@@ -216,6 +216,7 @@ def progress(session: Session) -> Progress:
         agreement=verdicts.agreement(session.kind, answers),
         advice=advice.advise(accuracy, curve, kappas, remaining),
         round=session.store.current_round(),
+        models=measures.models(session),
         status=status(session.store),
     )
 

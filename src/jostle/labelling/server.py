@@ -183,7 +183,7 @@ def serve_page(app: FastAPI, session: Session, title: str) -> None:
         classes = [{"name": name, "keys": own} for name, own in keys.items()]
         return {
             "id": digest(str(session.project.resolve()).encode()),
-            "answers": {"kind": session.kind, "classes": classes},
+            "answers": {"kind": session.kind, "name": session.settings.target, "classes": classes},
         }
 
 

@@ -16,6 +16,10 @@ export function inWords(answer) {
   return String(answer);
 }
 
+/** What a model says, in words: a number with no more digits than it can know. */
+export const roughly = (answer) =>
+  typeof answer === "number" ? answer.toLocaleString("en", { maximumSignificantDigits: 4 }) : inWords(answer);
+
 /** A menu to choose another answer from, or a field for a number; `chosen(answer)` is called with it. */
 export function corrector(spec, answer, label, chosen) {
   if (spec.kind === "number") return field(answer, label, chosen);

@@ -1,6 +1,6 @@
 // One example at a time: a key answers, and the next one is there.
 
-import { cap, classOf, inWords, number } from "./choices.js";
+import { cap, classOf, number, roughly } from "./choices.js";
 import { count, counted, dialog, h, percent, toast } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
 import { ahead, large } from "./example.js";
@@ -228,7 +228,7 @@ export class LabelView {
       const { answer, confidence } = await call(`/api/suggestion/${encodeURIComponent(question.key)}`);
       if (question !== this.current || !this.suggesting) return;
       const sure = confidence === null ? "" : ` (${percent(confidence, 0)})`;
-      this.hint.textContent = answer === null ? "The model knows nothing yet." : `The model says ${inWords(answer)}${sure}.`;
+      this.hint.textContent = answer === null ? "The model knows nothing yet." : `The model says ${roughly(answer)}${sure}.`;
       this.hint.hidden = false;
     } catch (error) {
       this.page.failed(error);
@@ -262,7 +262,8 @@ export class LabelView {
     const { figures, outbox } = this.page;
     if (!figures) return;
     const { accuracy, advice, status } = figures;
-    const parts = [`${counted(figures.answered + outbox.arrived, "answer")} of ${count(figures.examples)}`];
+    const of = figures.indexed ? ` of ${count(figures.examples)}` : ""; // known once everything has been read
+    const parts = [`${counted(figures.answered + outbox.arrived, "answer")}${of}`];
     if (accuracy.estimate !== null) parts.push(`${accuracy.measure} ${inUnit(accuracy)(accuracy.estimate)}`);
     if (status.doing) parts.push(doing(status));
     this.meter.textContent = parts.join(" · ");

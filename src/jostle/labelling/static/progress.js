@@ -81,7 +81,7 @@ export class ProgressView {
       fact(count(accuracy.audited), "of them for the audit"),
       fact(figures.per_minute.toFixed(1), "answers per minute"),
       fact(figures.agreement === null ? "–" : figures.agreement.toFixed(2), "agreement (Krippendorff’s α)"),
-      fact(count(figures.curve.length), "models so far"),
+      fact(count(figures.models), "models so far"),
     );
   }
 

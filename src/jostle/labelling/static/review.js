@@ -1,6 +1,6 @@
 // Answers to look at again: those that the model doubts, those on which people disagree, and all, with search.
 
-import { corrector, inWords } from "./choices.js";
+import { corrector, inWords, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { small } from "./example.js";
 import { address, call } from "./server.js";
@@ -97,7 +97,7 @@ export class ReviewView {
     if (this.part === "doubts") {
       const { answer, confidence } = example.suggestion;
       const sure = confidence === null ? "" : ` (${percent(confidence, 0)})`;
-      return h("p", {}, `Answered ${inWords(example.answer)}; the model says `, h("b", {}, inWords(answer)), sure);
+      return h("p", {}, `Answered ${inWords(example.answer)}; the model says `, h("b", {}, roughly(answer)), sure);
     }
     return h("ul", { class: "said" }, example.said.map(line));
   }
