@@ -269,7 +269,7 @@ def test_a_project_goes_on_where_it_was(colours: Path) -> None:
 def test_a_new_project_needs_to_know_what_to_answer(colours: Path) -> None:
     with pytest.raises(ValueError, match="one class leaves nothing to choose: name another beside 'red'"):
         Session.open(colours, answers=["red"])
-    with pytest.raises(ValueError, match="a new project needs to know what to answer: classes .--classes"):
+    with pytest.raises(ValueError, match=r"a new project needs to know what to answer: classes .--classes"):
         Session.open(colours)
     with pytest.raises(ValueError, match="share from 0 to 1"):
         Session.open(colours, answers=COLOURS, audit=15)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pydoc
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import pytest
@@ -118,19 +121,61 @@ def test_a_call_explains_all_its_arguments(function: Any) -> None:
         assert name in inspect.signature(function).parameters
 
 
-PUBLIC = [
-    pytest.param(thing, id=f"{room.__name__}.{name}")
-    for room in (jostle, strategies, embeddings, selectors, models, datasets)
-    for name in room.__all__
-    if inspect.isroutine(thing := getattr(room, name)) and not isinstance(thing, type)
-]
+def on_pages() -> Iterator[tuple[str, Any]]:
+    """What the pages of the reference show, by name: what modules list, and classes that stand there alone."""
+    for page in sorted((Path(__file__).parents[2] / "docs" / "api").glob("*.md")):
+        for kind, name in re.findall(r"auto(module|class):: (\S+)", page.read_text(encoding="utf-8")):
+            if kind == "class":
+                yield name, pydoc.locate(name)
+            elif "no-members" not in page.read_text(encoding="utf-8"):
+                module = importlib.import_module(name)
+                yield from ((f"{name}.{each}", getattr(module, each)) for each in module.__all__)
+    yield from ((f"jostle.{name}", getattr(jostle, name)) for name in jostle.__all__)
 
 
-@pytest.mark.parametrize("function", PUBLIC)
-def test_public_functions_explain_their_arguments(function: Any) -> None:
+SHOWN = {name: thing for name, thing in on_pages() if getattr(thing, "__module__", "").startswith("jostle")}
+CLASSES = {
+    name: kind
+    for name, kind in SHOWN.items()
+    if inspect.isclass(kind) and not getattr(kind, "_is_protocol", False)
+}
+SETTINGS_ONLY = ("jostle.strategies", "jostle.embeddings")  # of their classes the pages show settings
+
+
+def functions() -> Iterator[tuple[str, Any]]:
+    yield from ((name, thing) for name, thing in SHOWN.items() if inspect.isroutine(thing))
+    for name, kind in CLASSES.items():
+        methods = {} if kind.__module__.startswith(SETTINGS_ONLY) else vars(kind)
+        for method, thing in methods.items():
+            promised = any(method in vars(base) for base in kind.__mro__[1:])  # and explained there
+            function = getattr(thing, "__func__", thing)
+            if inspect.isfunction(function) and method[0] != "_" and not promised:
+                yield f"{name}.{method}", function
+
+
+@pytest.mark.parametrize(("name", "function"), [pytest.param(*each, id=each[0]) for each in functions()])
+def test_public_functions_explain_their_arguments(name: str, function: Any) -> None:
     said = inspect.getdoc(function) or ""
-    for name in inspect.signature(function).parameters:
-        assert re.search(rf"(^|\s|`){name}(: |`|=|\b)", said), f"{function.__qualname__}: {name}"
+    for argument in inspect.signature(function).parameters.keys() - {"self", "cls"}:
+        assert re.search(rf"\b{argument}\b", said), f"{name}: {argument}"
+
+
+@pytest.mark.parametrize(("name", "kind"), [pytest.param(*each, id=each[0]) for each in CLASSES.items()])
+def test_public_classes_explain_what_they_are_made_of(name: str, kind: Any) -> None:
+    explained = {*field_docs(kind), *argument_docs(kind)}
+    assert [each for each in taken_by(kind) if each not in explained] == []
+
+
+def taken_by(kind: Any) -> Iterable[str]:
+    if kind is Options:
+        return kind.__annotations__
+    plain = issubclass(kind, Exception) and "__init__" not in vars(kind)  # takes a message
+    return () if plain else inspect.signature(kind).parameters
+
+
+def test_the_reference_is_what_is_checked() -> None:
+    assert {"jostle.core.Strategy", "jostle.tasks.Regression", "jostle.runs.Protocol"} <= CLASSES.keys()
+    assert {"jostle.inputs.Pool.of", "jostle.tasks.Task.losses", "jostle.select"} <= dict(functions()).keys()
 
 
 BUILT: list[Entry] = [

@@ -33,7 +33,9 @@ class Embedding(Strategy):
         """One row for each example of the request's pool, and centers where the selector is to start from some."""
 
     def contending(self, request: Request, n: int) -> Embedded:
-        """The rows among which n are to be picked: all of them, unless some can be told not to be picked."""
+        """The rows among which n of the `request` are to be picked: all of them, unless some can be told not to be
+        picked.
+        """
         return self.embedding(request)
 
     @final

@@ -8,6 +8,9 @@ class Joined:
     """A model in training, and what a strategy adds to it: by default nothing.
 
     The task's own optimiser holds the weights of the model that was joined, `optimizers` those that were added.
+
+    Args:
+        model: What is trained, and later given to select.
     """
 
     learns_losses = False  # then training weighs no classes: the many of a class would look hard to learn

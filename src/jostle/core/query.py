@@ -35,7 +35,12 @@ class Query:
         return len(self.indices)
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write position, order and score as csv, whole or not at all; only picks are replaced by picks."""
+        """Write position, order and score as csv, whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Replace whatever is there; otherwise only picks are replaced by picks.
+        """
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(COLUMNS)

@@ -60,16 +60,19 @@ class Strategy(ABC):
 
     @abstractmethod
     def query(self, request: Request, n: int) -> Picks:
-        """Choose n examples of the request's pool."""
+        """Choose n examples of the pool of a `request`."""
 
     @abstractmethod
     def embedding(self, request: Request) -> Embedded:
-        """What it chooses by, for `embed`: a row or a score for each example of the request's pool."""
+        """What it chooses by, for `embed`: a row or a score for each example of the pool of a `request`."""
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> Joined:
         """Take part in training; learning loss does, all others train the model alone.
 
-        `example` is a couple of inputs, which show the shapes of the model's layers.
+        Args:
+            model: What is trained.
+            example: A couple of inputs, which show the shapes of the model's layers.
+            seed: What the weights of added parts follow from.
         """
         return Joined(model)
 
@@ -106,7 +109,14 @@ class Strategy(ABC):
         return self.answer(lambda request: self.embedding(request).rows, model, pool, options)
 
     def answer(self, ask: Callable[[Request], T], model: nn.Module, pool: Any, options: Options) -> T:
-        """What `ask` makes of a request; asked once more where the model turned out to write into its inputs."""
+        """What `ask` makes of a request; asked once more where the model turned out to write into its inputs.
+
+        Args:
+            ask: Called with the request.
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            options: Those of `select`.
+        """
         try:
             with requested(model, pool, options, self.head, self.outputs) as request:
                 return ask(request)
@@ -117,5 +127,11 @@ class Strategy(ABC):
     def request(
         self, model: nn.Module, pool: Any, **options: Unpack[Options]
     ) -> AbstractContextManager[Request]:
-        """A request for a while, as `query` and `embedding` get it, for those who want to look inside."""
+        """A request for a while, as `query` and `embedding` get it, for those who want to look inside.
+
+        Args:
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            options: Those of `select`.
+        """
         return requested(model, pool, options, self.head, self.outputs)

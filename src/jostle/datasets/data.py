@@ -49,8 +49,11 @@ class Fields:
     by_batch: ClassVar[bool] = True
 
     columns: Mapping[str, Tensor]
-    mask: str | None = None  # the column whose zeros are padding
-    texts: tuple[str, ...] = ()  # what was tokenised, for previews
+    """The columns by name, each (n, ...)."""
+    mask: str | None = None
+    """The column whose zeros are padding."""
+    texts: tuple[str, ...] = ()
+    """What was tokenised, for previews."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
@@ -68,7 +71,7 @@ class Fields:
         return {name: row[:, used] if row.shape[1:] == used.shape else row for name, row in rows.items()}
 
     def preview(self, position: int) -> str:
-        """The text of one row, or its values where no text was kept."""
+        """The text of the row at a `position`, or its values where no text was kept."""
         return self.texts[position] if self.texts else str({k: v.tolist() for k, v in self[position].items()})
 
 
@@ -77,9 +80,13 @@ class Split:
     """Inputs and their targets, row by row; a pool without labels has an empty tensor for targets."""
 
     inputs: Inputs
+    """What a model is given, a batch for a tensor of positions."""
     targets: Targets
-    names: tuple[str, ...] = ()  # file names or row ids, where there are any
-    numbered: bool = False  # names are but row numbers, which mean nothing in another file
+    """What it is to predict, in the same order."""
+    names: tuple[str, ...] = ()
+    """File names or row ids, where there are any."""
+    numbered: bool = False
+    """Whether names are but row numbers, which mean nothing in another file."""
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -100,15 +107,25 @@ class Data:
     """
 
     name: str
-    task: str | None  # a name of `jostle.tasks.TASKS`; None for a pool without labels
+    """What it is called, in reports and errors."""
+    task: str | None
+    """A name of `jostle.tasks.TASKS`; None for a pool without labels."""
     train: Split
+    """What is learnt from and picked from."""
     test: Split
-    classes: tuple[str, ...] = ()  # or the labels of multi-label; empty for regression and without labels
-    mean: tuple[float, ...] = ()  # per channel, of pixels in 0..1; empty where inputs are not normalised
+    """What models are measured on."""
+    classes: tuple[str, ...] = ()
+    """The classes by number, or the labels of multi-label; empty for regression and without labels."""
+    mean: tuple[float, ...] = ()
+    """Of each channel, of pixels in 0..1; empty where inputs are not normalised."""
     std: tuple[float, ...] = ()
-    columns: tuple[str, ...] = ()  # what the columns of a table are
-    positive: str | None = None  # of two classes, the one that is looked for: its F1 is a metric
-    sources: tuple[Path, ...] = field(default=(), repr=False)  # files and folders that were read
+    """Of each channel, as `mean`."""
+    columns: tuple[str, ...] = ()
+    """What the columns of a table are."""
+    positive: str | None = None
+    """Of two classes, the one that is looked for: its F1 is a metric."""
+    sources: tuple[Path, ...] = field(default=(), repr=False)
+    """Files and folders that were read."""
 
     def __post_init__(self) -> None:
         if self.task is not None and self.task not in TASKS:
@@ -142,11 +159,11 @@ class Data:
         return tuple(row.shape[1:]) if isinstance(row, Tensor) else ()
 
     def names(self, position: int) -> str:
-        """The file name or row id of a training example; its position where it has neither."""
+        """The file name or row id of the training example at a `position`; the position where it has neither."""
         return self.train.names[position] if self.train.names else str(position)
 
     def preview(self, position: int) -> Image.Image | str:
-        """A training example as people know it: an image, or a line of text."""
+        """The training example at a `position` as people know it: an image, or a line of text."""
         if not 0 <= position < len(self.train):
             raise DataError(f"{self.name} has {len(self.train)} training examples, and no number {position}")
         inputs = self.train.inputs
@@ -157,7 +174,7 @@ class Data:
         return self._picture(row) if row.dim() == 3 else self._line(row)
 
     def cells(self, position: int) -> list[tuple[str, float]]:
-        """The columns of a row that are not zero, and their values; none where the data is no table."""
+        """The columns that are not zero of the row at a `position`, with values; none where the data is no table."""
         inputs = self.train.inputs
         if not self.columns or not isinstance(inputs, Tensor):
             return []

@@ -191,7 +191,16 @@ def read_image(file: File, frame: Frame = lambda image: image) -> Image.Image:
 
 
 class ImageFiles:
-    """Image files as normalised float32 batches (n, channels, height, width), or one by one."""
+    """Image files as normalised float32 batches (n, channels, height, width), or one by one.
+
+    Args:
+        files: Paths, or members of archives.
+        frame: What is done to each image before it becomes numbers: one that is cropped or stretched.
+        mean: Taken off each channel, of pixels in 0..1.
+        std: What each channel is divided by then.
+        keep_bytes: Decoded images are kept where all of them fit into so many.
+        scale: What white is, before mean and std are taken out.
+    """
 
     by_batch = True
 
@@ -220,11 +229,11 @@ class ImageFiles:
         return list(self[torch.tensor(positions)])
 
     def preview(self, position: int) -> Image.Image:
-        """One image as it is framed, before normalising."""
+        """The image at a `position` as it is framed, before normalising."""
         return self.pixels.image(position)
 
     def original(self, position: int) -> Image.Image:
-        """One image as it is in its file."""
+        """The image at a `position` as it is in its file."""
         return read_image(self.pixels.files[position])
 
     def __str__(self) -> str:

@@ -23,6 +23,7 @@ class Texts:
     """Texts, or pairs of them, that no tokeniser has seen yet."""
 
     rows: tuple[tuple[str, ...], ...]
+    """The texts of each example, one or two."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -31,7 +32,7 @@ class Texts:
         raise DataError("texts have to become numbers first: datasets.tokenize(data, encoder)")
 
     def preview(self, position: int) -> str:
-        """The text of one row; the second of a pair on a line of its own."""
+        """The text of the row at a `position`; the second of a pair on a line of its own."""
         return "\n".join(self.rows[position])
 
 

@@ -12,7 +12,7 @@ Inputs = Any  # a tensor, a list of tensors (several arguments), or a dict of te
 
 
 def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
-    """Inputs with every array in them changed."""
+    """The same `inputs`, with `change` made to every array in them."""
     if isinstance(inputs, Mapping):
         return {key: mapped(change, value) for key, value in inputs.items()}
     if isinstance(inputs, (tuple, list)):
@@ -21,25 +21,25 @@ def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
 
 
 def unshared(tensor: Tensor, given: Tensor) -> Tensor:
-    """A tensor made of a given one, copied where it still lies in the same memory."""
+    """A `tensor` made of a `given` one, copied where it still lies in the same memory."""
     same = tensor.device == given.device and tensor.data_ptr() == given.data_ptr()
     return tensor.clone() if same else tensor
 
 
 def versions(inputs: Inputs) -> list[int]:
-    """How often each tensor of a batch has been written into."""
+    """How often each tensor of a batch of `inputs` has been written into."""
     return [0 if array.is_inference() else array._version for array in arrays(inputs)]
 
 
 def count(inputs: Inputs) -> int:
-    """How many examples a batch holds."""
+    """How many examples a batch of `inputs` holds."""
     if isinstance(inputs, Mapping):
         return count(next(iter(inputs.values())))
     return count(inputs[0]) if isinstance(inputs, (tuple, list)) else len(inputs)
 
 
 def arrays(inputs: Inputs) -> Iterator[Tensor]:
-    """Every tensor of a batch."""
+    """Every tensor of a batch of `inputs`."""
     if isinstance(inputs, Mapping):
         inputs = list(inputs.values())
     if isinstance(inputs, (tuple, list)):

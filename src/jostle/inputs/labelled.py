@@ -21,11 +21,19 @@ class Labeled:
     """A dataset of (x, y): inputs as a pool, and targets for the methods that need them."""
 
     dataset: Any
+    """Examples (x, y) by position, or columns of which one is labels."""
     inputs: Pool
+    """The same without targets."""
 
     @classmethod
     def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
-        """See a dataset of (x, y), a table with labels, or a pair (X, y) as inputs and targets."""
+        """See a dataset of (x, y), a table with labels, or a pair (X, y) as inputs and targets.
+
+        Args:
+            dataset: Any of these.
+            collate_fn: Puts examples together to a batch, as a `DataLoader` takes it.
+            num_workers: Worker processes that read examples.
+        """
         if is_frame(dataset):
             dataset = labelled_frame(dataset)
         elif isinstance(dataset, tuple) and len(dataset) == 2 and not isinstance(dataset[0], tuple):

@@ -22,13 +22,23 @@ class Pool:
     """Inputs by position, batch by batch; `Pool.of` makes one of anything that holds inputs."""
 
     source: Source
-    positions: Tensor  # (n,) of the examples in the user's own numbering
+    """What holds the examples."""
+    positions: Tensor
+    """Which examples these are in the user's own numbering, (n,)."""
     workers: int = 0
-    largest_batch: int | None = None  # the user's DataLoader knows what fits
+    """Worker processes that read examples."""
+    largest_batch: int | None = None
+    """At most so many at once, since the user's data loader knows what fits; None: any number."""
 
     @classmethod
     def of(cls, holder: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Pool:
-        """See a tensor, array, dict of columns, dataset, data loader or list as inputs."""
+        """See a tensor, array, dict of columns, dataset, data loader or list as inputs.
+
+        Args:
+            holder: Any of these; a pool is taken as it is.
+            collate_fn: Puts examples together to a batch, as a `DataLoader` takes it.
+            num_workers: Worker processes that read examples.
+        """
         if isinstance(holder, Pool):
             return holder
         largest = None
@@ -44,7 +54,7 @@ class Pool:
         return len(self.positions)
 
     def without(self, excluded: Any) -> Pool:
-        """The pool less some positions; all of it less None."""
+        """The pool less the positions that are `excluded`; all of it less None."""
         if excluded is None:
             return self
         gone = as_positions(excluded)
@@ -56,7 +66,7 @@ class Pool:
         return replace(self, positions=self.positions[~torch.isin(self.positions, gone)])
 
     def take(self, places: Tensor) -> Pool:
-        """The examples at these places of this pool."""
+        """The examples at these `places` of this pool."""
         return replace(self, positions=self.positions[places])
 
     def batches(self, size: int) -> Iterator[Inputs]:
@@ -64,7 +74,7 @@ class Pool:
         return self.source.batches(self.positions, size, self.workers)
 
     def first(self, count: int) -> Inputs:
-        """The first few inputs as one batch."""
+        """The first inputs, at most `count`, as one batch."""
         if not len(self):
             raise ValueError("the pool is empty: there is nothing to choose from")
         return next(
@@ -85,7 +95,9 @@ def as_positions(excluded: Any) -> Tensor:
 
 
 def check_count(n: int, candidates: Pool, inputs: Pool) -> int:
-    """n, so many of the candidates as can be chosen, or an error that says why not."""
+    """n, so many of the `candidates` as can be chosen, or an error that says why not; `inputs` is the pool before any
+    were excluded.
+    """
     if not len(inputs):
         raise ValueError("the pool is empty: there is nothing to choose from")
     if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:

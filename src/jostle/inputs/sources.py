@@ -23,7 +23,8 @@ Collate = Callable[[list[Any]], Any]
 class Columns:
     """Whole arrays held side by side, sliced without touching single examples."""
 
-    arrays: Any  # a tensor or array (n, ...), or a dict of these
+    arrays: Any
+    """A tensor or array (n, ...), or a dict of these."""
 
     def __len__(self) -> int:
         arrays = list(self.arrays.values()) if isinstance(self.arrays, Mapping) else [self.arrays]
@@ -33,7 +34,7 @@ class Columns:
         return lengths.pop()
 
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
-        """Inputs of `size` examples at a time."""
+        """Inputs at these `positions`, `size` examples at a time; no `workers` are needed."""
         contiguous = len(positions) > 0 and bool((positions.diff() == 1).all())
         for start in range(0, len(positions), size):
             part = positions[start : start + size]
@@ -46,12 +47,13 @@ class Batched:
     """A holder that says `by_batch`: it gives a whole batch for a tensor of positions."""
 
     holder: Any
+    """What holds the examples."""
 
     def __len__(self) -> int:
         return len(self.holder)
 
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
-        """Inputs of `size` examples at a time."""
+        """Inputs at these `positions`, `size` examples at a time; no `workers` are needed."""
         return (inputs_of(self.holder[part]) for part in positions.split(size))
 
 
@@ -60,13 +62,17 @@ class Items:
     """A dataset read item by item, by worker processes if asked to."""
 
     dataset: Any
+    """What holds the examples, by position."""
     collate: Collate | None = None
+    """The user's own way to put examples together; None: torch's."""
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
-        """Inputs of `size` examples at a time; targets are dropped before anything looks at them."""
+        """Inputs at these `positions`, `size` examples at a time, read by so many `workers`; targets are dropped before
+        anything looks at them.
+        """
         loader = DataLoader(
             self.dataset,
             batch_sampler=[part.tolist() for part in positions.split(size)],

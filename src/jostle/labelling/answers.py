@@ -24,7 +24,9 @@ class Answers:
     """What may be answered; `classes` are those to begin with, more can be added later."""
 
     kind: AnswerKind = "one"
+    """"one" class, "several" classes, or a "number"."""
     classes: tuple[str, ...] = ()
+    """Those to begin with; of a number there are none."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(AnswerKind):

@@ -18,9 +18,12 @@ KEY_BYTES = 16  # 128 bits: no two contents of a project ever share a key by cha
 class Question:
     """One example to be answered: its key, what kind of thing it shows, and the name people know it by."""
 
-    key: str  # 32 hexadecimal digits; two copies of one picture have one key
+    key: str
+    """What it shows, as 32 hexadecimal digits: two copies of one picture have one key."""
     kind: ContentKind
-    name: str  # a file's path inside the folder, or a row of a table
+    """"image", "text" or "row"."""
+    name: str
+    """A file's path inside the folder, or a row of a table."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,17 @@ class Content:
     """An example as it is shown: the bytes of a picture, one or two texts, or named fields of a row."""
 
     kind: ContentKind
+    """"image", "text" or "row"."""
     name: str
-    data: bytes = b""  # of an image, as it lies in its file
+    """What people know it by."""
+    data: bytes = b""
+    """Of an image, as it lies in its file."""
     mime: str = ""
+    """The type of these bytes, for browsers."""
     texts: tuple[str, ...] = ()
+    """Of a text, one or two."""
     fields: Mapping[str, Cell] | None = None
+    """Of a row, its cells by column."""
 
     @property
     def key(self) -> str:

@@ -22,16 +22,27 @@ class Settings:
     """How a project asks and learns."""
 
     strategy: str = "default"
-    batch: int = 50  # answers between two models
-    audit: float = 0.15  # share of questions whose answers only measure
-    goal: float | None = None  # accuracy, or mean error for numbers, at which it is enough
-    overlap: float = 0.0  # share of examples that two people answer
+    """What picks the questions."""
+    batch: int = 50
+    """Answers between two models."""
+    audit: float = 0.15
+    """The share of questions whose answers only measure."""
+    goal: float | None = None
+    """The accuracy, or mean error for numbers, at which it is enough; None: there is no such."""
+    overlap: float = 0.0
+    """The share of examples that two people answer."""
     seed: int = 0
+    """What the audit and all draws follow from."""
     encoder: str | None = None
-    model: str | None = None  # file.py:build
-    fit: str | None = None  # file.py:fit
-    target: str = "number"  # what a number is called where it is asked for
-    known: str | None = None  # a hidden column whose filled cells are answers already
+    """What turns pictures and texts into rows; None: the one that is installed."""
+    model: str | None = None
+    """A network of your own, `file.py:build`."""
+    fit: str | None = None
+    """What trains it, `file.py:fit`."""
+    target: str = "number"
+    """What a number is called where it is asked for."""
+    known: str | None = None
+    """A hidden column whose filled cells are answers already."""
 
     def __post_init__(self) -> None:
         if self.batch < 1:

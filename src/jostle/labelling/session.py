@@ -61,7 +61,15 @@ class Snapshot:
 
 
 class Session:
-    """A labelling project at work."""
+    """A labelling project at work; `Session.open` opens one.
+
+    Args:
+        project: Its folder.
+        examples: What is labelled.
+        store: The answers.
+        kind: "one", "several" or "number".
+        settings: What else the project was told.
+    """
 
     def __init__(
         self, project: Path, examples: Source, store: Store, kind: AnswerKind, settings: Settings
@@ -91,11 +99,16 @@ class Session:
         hide: Sequence[str] = (),
         **settings: Any,
     ) -> Session:
-        """Open a project, or begin one; `settings` are the fields of `Settings`.
+        """Open a project, or begin one. A project that is there knows what is not given, its data included.
 
-        `answers` are the names of the classes or an `Answers`; `text` names the column or two of a table that are
-        texts, `hide` columns that are neither shown nor learnt from. A project that is there knows what is not given,
-        its data included; settings that are None count as not given.
+        Args:
+            data: A folder of images, a table, `file.py:name`, or a `Source`.
+            project: Where the project lies; None: beside the data.
+            answers: The names of the classes, or an `Answers`.
+            db: The address of a database; None: SQLite in the project.
+            text: The column or two of a table that are texts.
+            hide: Columns that are neither shown nor learnt from.
+            settings: Fields of `Settings`; one that is None counts as not given.
         """
         folder = project_folder(data, project, db)
         with beginning(folder):
@@ -122,7 +135,12 @@ class Session:
     # asking and telling
 
     def ask(self, n: int = 1, person: str = "you") -> list[Question]:
-        """The n questions that a person is to have open: asked again before they are answered, they are the same."""
+        """The n questions that a person is to have open: asked again before they are answered, they are the same.
+
+        Args:
+            n: How many.
+            person: Whose.
+        """
         who = person_name(person)
         keys = self.store.claim(who, n)
         if len(keys) < n and self._filling.acquire(blocking=not keys):  # who has some does not wait for more
@@ -143,37 +161,47 @@ class Session:
         seconds: float | None = None,
         id: str | None = None,
     ) -> Done:
-        """An answer, on disk when this returns; sent again with the same id it is there once."""
+        """An answer, on disk when this returns.
+
+        Args:
+            key: Of the question.
+            answer: A class, several, or a number.
+            person: Who says so.
+            seconds: How long it took, where that is known.
+            id: Sent again with the same, an answer is there once.
+        """
         value = stored(self.kind, answer, self.book.classes())
         return self.store.record(key, person_name(person), "answer", value, seconds=seconds, id=id)
 
     def skip(self, key: str, person: str = "you", id: str | None = None) -> Done:
-        """Do not ask this person this again."""
+        """Do not ask a `person` the question of this `key` again; `id` as in `tell`."""
         return self.store.record(key, person_name(person), "skip", id=id)
 
     def correct(self, key: str, answer: Answer, person: str = "you", id: str | None = None) -> Done:
-        """An answer that counts over what everybody said before."""
+        """An `answer` to the question of this `key` that counts over what everybody said before; `person` and `id` as
+        in `tell`.
+        """
         value = stored(self.kind, answer, self.book.classes())
         return self.store.record(key, person_name(person), "correction", value, id=id)
 
     def undo(self, person: str = "you") -> Question | None:
-        """Take back a person's last answer, correction or skip; the question comes back to them."""
+        """Take back the last answer, correction or skip of a `person`; the question comes back to them."""
         taken = self.store.undo(person_name(person))
         return None if taken is None else self.question(taken.key)
 
     def release(self, person: str) -> None:
-        """Give a person's open questions back: the page was closed."""
+        """Give the open questions of a `person` back: the page was closed."""
         self.store.release(person_name(person))
 
     def question(self, key: str) -> Question:
-        """The question of a key."""
+        """The question of a `key`."""
         names = self.store.names([key])
         if key not in names:
             raise UnknownKeyError(key)
         return Question(key, self.source.kind, names[key])
 
     def content(self, key: str) -> Content:
-        """What a question shows, fit for a browser; GoneError where it is not in the data any more."""
+        """What the question of a `key` shows, fit for a browser; GoneError where it is not in the data any more."""
         found = self.index.content(self.question(key).key)
         return pictures.displayed(found) if found.kind == "image" else found
 
@@ -184,23 +212,25 @@ class Session:
         return list(self.book.classes().names.values())
 
     def add_class(self, name: str) -> None:
-        """A class more."""
+        """A class more, of this `name`."""
         if self.kind == "number":
             raise ValueError("answers are numbers here: there are no classes to add to")
         self.book.add(name)
 
     def rename_class(self, old: str, new: str) -> None:
-        """Another name for a class; all its answers have it at once."""
+        """Another name, `new`, for the class `old`; all its answers have it at once."""
         self.book.rename(old, new)
 
     def merge_class(self, old: str, into: str) -> None:
-        """One class becomes part of another, with all its answers."""
+        """The class `old` becomes part of another, `into`, with all its answers."""
         self.book.merge(old, into)
 
     # learning
 
     def train(self, tell: Tell | None = None) -> int:
-        """One round in this process: read the data, learn from all answers, rank what to ask next. Its number."""
+        """One round in this process: read the data, learn from all answers, rank what to ask next. Its number. `tell`
+        hears how it goes.
+        """
         from jostle.labelling import rounds
 
         return rounds.run_round(self, tell)
@@ -222,7 +252,7 @@ class Session:
         return self._learner
 
     def round_folder(self, number: int) -> Path:
-        """Where a round keeps its model and predictions."""
+        """Where the round of this `number` keeps its model and predictions."""
         return self.project / "rounds" / f"{number:04}"
 
     def predictions(self) -> Predictions | None:
@@ -261,15 +291,17 @@ class Session:
     # views
 
     def suggestion(self, key: str) -> Suggestion | None:
-        """What the model would answer; None for audit questions, whose answers must not be swayed."""
+        """What the model would answer to the question of a `key`; None for audit questions, whose answers must not be
+        swayed.
+        """
         return review.suggestion(self, key)
 
     def grid(self, name: str, n: int = 60) -> list[Card]:
-        """Unanswered examples that the model takes for a class, the surest first."""
+        """Unanswered examples, at most n, that the model takes for the class `name`, the surest first."""
         return review.grid(self, name, n)
 
     def doubts(self, n: int = 50) -> list[Doubt]:
-        """Answers that the model, not having seen them, would not have given; the most doubtful first."""
+        """Answers, at most n, that the model, not having seen them, would not have given; the most doubtful first."""
         return review.doubts(self, n)
 
     def disagreements(self) -> list[Disagreement]:
@@ -277,7 +309,13 @@ class Session:
         return review.disagreements(self)
 
     def answers(self, search: str = "", page: int = 1, size: int = 50) -> Entries:
-        """All answers, the latest first; `search` looks at names, people and answers."""
+        """All answers, the latest first.
+
+        Args:
+            search: A part of names, people or answers; empty: all.
+            page: Which page of them, from 1.
+            size: How many are on a page.
+        """
         return review.entries(self, search, page, size)
 
     def labels(self) -> dict[str, Answer]:

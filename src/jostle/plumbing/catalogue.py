@@ -16,7 +16,7 @@ from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
 
-__all__ = ["Catalogue", "Entry", "definition", "first_words", "own_doc"]
+__all__ = ["Catalogue", "Entry"]
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Callable[..., Any])
@@ -28,6 +28,7 @@ class Entry:
     """A name, what it stands for, and what a reader wants to know of it."""
 
     name: str
+    """What every call and command knows it by."""
     build: Callable[..., Any]
     """A class, a function, or one of these with settings fixed by `functools.partial`."""
     idea: str
@@ -67,6 +68,14 @@ class Catalogue(Generic[T, E]):
     """Names of one kind, and what they stand for; `file.py:name` stands for what a user's file defines.
 
     Packages add to it by entry points of its group, which are looked for once and loaded when they are asked for.
+
+    Args:
+        kind: What it holds, in a word, for errors.
+        group: The entry points that belong to it.
+        entry: The type of its entries.
+        makes: The type of what is built, and its name for errors; None: anything.
+        also: Spellings that are no names, for errors.
+        hint: What a name that is not known may have meant, for errors.
     """
 
     def __init__(
@@ -109,7 +118,7 @@ class Catalogue(Generic[T, E]):
         return entered
 
     def enter(self, builders: Mapping[str, Callable[..., T]]) -> None:
-        """Register several at once, what is known of each being its docstring."""
+        """Register several `builders` by name at once, what is known of each being its docstring."""
         for name, build in builders.items():
             self.register(name)(build)
 
@@ -119,7 +128,7 @@ class Catalogue(Generic[T, E]):
         return own + [name for name in self._points if name not in self._entries]
 
     def entry(self, name: str) -> E:
-        """What the catalogue knows of a name, or of what `file.py:name` defines."""
+        """What the catalogue knows of a `name`, or of what `file.py:name` defines."""
         if name not in self._entries and name in self._points:
             self.register(name)(self._points[name].load())
         if name in self._entries:
@@ -130,9 +139,12 @@ class Catalogue(Generic[T, E]):
         raise ValueError(f"{unknown(self.kind, name, [*self.names(), *self.also])}{self.hint(name)}")
 
     def build(self, name: str, settings: Mapping[str, Any], options: Iterable[str] = ()) -> T:
-        """What a name stands for, made with these settings.
+        """What a name stands for, made with settings.
 
-        `options` are what else a user may have meant by a setting that is not known.
+        Args:
+            name: A name of the catalogue, or `file.py:name`.
+            settings: By name.
+            options: What else a user may have meant by a setting that is not known.
         """
         build = self.entry(name).build
         check_settings(name, build, settings, [*inspect.signature(build).parameters, *options])

@@ -15,18 +15,29 @@ from jostle.results.needs import need_for_last
 from jostle.results.pairs import LEVEL, holm, wilcoxon
 from jostle.results.ranks import area_ranks, clearly_positive
 
+__all__ = ["Across", "cliques", "critical_difference", "labels_saved"]
+
 
 @dataclass(frozen=True)
 class Across:
     """Several folders of runs, each judged by a metric of its own; strategies go by their labels."""
 
     runs: Mapping[str, Results]
-    metrics: Mapping[str, str]  # folder -> metric
+    """Folder -> its runs."""
+    metrics: Mapping[str, str]
+    """Folder -> the metric that it is judged by."""
     baseline: str = "random"
+    """The strategy that gains are counted against."""
 
     @classmethod
     def of(cls, runs: Mapping[str, Results], metric: str | None = None, baseline: str = "random") -> Across:
-        """Judge every folder by this metric, or by its main one."""
+        """Judge folders together.
+
+        Args:
+            runs: Folder -> its runs.
+            metric: What every folder is judged by; None: its main metric.
+            baseline: The strategy that gains are counted against.
+        """
         return cls(runs, {name: results.metric(metric) for name, results in runs.items()}, baseline)
 
     @cached_property
@@ -90,7 +101,9 @@ class Across:
         return {metric: Across.of(runs, metric, self.baseline) for metric, runs in several.items()}
 
     def has(self, label: str) -> list[str]:
-        """The folders in which a strategy shares seeds with the baseline, and so can be compared with it."""
+        """The folders in which the strategy of this `label` shares seeds with the baseline, and so can be compared with
+        it.
+        """
         return [name for name in self.runs if self.leads(name, label, self.baseline).size]
 
     @cached_property
@@ -107,12 +120,18 @@ class Across:
         return dict(zip(results.seeds(label), turned.tolist(), strict=True))
 
     def leads(self, name: str, label: str, other: str) -> Floats:
-        """How far a strategy is ahead of another in a folder, on the seeds that both have, (seeds,)."""
+        """How far a strategy is ahead of another, on the seeds that both have, (seeds,).
+
+        Args:
+            name: In which folder.
+            label: The strategy.
+            other: The other.
+        """
         mine, theirs = (self.areas[name].get(each, {}) for each in (label, other))
         return np.array([mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())])
 
     def gains(self, label: str) -> dict[str, float]:
-        """The share of the baseline's error that a strategy takes away, in each folder that has both.
+        """The share of the baseline's error that the strategy of this `label` takes away, in each folder that has both.
 
         The error is the baseline's AUBC, or what it lacks to 100 %: so a tenth means the same for accuracies, for IoU
         and for errors of a regression.
@@ -126,30 +145,38 @@ class Across:
         return float(self.leads(name, label, self.baseline).mean()) / error if error > 0 else 0.0
 
     def points(self, label: str) -> dict[str, float]:
-        """The same gains as points of AUBC, of folders whose metric is a share."""
+        """The same gains of a `label` as points of AUBC, of folders whose metric is a share."""
         shares = [name for name in self.has(label) if metric_named(self.metrics[name]).percent]
         return {name: float(self.leads(name, label, self.baseline).mean()) for name in shares}
 
     def savings(self, label: str) -> dict[str, float]:
-        """The share of labels saved against the baseline, in each folder that has both."""
+        """The share of labels that the strategy of this `label` saves against the baseline, in each folder that has
+        both.
+        """
         return {
             name: labels_saved(self.runs[name], self.metrics[name], label, self.baseline)
             for name in self.has(label)
         }
 
     def duel(self, label: str, other: str) -> tuple[int, int]:
-        """In how many folders a strategy is clearly ahead of another, and in how many clearly behind."""
+        """In how many folders the strategy of this `label` is clearly ahead of an `other`, and in how many clearly
+        behind.
+        """
         signs = [clear_sign(self.leads(name, label, other)) for name in self.runs]
         return sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
 
     def tests(self, labels: Sequence[str]) -> dict[str, float]:
-        """Wilcoxon's signed-rank test of each strategy's gains over folders, corrected by Holm for their number."""
+        """Wilcoxon's signed-rank test of the gains of each of these `labels` over folders, corrected by Holm for their
+        number.
+        """
         found = [wilcoxon(list(self.gains(label).values())) for label in labels]
         return dict(zip(labels, holm(found), strict=True))
 
 
 def critical_difference(strategies: int, folders: int, level: float = LEVEL) -> float:
-    """Nemenyi's: the studentised range over the root of two, times the standard error of a mean rank."""
+    """Nemenyi's: the studentised range over the root of two, times the standard error of a mean rank, of so many
+    `strategies` in so many `folders`, at a `level`.
+    """
     if strategies < 2 or folders < 1:
         return float("nan")
     q = float(stats.studentized_range.ppf(1 - level, strategies, np.inf)) / np.sqrt(2)
@@ -157,7 +184,7 @@ def critical_difference(strategies: int, folders: int, level: float = LEVEL) -> 
 
 
 def cliques(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
-    """The largest groups of at least two whose ranks lie within a difference, none inside another."""
+    """The largest groups of at least two whose `ranks` lie within a `difference`, none inside another."""
     order = sorted(ranks, key=lambda label: ranks[label])
     found: list[tuple[str, ...]] = []
     last = 0
@@ -175,6 +202,12 @@ def labels_saved(results: Results, metric: str, label: str, baseline: str) -> fl
     """The share of labels with which a strategy does without, for what the baseline reaches at its end.
 
     Negative where the baseline does without them, for what the strategy reaches at its end.
+
+    Args:
+        results: The runs.
+        metric: In which metric.
+        label: The strategy.
+        baseline: What it is compared with.
     """
 
     def needs(name: str, goal: str) -> float:

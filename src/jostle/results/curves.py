@@ -16,6 +16,8 @@ from jostle.results.cycles import Cycle
 from jostle.results.metrics import METRICS, metric_named
 from jostle.results.store import RunFile
 
+__all__ = ["Results", "Run", "aubc", "load"]
+
 Floats = NDArray[np.float64]
 
 
@@ -24,12 +26,15 @@ class Run:
     """One strategy with one seed, from its initial labels on."""
 
     label: str
+    """The strategy, as the protocol calls it."""
     seed: int
+    """What its draws follow from."""
     cycles: tuple[Cycle, ...]
+    """What is on disk of it, in order."""
 
     @classmethod
     def of(cls, file: RunFile) -> Run:
-        """A run read from its file."""
+        """A run read from its `file`."""
         return cls(file.label, file.seed, tuple(file.read()))
 
     @cached_property
@@ -69,11 +74,17 @@ class Results:
     """A folder of runs; only finished runs take part in any figure or table."""
 
     folder: Path
+    """Where they are."""
     manifest: Mapping[str, Any]
-    labels: tuple[str, ...]  # that have a finished run, in the protocol's order
-    counts: tuple[int, ...]  # labelled examples at each point
+    """What the folder says of how they were made; empty where it says nothing."""
+    labels: tuple[str, ...]
+    """Strategies that have a finished run, in the protocol's order."""
+    counts: tuple[int, ...]
+    """Labelled examples at each point."""
     runs: tuple[Run, ...]
+    """The finished runs."""
     incomplete: tuple[Run, ...]
+    """Those that are under way."""
 
     @property
     def name(self) -> str:
@@ -93,7 +104,7 @@ class Results:
         return (*known, *(name for name in shared if name not in METRICS))
 
     def metric(self, wanted: str | None = None) -> str:
-        """The metric to judge by: the one that is wanted, or the main one."""
+        """The metric to judge by: the one that is `wanted`, or the main one."""
         if not self.metrics:
             raise ValueError(f"{self.name}: the finished runs share no metric")
         if wanted is not None and wanted not in self.metrics:
@@ -101,37 +112,43 @@ class Results:
         return wanted or self.metrics[0]
 
     def only(self, labels: Sequence[str]) -> Results:
-        """The runs of some labels."""
+        """The runs of these `labels`."""
         kept = tuple(label for label in self.labels if label in labels)
         return replace(self, labels=kept, runs=tuple(run for run in self.runs if run.label in kept))
 
     def of(self, label: str) -> list[Run]:
-        """The finished runs of a label, by seed."""
+        """The finished runs of a `label`, by seed."""
         return [run for run in self.runs if run.label == label]
 
     def seeds(self, label: str) -> list[int]:
-        """The seeds that a label has finished."""
+        """The seeds that a `label` has finished."""
         return [run.seed for run in self.of(label)]
 
     def curves(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
-        """Learning curves of a label, (seeds, points), percentages where the metric is a share."""
+        """Learning curves, (seeds, points), percentages where the metric is a share.
+
+        Args:
+            label: Of which strategy.
+            metric: In which metric.
+            seeds: Of which seeds; None: of all that are finished.
+        """
         wanted = None if seeds is None else set(seeds)
         rows = [run.metrics[metric] for run in self.of(label) if wanted is None or run.seed in wanted]
         return np.stack(rows) * metric_named(metric).scale
 
     def mean_curve(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
-        """The mean over a label's seeds, or over some of them, (points,)."""
+        """The mean over the seeds of a `label`, or over some `seeds`, in a `metric`, (points,)."""
         return np.asarray(self.curves(label, metric, seeds).mean(axis=0))
 
     def aubc(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
-        """The area under the budget curve of each seed, (seeds,)."""
+        """The area under the budget curve of each seed of a `label` in a `metric`, (seeds,)."""
         return np.array([aubc(self.counts, curve) for curve in self.curves(label, metric, seeds)])
 
 
 def aubc(counts: ArrayLike, values: ArrayLike) -> float:
-    """Area under the budget curve: the trapezoid rule over labelled counts, divided by their range.
+    """Area under the budget curve: the trapezoid rule over labelled `counts`, divided by their range.
 
-    A constant curve gives its constant; a single point gives its value.
+    A curve of constant `values` gives its constant; a single point gives its value.
     """
     n, a = np.asarray(counts, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if n.shape != a.shape or n.ndim != 1 or not n.size:
@@ -142,7 +159,7 @@ def aubc(counts: ArrayLike, values: ArrayLike) -> float:
 
 
 def load(folder: str | Path) -> Results:
-    """Read a folder of runs; a torn last line is ignored, and runs still under way are set apart."""
+    """Read a `folder` of runs; a torn last line is ignored, and runs still under way are set apart."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; give one that `jostle run` wrote, such as runs/mnist")

@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import StrictInt, TypeAdapter, ValidationError
 
+__all__ = ["CorruptLineError", "Cycle", "TornLineError"]
+
 CHECKSUM = "checksum"  # the field of a line that guards all others; lines of jostle 0.1 have none
 NEEDED = frozenset({"labelled", "metrics"})  # without these a line is no cycle
 ABSENT = {
@@ -27,7 +29,12 @@ class TornLineError(ValueError):
 
 
 class CorruptLineError(ValueError):
-    """A whole line that cannot be true; `position` is its place in the file, from 0."""
+    """A whole line that cannot be true.
+
+    Args:
+        position: Its place in the file, from 0.
+        why: The message.
+    """
 
     def __init__(self, position: int, why: str) -> None:
         super().__init__(why)
@@ -39,15 +46,21 @@ class Cycle:
     """One point of a learning curve; what varies between repetitions has seconds or memory in its name."""
 
     cycle: StrictInt
+    """Its number, from 0."""
     labelled: StrictInt
-    picked: list[StrictInt]  # ids newly labelled, in pick order; in cycle 0 the initial set
-    metrics: dict[str, float]  # nan where it could not be measured
+    """How many examples were labelled when the model was trained."""
+    picked: list[StrictInt]
+    """Ids that are newly labelled, in pick order; in cycle 0 the initial set."""
+    metrics: dict[str, float]
+    """How good the model was, by the name of the metric; nan where it could not be measured."""
     train_seconds: float
-    select_seconds: float  # of the selection that gave `picked`
-    peak_memory_bytes: int | None  # None where the system does not tell
-    passes: float | None = (
-        None  # of the candidates through networks, for the selection; None where it was not counted
-    )
+    """What training took."""
+    select_seconds: float
+    """What the selection took that gave `picked`."""
+    peak_memory_bytes: int | None
+    """The most memory that was held; None where the system does not tell."""
+    passes: float | None = None
+    """Passes of the candidates through networks, for the selection; None where they were not counted."""
 
 
 _CYCLE = TypeAdapter(Cycle)

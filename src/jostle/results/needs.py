@@ -10,11 +10,18 @@ from jostle.results.curves import Floats, Results
 from jostle.results.metrics import metric_named
 from jostle.results.pairs import shared_seeds
 
+__all__ = ["labels_to_reach", "needs_of", "targets"]
+
 
 def labels_to_reach(counts: ArrayLike, values: ArrayLike, target: float, *, higher: bool = True) -> float:
-    """The labelled count at which a curve first reaches the target, between points by a straight line.
+    """The labelled count at which a curve first reaches a target, between points by a straight line; nan if it never
+    does.
 
-    nan if it never does; the first count if it starts there.
+    Args:
+        counts: Labelled examples at each point.
+        values: The metric there.
+        target: What is to be reached.
+        higher: Whether more is better.
     """
     n, sign = np.asarray(counts, dtype=np.float64), 1.0 if higher else -1.0
     a, target = sign * np.asarray(values, dtype=np.float64), sign * target
@@ -27,7 +34,9 @@ def labels_to_reach(counts: ArrayLike, values: ArrayLike, target: float, *, high
 
 
 def targets(results: Results, metric: str, most: int = 6) -> list[float]:
-    """Round values of the metric between where the mean curves start and the best that they reach."""
+    """Round values of a `metric` between where the mean curves of `results` start and the best that they reach, about
+    as many as `most`.
+    """
     means = np.stack([results.mean_curve(label, metric) for label in results.labels])
     if not np.isfinite(means).all():
         return []
@@ -45,7 +54,15 @@ def _best(values: Floats, higher: bool) -> float:
 def needs_of(
     results: Results, metric: str, label: str, levels: Sequence[float], seeds: Sequence[int] | None = None
 ) -> Floats:
-    """Labels that a strategy's mean curve, over all its seeds or some, needs for each level, (levels,)."""
+    """Labels that a strategy's mean curve needs for each level, (levels,).
+
+    Args:
+        results: The runs.
+        metric: In which metric.
+        label: The strategy.
+        levels: What is to be reached.
+        seeds: The mean over these; None: over all that it has.
+    """
     curve, higher = results.mean_curve(label, metric, seeds), metric_named(metric).higher
     return np.array([labels_to_reach(results.counts, curve, level, higher=higher) for level in levels])
 

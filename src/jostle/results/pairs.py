@@ -10,16 +10,25 @@ from scipy import stats
 from jostle.results.curves import Floats, Results, aubc
 from jostle.results.metrics import metric_named
 
+__all__ = ["Gain", "bootstrap", "gains", "holm", "paired_curves", "shared_seeds", "wilcoxon"]
+
 LEVEL = 0.05  # of every test; intervals cover 1 - LEVEL
 
 
 def shared_seeds(results: Results, *labels: str) -> list[int]:
-    """Seeds that all of these labels have finished."""
+    """Seeds that all of these `labels` have finished, among `results`."""
     return sorted(set.intersection(*(set(results.seeds(label)) for label in labels)))
 
 
 def paired_curves(results: Results, metric: str, label: str, reference: str) -> Floats:
-    """The label's curves minus the reference's on the seeds that both have, (seeds, points)."""
+    """A strategy's curves minus another's on the seeds that both have, (seeds, points).
+
+    Args:
+        results: The runs.
+        metric: In which metric.
+        label: The strategy.
+        reference: What is taken off.
+    """
     seeds = shared_seeds(results, label, reference)
     if not seeds:
         return np.empty((0, len(results.counts)))
@@ -31,11 +40,17 @@ class Gain:
     """How much better one strategy's AUBC is than another's, seed by seed; positive is better."""
 
     label: str
-    differences: Floats  # (seeds,), turned so that positive is better
-    low: float  # of the bootstrap interval of the mean; nan with fewer than two seeds
+    """The strategy."""
+    differences: Floats
+    """Of each seed, (seeds,), turned so that positive is better."""
+    low: float
+    """Where the bootstrap interval of the mean begins; nan with fewer than two seeds."""
     high: float
-    p: float  # Wilcoxon signed-rank, two-sided; nan with fewer than two seeds
-    p_holm: float  # the same, corrected for the number of strategies compared
+    """Where it ends."""
+    p: float
+    """Of the Wilcoxon signed-rank test, two-sided; nan with fewer than two seeds."""
+    p_holm: float
+    """The same, corrected for the number of strategies compared."""
 
     @property
     def mean(self) -> float:
@@ -49,7 +64,14 @@ class Gain:
 
 
 def gains(results: Results, metric: str, reference: str, *, seed: int = 0) -> list[Gain]:
-    """Every other strategy against the reference, on the seeds that both have finished."""
+    """Every other strategy against a reference, on the seeds that both have finished.
+
+    Args:
+        results: The runs.
+        metric: In which metric.
+        reference: The label of the strategy that the others are compared with.
+        seed: What the resampling for intervals follows from.
+    """
     if reference not in results.labels:
         raise ValueError(f"no finished run of {reference!r}; there are {', '.join(results.labels)}")
     others = [label for label in results.labels if label != reference]
@@ -61,13 +83,21 @@ def gains(results: Results, metric: str, reference: str, *, seed: int = 0) -> li
 
 
 def paired_areas(results: Results, metric: str, label: str, reference: str) -> Floats:
-    """The AUBC differences behind a gain, (seeds,); positive is better."""
+    """The AUBC differences behind a gain: of `results` in a `metric`, a `label` against a `reference`, (seeds,);
+    positive is better.
+    """
     curves = metric_named(metric).sign * paired_curves(results, metric, label, reference)
     return np.array([aubc(results.counts, curve) for curve in curves])
 
 
 def bootstrap(values: ArrayLike, *, seed: int = 0, resamples: int = 10_000) -> tuple[float, float]:
-    """Percentile interval of the mean, from resampled seeds; too narrow when the seeds are few."""
+    """Percentile interval of the mean, from resampled seeds; too narrow when the seeds are few.
+
+    Args:
+        values: One for each seed.
+        seed: What the draws follow from.
+        resamples: How often seeds are drawn.
+    """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size < 2:
         return float("nan"), float("nan")
@@ -77,7 +107,7 @@ def bootstrap(values: ArrayLike, *, seed: int = 0, resamples: int = 10_000) -> t
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """Two-sided p of the signed-rank test; with n seeds it cannot fall below 2 / 2**n."""
+    """Two-sided p of the signed-rank test of `differences`; with n seeds it cannot fall below 2 / 2**n."""
     sample = np.asarray(differences, dtype=np.float64)
     if sample.size < 2 or np.isnan(sample).any():
         return float("nan")
@@ -85,7 +115,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Holm's step-down correction; tests that could not be made (nan) do not count."""
+    """Holm's step-down correction of `tests`; those that could not be made (nan) do not count."""
     corrected = [float("nan")] * len(tests)
     made = sorted((p, i) for i, p in enumerate(tests) if not np.isnan(p))
     highest = 0.0

@@ -9,14 +9,19 @@ from jostle.results.curves import Floats, Results
 from jostle.results.metrics import metric_named
 from jostle.results.pairs import LEVEL, paired_curves, shared_seeds
 
+__all__ = ["area_ranks", "average_ranks", "best_first", "penalties", "win_matrix"]
+
 Worth = Callable[[str, Sequence[int]], Floats]  # of a label on some seeds; more is better
 
 
 def average_ranks(results: Results, metric: str, *, first: bool = False) -> dict[str, float]:
-    """At every point rank the mean curves (1 is best), then average the ranks over the points.
+    """At every point rank the mean curves (1 is best), then average the ranks over the points. Ties share the mean of
+    theirs.
 
-    As in the paper the first point, reached before any selection, is left out; `first=True` counts it too.
-    Ties share the mean of their ranks.
+    Args:
+        results: The runs.
+        metric: In which metric.
+        first: Count the first point, reached before any selection, too; the paper leaves it out.
     """
     ranks = pairwise_ranks(
         results, lambda label, seeds: worth(results.mean_curve(label, metric, seeds), metric)
@@ -26,7 +31,7 @@ def average_ranks(results: Results, metric: str, *, first: bool = False) -> dict
 
 
 def area_ranks(results: Results, metric: str) -> dict[str, float]:
-    """The rank of each label's mean AUBC, 1 being best."""
+    """The rank of each label's mean AUBC among `results` in a `metric`, 1 being best."""
 
     def area(label: str, seeds: Sequence[int]) -> Floats:
         return worth(results.aubc(label, metric, seeds).mean(), metric)
@@ -35,7 +40,9 @@ def area_ranks(results: Results, metric: str) -> dict[str, float]:
 
 
 def best_first(results: Results, metric: str) -> list[str]:
-    """Labels by the rank of their mean AUBC; what seeds leave undecided, by the mean over all that they have."""
+    """Labels of `results` by the rank of their mean AUBC in a `metric`; what seeds leave undecided, by the mean over
+    all that they have.
+    """
     ranks = area_ranks(results, metric)
     means = {label: float(worth(results.aubc(label, metric).mean(), metric)) for label in results.labels}
     return sorted(results.labels, key=lambda label: (ranks[label], -means[label]))
@@ -67,11 +74,12 @@ def worth(values: Floats | np.floating, metric: str) -> Floats:
 
 
 def win_matrix(results: Results, metric: str) -> Floats:
-    """How often the row's strategy beats the column's: the pairwise penalty matrix of BADGE's paper.
+    """How often the row's strategy beats the column's, of `results` in a `metric`: the pairwise penalty matrix of
+    BADGE's paper.
 
-    At every point after the first selection a two-sided paired t-test over the seeds decides, and a win adds
-    1 / points; so entries lie between 0 and 1, and a strategy is good if its column is small. A pair that
-    shares fewer than two seeds has nan. With two or three seeds only large and steady differences win.
+    At every point after the first selection a two-sided paired t-test over the seeds decides, and a win adds 1 /
+    points; so entries lie between 0 and 1, and a strategy is good if its column is small. A pair that shares fewer than
+    two seeds has nan. With two or three seeds only large and steady differences win.
     """
     size = len(results.labels)
     wins = np.full((size, size), np.nan)
@@ -97,6 +105,6 @@ def clearly_positive(differences: Floats) -> Floats:
 
 
 def penalties(wins: Floats) -> Floats:
-    """The mean of each column, the diagonal apart: how often a strategy is beaten, (labels,)."""
+    """The mean of each column of a matrix of `wins`, the diagonal apart: how often a strategy is beaten, (labels,)."""
     beaten, met = np.nansum(wins, axis=0), (~np.isnan(wins)).sum(axis=0)
     return np.where(met > 0, beaten / np.maximum(met, 1), np.nan)

@@ -8,6 +8,8 @@ from typing import TypeGuard
 
 from jostle.plumbing.sheets import sheet
 
+__all__ = ["Cell", "Table"]
+
 MISSING = "–"
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -29,11 +31,17 @@ class Cell:
     """A value with what is shown of it; `shown` replaces the digits where they would not say it."""
 
     value: float | str | None
-    spread: float | None = None  # standard deviation; None or nan where there is a single seed
+    """A number, a word, or nothing."""
+    spread: float | None = None
+    """The standard deviation; None or nan where there is a single seed."""
     digits: int = 2
+    """Decimals that are shown."""
     shown: str | None = None
+    """What is shown in place of the value."""
     best: bool = False
+    """Whether it is the best of its column."""
     signed: bool = False
+    """Whether a plus is shown."""
 
     @property
     def text(self) -> str:
@@ -72,17 +80,27 @@ class Table:
     """Columns and rows under a title; the note says how to read them."""
 
     title: str
+    """What it shows."""
     columns: tuple[str, ...]
+    """Their names."""
     rows: tuple[tuple[Cell, ...], ...]
+    """A cell for each column."""
     note: str = ""
+    """How to read it."""
 
     @classmethod
     def of(cls, title: str, columns: dict[str, Sequence[Cell]], note: str = "") -> "Table":
-        """Build a table from its columns."""
+        """Build a table from its columns.
+
+        Args:
+            title: What it shows.
+            columns: Name -> cells.
+            note: How to read it.
+        """
         return cls(title, tuple(columns), tuple(zip(*columns.values(), strict=True)), note)
 
     def beside(self, column: str, values: Mapping[str, float]) -> "Table":
-        """The table with one more column, its numbers found by the first cell of each row."""
+        """The table with one more `column`, its numbers found among `values` by the first cell of each row."""
         rows = tuple((*row, Cell(values.get(row[0].text))) for row in self.rows)
         return replace(self, columns=(*self.columns, column), rows=rows)
 
@@ -139,7 +157,7 @@ class Table:
         return sheet(lines)
 
     def html(self, colours: Mapping[str, str] | None = None) -> str:
-        """A `<table>`; cells of numbers have the class `number`, and names with a colour a chip of it."""
+        """A `<table>`; cells of numbers have the class `number`, and names that have one of the `colours` a chip."""
         heads = [
             f"<th scope='col'{self._class(i)}>{escape(name)}</th>" for i, name in enumerate(self.columns)
         ]

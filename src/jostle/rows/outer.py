@@ -13,8 +13,10 @@ class Outer:
     k-center and k-means++ take it wherever they take a tensor of rows.
     """
 
-    left: Tensor  # (n, c)
-    right: Tensor  # (n, d)
+    left: Tensor
+    """(n, c)."""
+    right: Tensor
+    """(n, d)."""
 
     def __post_init__(self) -> None:
         shapes = f"left {tuple(self.left.shape)} and right {tuple(self.right.shape)}"
@@ -45,7 +47,7 @@ class Outer:
         return self.left.device
 
     def to(self, target: torch.dtype | torch.device) -> "Outer":
-        """Both factors in another dtype or on another device."""
+        """Both factors in another dtype or on another device, the `target`."""
         return Outer(self.left.to(target), self.right.to(target))
 
     def detach(self) -> "Outer":

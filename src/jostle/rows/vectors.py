@@ -13,7 +13,13 @@ def sums_to_one(outputs: Tensor) -> bool:
 
 
 def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:
-    """Features as (n, d): maps are average-pooled to a grid, sequences averaged over the tokens that a mask lets in."""
+    """Features as (n, d): maps are average-pooled to a grid, sequences averaged over the tokens that a mask lets in.
+
+    Args:
+        features: (n, d), (n, tokens, d) or (n, channels, ...).
+        grid: So many by so many places.
+        mask: (n, tokens), or None for all.
+    """
     if features.ndim == 3:
         return mean_over(features, mask)  # (n, tokens, d)
     if features.ndim > 3:
@@ -23,7 +29,7 @@ def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> T
 
 
 def mean_over(values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The mean of values (n, k, ...) over k, of those that a mask (n, k) lets in; where it lets in none it is 0."""
+    """The mean of `values` (n, k, ...) over k, of what a `mask` (n, k) lets in; 0 where that is none."""
     if mask is None:
         return values.mean(1)
     counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
@@ -31,7 +37,7 @@ def mean_over(values: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
-    """Values (n, k, ...) as (n, length, ...): those that a mask (n, k) lets in, in their order, then zeros."""
+    """The `values` (n, k, ...) that a `mask` (n, k) lets in, in their order, then zeros: (n, `length`, ...)."""
     mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device) if mask is None else mask
     order = (~mask).byte().sort(dim=1, stable=True).indices[:, :length]
     each = (*order.shape, *[1] * (values.ndim - 2))
@@ -42,13 +48,13 @@ def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
 
 
 def joined_batches(parts: Sequence[Tensor]) -> Tensor:
-    """Rows of all micro-batches."""
+    """Rows of all micro-batches, the `parts`."""
     check_shapes([tuple(part.shape[1:]) for part in parts])
     return torch.cat(list(parts))
 
 
 def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
-    """Outputs have one shape in all batches, or an error that shows them."""
+    """Outputs have one shape in all batches, or an error that shows the `shapes`."""
     if len(set(shapes)) > 1:
         raise ValueError(
             f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
@@ -64,7 +70,13 @@ def non_finite(rows: Tensor) -> Tensor:
 
 
 def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:
-    """An error that says which examples gave NaN or infinity, and how many, where there are any."""
+    """An error that says which examples gave NaN or infinity, and how many, where there are any.
+
+    Args:
+        positions: Of these examples.
+        total: How many there are in all.
+        what: What is NaN or infinite.
+    """
     if len(positions):
         shown = ", ".join(map(str, positions[:5].tolist())) + (", ..." if len(positions) > 5 else "")
         raise ValueError(

@@ -23,8 +23,11 @@ class Plan:
     """The runs that were asked for, and how many of each run's cycles are on disk."""
 
     done: dict[Job, int]
+    """Run -> how many of its cycles are on disk."""
     points: int
+    """How many a finished run has."""
     failures: list[Event] = field(default_factory=list)
+    """What runs told when they failed."""
 
     @property
     def missing(self) -> list[Job]:
@@ -32,7 +35,7 @@ class Plan:
         return [job for job, points in self.done.items() if points < self.points]
 
     def note(self, event: Event) -> None:
-        """Keep account of what a run tells."""
+        """Keep account of an `event` that a run tells."""
         if event.cycle is not None:
             self.done[event.job] = event.cycle.cycle + 1
         if event.kind == "failed":
@@ -57,11 +60,21 @@ def conduct(
     command: Sequence[str] = (),
     tell: Callable[[Plan], Tell] = lambda plan: lambda event: None,
 ) -> Plan:
-    """Do the runs that the folder lacks; `tell(plan)` gives what is told of every event.
+    """Do the runs that a folder lacks.
 
-    Mistakes show before anything is written: a name, the folder, data, budget, another protocol in the
-    folder, a network or a strategy that does not fit, a run on disk that is corrupt. Files of the user's own are
-    read once, so that an edit while runs are under way changes nothing.
+    Mistakes show before anything is written: a name, the folder, data, budget, another protocol in the folder, a
+    network or a strategy that does not fit, a run on disk that is corrupt. Files of the user's own are read once, so
+    that an edit while runs are under way changes nothing.
+
+    Args:
+        protocol: What is run.
+        folder: Where runs are written, and gone on with where they are there.
+        seeds: A run of every strategy for each of these.
+        root: Where local copies of data sets lie; None: the variable JOSTLE_DATA.
+        device: Where networks are trained.
+        processes: Runs at the same time.
+        command: The words that asked for it, for the manifest.
+        tell: Given the plan, it gives what is told of every event.
     """
     folder = Path(folder)
     with kept_sources() as sources:

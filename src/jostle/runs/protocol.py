@@ -42,10 +42,11 @@ class Named(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     use: str
+    """Its name."""
 
     @model_validator(mode="before")
     @classmethod
-    def none_is_a_word(cls, given: object) -> object:
+    def _none_is_a_word(cls, given: object) -> object:
         """Read `"none"` as None, for which TOML has no word."""
         if not isinstance(given, Mapping):
             return given
@@ -62,8 +63,10 @@ class Text(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    encoder: str = "bert-base-uncased"  # a folder or a hub name; the network `bert` starts from it too
-    length: int = Field(default=128, ge=8)  # tokens
+    encoder: str = "bert-base-uncased"
+    """A folder or a hub name; the network `bert` starts from it too."""
+    length: int = Field(default=128, ge=8)
+    """Tokens that a text is cut to."""
 
 
 class Protocol(BaseModel):
@@ -72,30 +75,45 @@ class Protocol(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
+    """What it goes by."""
     title: str = ""
+    """What it is, in a line."""
     dataset: Named
+    """The data set, with its settings."""
     model: Named
-    fit: Named | None = None  # a function of the user's own that trains, in place of the recipe
+    """The network, with its settings."""
+    fit: Named | None = None
+    """A function of the user's own that trains, in place of the recipe."""
     training: Recipe
-    strategies: dict[str, Named] = Field(min_length=1)  # label -> strategy
-    initial: Amount  # labelled examples to begin with
-    pick: Amount  # examples labelled in each round
-    rounds: int = Field(ge=0)  # selections; a curve has one point more
-    seeds: int = Field(default=3, ge=1)  # trials unless the command line says otherwise
-    candidates: Amount | Literal["all"] = "all"  # drawn from the unlabelled pool in each round
-    every_class: bool = False  # the initial set is drawn again until it holds each class
-    test: Amount | Literal["all"] = "all"  # test examples, drawn once and the same for all seeds
+    """How networks are trained."""
+    strategies: dict[str, Named] = Field(min_length=1)
+    """Label -> strategy, with its settings."""
+    initial: Amount
+    """Labelled examples to begin with."""
+    pick: Amount
+    """Examples labelled in each round."""
+    rounds: int = Field(ge=0)
+    """Selections; a curve has one point more."""
+    seeds: int = Field(default=3, ge=1)
+    """Trials unless the command line says otherwise."""
+    candidates: Amount | Literal["all"] = "all"
+    """Drawn from the unlabelled pool in each round."""
+    every_class: bool = False
+    """The initial set is drawn again until it holds each class."""
+    test: Amount | Literal["all"] = "all"
+    """Test examples, drawn once and the same for all seeds."""
     text: Text = Text()
+    """How texts become numbers."""
 
     @field_validator("dataset", "model", "fit", mode="before")
     @classmethod
-    def name_alone(cls, given: object) -> object:
+    def _name_alone(cls, given: object) -> object:
         """Let `dataset = "mnist"` stand for a table, and `"folder:photos(size=8)"` for one with settings."""
         return _table(given) if isinstance(given, str) else given
 
     @field_validator("strategies", mode="before")
     @classmethod
-    def use_is_the_label(cls, given: object) -> object:
+    def _use_is_the_label(cls, given: object) -> object:
         """Let a label that is a strategy's name go without `use`."""
         if not isinstance(given, Mapping):
             return given
@@ -106,7 +124,7 @@ class Protocol(BaseModel):
 
     @field_validator("strategies")
     @classmethod
-    def labels_name_folders(cls, given: dict[str, Named]) -> dict[str, Named]:
+    def _labels_name_folders(cls, given: dict[str, Named]) -> dict[str, Named]:
         """Refuse labels that cannot name a folder."""
         for label in given:
             if not LABEL.fullmatch(label) or label in ("report",):
@@ -118,7 +136,9 @@ class Protocol(BaseModel):
         return self.model_dump(mode="json")
 
     def chosen(self, specs: Iterable[Spec]) -> Protocol:
-        """The same with these strategies: a label alone means this protocol's, or the catalogue's of that name."""
+        """The same with the strategies of these `specs`: a label alone means this protocol's, or the catalogue's of
+        that name.
+        """
         strategies: dict[str, Any] = {}
         for spec in specs:
             if spec.label in strategies:
@@ -148,7 +168,7 @@ def source(name: str) -> str:
 
 
 def load(name: str, overrides: Iterable[str] = ()) -> Protocol:
-    """A protocol by name or from a .toml file, with fields set as in `training.epochs=5`."""
+    """A protocol by `name` or from a .toml file, with `overrides` such as `training.epochs=5` over its fields."""
     stem = Path(name).stem if _is_toml(name) else name
     fields = {"name": stem, **_read(name)}
     data, title = _use(fields.get("dataset")), fields.get("title")

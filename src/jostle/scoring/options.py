@@ -15,6 +15,8 @@ from jostle.plumbing.names import unknown
 from jostle.scoring.padding import Mask
 from jostle.tasks import Task, task_named
 
+__all__ = ["Fit", "Options"]
+
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 
 

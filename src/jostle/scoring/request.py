@@ -24,6 +24,8 @@ from jostle.scoring.padding import REMEDY, fitted_mask, mask_of
 from jostle.scoring.precision import full_float32
 from jostle.tasks import TASKS, Classification, Task, task_for
 
+__all__ = ["Passes", "Request"]
+
 
 @dataclass(frozen=True)
 class Passes:
@@ -68,11 +70,11 @@ class Request:
         return self.network_on(self.options.get("device"), self.model, self.pool.first(2))
 
     def network_of(self, model: nn.Module) -> Network:
-        """A private copy of another model, read like this one and on the same device."""
+        """A private copy of another `model`, read like this one and on the same device."""
         return self.network_on(self.network.device, model, self.network.example)
 
     def network_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> Network:
-        """A private copy of a model on a device, shown a couple of examples."""
+        """A private copy of a `model` on a `device`, shown a couple of inputs as an `example`."""
         return Network(model, example, head=self.head, outputs=self.read, device=device, careful=self.careful)
 
     @property
@@ -89,7 +91,7 @@ class Request:
         return task
 
     def guessed_a_number(self, task: Task) -> bool:
-        """Whether one output was taken for a number without being told so: it may be a logit of yes or no."""
+        """Whether one output was taken for a number, the `task` not being told: it may be a logit of yes or no."""
         return task.name == "regression" and self.options.get("task") is None
 
     @cached_property
@@ -136,22 +138,28 @@ class Request:
         return self.pool, self.labeled.inputs
 
     def parted(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Rows of all `pools` as those of the pool and those of the labelled set, None where there is none."""
+        """Given `rows` of all `pools`, those of the pool and those of the labelled set, None where there is none."""
         n = len(self.pool)
         return rows[:n], (rows[n:] if len(rows) > n else None)
 
     def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
-        """A generator for one purpose of this call."""
+        """A generator for one `purpose` of this call, on a `device`: the one where the model computes unless said."""
         return generator(self.seed, *purpose, device=device or self.device)
 
     def needs_labeled(self, method: str) -> Labeled:
-        """The labelled set, or an error that asks for it."""
+        """The labelled set, or an error that asks for it in the name of a `method`."""
         if self.labeled is None or not len(self.labeled):
             raise ValueError(f"{method} needs the labelled examples: pass labeled=, a dataset of (x, y)")
         return self.labeled
 
     def check_task(self, method: str, serves: Sequence[str], why: str) -> None:
-        """Refuse a task that a method does not serve, before any long work; a user's own task is let through."""
+        """Refuse a task that a method does not serve, before any long work; a user's own task is let through.
+
+        Args:
+            method: Its name.
+            serves: The names of the tasks that it does serve.
+            why: What others lack, for the error.
+        """
         task = self.task.name
         if task in TASKS and task not in serves:
             hint = f". {IF_A_LOGIT}" if "binary" in serves and self.guessed_a_number(self.task) else ""
@@ -159,14 +167,20 @@ class Request:
             raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}{hint}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
-        """Prepared micro-batches of the pool, or of several pools in turn."""
+        """Prepared micro-batches of the pool, or of several `pools` in turn."""
         for pool in pools or (self.pool,):
             yield from (self.network.prepared(inputs) for inputs in pool.batches(self.micro_batch))
 
     def compute(
         self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str
     ) -> tuple[Tensor, ...]:
-        """Rows that `read` gives for every micro-batch, joined; non-finite ones are an error that says which."""
+        """Rows of all micro-batches, joined; those that are not finite are an error that says which.
+
+        Args:
+            read: From a batch of inputs to its rows, of as many kinds as it likes.
+            pools: What to read; none: the pool.
+            what: What the rows are, for the progress bar and errors.
+        """
         pools = pools or (self.pool,)
         parts: list[tuple[Tensor, ...]] = []
         with torch.no_grad(), self.progress(what, sum(map(len, pools))) as advance:
@@ -179,7 +193,13 @@ class Request:
         return joined
 
     def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
-        """An error that names the bad examples, a mask (n,) over the pools in turn, and says whose they are."""
+        """An error that names the examples whose rows are not finite, and says whose they are.
+
+        Args:
+            bad: Which these are, a mask (n,) over the pools in turn.
+            what: What the rows are.
+            pools: What was read.
+        """
         for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
             whose = "" if pool is self.pool else " of the labelled set"
             refuse_non_finite(pool.positions[part], len(pool), what + whose)
@@ -190,11 +210,11 @@ class Request:
         return self.task.tokens and self.mask_in(self.network.example) is not None
 
     def mask_in(self, inputs: Inputs) -> Tensor | None:
-        """Which tokens of a batch count, (n, tokens), where anything says so."""
+        """Which tokens of a batch of `inputs` count, (n, tokens), where anything says so."""
         return mask_of(inputs, self.options.get("mask"))
 
     def mask(self, inputs: Inputs, tokens: int) -> Tensor | None:
-        """The same for values of this many tokens; None where all count."""
+        """The same for values of this many `tokens` of `inputs`; None where all count."""
         found = self.mask_in(inputs)
         if found is None:
             return None
@@ -204,11 +224,19 @@ class Request:
         return None if fitting is None or fitting.all() else fitting
 
     def over_sites(self, values: Tensor, inputs: Inputs) -> Tensor:
-        """The mean of values (n, sites) over pixels, labels, or tokens that are not padding, (n,)."""
+        """The mean of `values` (n, sites) of a batch of `inputs` over pixels, labels, or tokens that are not padding,
+        (n,).
+        """
         return mean_over(values, self.mask(inputs, values.shape[1]) if self.task.tokens else None)
 
     def vectors(self, features: Tensor, inputs: Inputs, grid: int = 1) -> Tensor:
-        """Features as (n, d): maps averaged over space, sequences over tokens that are not padding."""
+        """Features as (n, d): maps averaged over space, sequences over tokens that are not padding.
+
+        Args:
+            features: As the head is given them, (n, d), (n, tokens, d) or (n, channels, ...).
+            inputs: The batch that they are of.
+            grid: Maps are averaged over a grid of so many by so many places.
+        """
         return as_vectors(
             features, grid, self.mask(inputs, features.shape[1]) if features.ndim == 3 else None
         )
@@ -222,15 +250,20 @@ class Request:
         return self.probabilities_of(self.outputs())
 
     def probabilities_of(self, outputs: Tensor) -> Tensor:
-        """Probabilities in the outputs' own layout, (n, ...)."""
+        """Probabilities in the own layout of `outputs`, (n, ...)."""
         return self.softmax_task.probabilities(outputs)
 
     def distribution_of(self, outputs: Tensor) -> Tensor:
-        """Probabilities as (n, sites, c)."""
+        """Probabilities of `outputs` as (n, sites, c)."""
         return self.softmax_task.distribution(outputs)
 
     def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
-        """One number for each example from its distribution (n, sites, c), averaged over the sites: (n,)."""
+        """One number for each example, averaged over the sites, (n,).
+
+        Args:
+            of: From distributions (n, sites, c) to numbers (n, sites).
+            what: What these are, for the progress bar and errors.
+        """
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             return (self.score_of(of, self.network.outputs(inputs), inputs),)
@@ -238,22 +271,24 @@ class Request:
         return self.compute(read, what=what)[0]
 
     def score_of(self, of: Callable[[Tensor], Tensor], outputs: Tensor, inputs: Inputs) -> Tensor:
-        """The same of one batch's outputs, (n,)."""
+        """The same, by `of`, from the `outputs` of one batch of `inputs`, (n,)."""
         exact = outputs.double()  # or examples that are very sure would tie
         return self.over_sites(of(self.distribution_of(exact)), inputs)
 
     def features(self, *pools: Pool) -> Tensor:
-        """Features of the pool, or of several pools in turn, as vectors (n, d)."""
+        """Features of the pool, or of several `pools` in turn, as vectors (n, d)."""
         return self.compute(lambda inputs: (self.features_of(inputs),), *pools, what="features")[0]
 
     def features_of(self, inputs: Inputs, grid: int = 1) -> Tensor:
-        """The same of one batch."""
+        """The same of one batch of `inputs`; `grid` is that of `vectors`."""
         return self.vectors(self.network.features(inputs), inputs, grid)
 
     def features_and_scores(
         self, of: Callable[[Tensor], Tensor], *pools: Pool, what: str
     ) -> tuple[Tensor, Tensor]:
-        """Features (n, d) and one number for each example (n,) from one pass."""
+        """Features (n, d) and one number for each example (n,) from one pass; `of`, `pools` and `what` as `score` and
+        `compute` take them.
+        """
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = self.network.features_and_outputs(inputs)
@@ -263,7 +298,7 @@ class Request:
         return features, scores
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
-        """Both from one pass."""
+        """Both of the pool, or of several `pools` in turn, from one pass."""
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = self.network.features_and_outputs(inputs)
@@ -274,13 +309,13 @@ class Request:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Advance]:
-        """A progress bar for a part of this call."""
+        """A progress bar for a part of this call: `what` it is, and how many examples in `total`."""
         with progress_bar(what, total, self.options.get("progress")) as advance:
             yield advance
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the seconds spent inside to the query's account."""
+        """Add the seconds spent inside to a `part` of the query's account: "embedding" or "selection"."""
         start = time.perf_counter()
         try:
             yield

@@ -94,6 +94,7 @@ class Function(Selector):
 
     uses_centers = False
     function: Callable[[Rows, int], Tensor]
+    """From rows and how many to pick, to their positions."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Call the function; centers and seed are not passed on."""

@@ -42,55 +42,62 @@ class Task(ABC):
 
     @abstractmethod
     def probabilities(self, outputs: Tensor) -> Tensor:
-        """Probabilities in the output's own layout."""
+        """Probabilities in the own layout of `outputs`."""
 
     @abstractmethod
     def distribution(self, outputs: Tensor) -> Tensor:
-        """Probabilities as (n, sites, c): one site for a class, a site for each pixel, token or label."""
+        """Probabilities of `outputs` as (n, sites, c): one site for a class, a site for each pixel, token or label."""
 
     @abstractmethod
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of each example, (n,)."""
+        """The loss of each example, (n,).
+
+        Args:
+            outputs: What the model gave, (n, ...).
+            targets: What is true, as data sets hold it.
+        """
 
     def takes(self, outputs: Tensor) -> bool:
-        """Whether outputs of this shape can have this meaning."""
+        """Whether `outputs` of this shape can have this meaning."""
         return True
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """Outputs as one logit for each class of an example, (n, c)."""
+        """The `outputs` as one logit for each class of an example, (n, c)."""
         return outputs.reshape(len(outputs), -1)  # (n, c, 1, 1) from a convolutional head is (n, c)
 
     def class_numbers(self, targets: Tensor) -> Tensor:
-        """Targets as the classes of the logits, (m,)."""
+        """The `targets` as the classes of the logits, (m,)."""
         return targets.long()
 
     def check_outputs(self, outputs: Tensor) -> None:
-        """Refuse outputs whose shape this task cannot have."""
+        """Refuse `outputs` whose shape this task cannot have."""
         if not self.takes(outputs):
             wants = (type(self).__doc__ or "").partition(":")[0].lower()
             shape = tuple(outputs.shape)
             raise ValueError(f"task={self.name!r} wants {wants}; this model's are of shape {shape}. {SAY}")
 
     def metrics(self, passes: Passes) -> dict[str, float]:
-        """What a model is worth on a test set, from its outputs and targets batch by batch; the main one first."""
+        """What a model is worth on a test set, the main metric first; `passes` are its outputs and targets, batch by
+        batch.
+        """
         raise NotImplementedError(
             f"the task {self.name!r} does not say how good outputs are: define its metrics"
         )
 
     def width(self, classes: int) -> int:
-        """How many numbers a model gives for an example, a pixel or a token, where there are this many classes."""
+        """How many numbers a model gives for an example, a pixel or a token, where there are so many `classes`."""
         return classes
 
     def classes_seen(self, targets: Tensor) -> int:
-        """How many classes occur among targets, or how many labels are said yes to."""
+        """How many classes occur among `targets`, or how many labels are said yes to."""
         return len(self.counted(targets).unique())
 
     def counted(self, targets: Tensor) -> Tensor:
-        """The targets that losses and metrics count."""
+        """The `targets` that losses and metrics count."""
         return targets if self.ignored is None else targets[targets != self.ignored]
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
-        """Refuse labels outside 0 .. classes - 1, those that are ignored aside."""
+        """Refuse `targets` outside 0 .. `classes` - 1, those that are ignored aside."""
         counted = self.counted(targets)
         if counted.numel() and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
             found = f"{int(counted.min())} to {int(counted.max())}"
@@ -111,7 +118,8 @@ class Classification(Task):
     """Outputs (n, c): logits of exclusive classes."""
 
     name = "classification"
-    positive: int | None = None  # of two classes, the one that is looked for: its F1 is a metric
+    positive: int | None = None
+    """Of two classes, the one that is looked for: its F1 is a metric."""
 
     def takes(self, outputs: Tensor) -> bool:
         """One row of logits for an example."""
@@ -150,6 +158,7 @@ class Binary(Classification):
 
     name = "binary"
     positive: int | None = 1
+    """The class yes, whose F1 is a metric."""
 
     def takes(self, outputs: Tensor) -> bool:
         """One logit."""
@@ -324,7 +333,7 @@ CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
 
 
 def task_named(given: str | Task | None) -> Task | None:
-    """The task of this name; a task as it is, and None where none is given."""
+    """The task of the name that is `given`; a task as it is, and None where none is given."""
     if given is None or isinstance(given, Task):
         return given
     if isinstance(given, type) and issubclass(given, Task):
@@ -335,7 +344,7 @@ def task_named(given: str | Task | None) -> Task | None:
 
 
 def task_for(given: str | Task | None, outputs: Tensor) -> Task:
-    """The task as given, which must fit the outputs, or as their shape tells."""
+    """The task as `given`, which must fit the `outputs`, or as their shape tells."""
     told = task_named(given)
     if told is not None:
         told.check_outputs(outputs)

@@ -7,6 +7,8 @@ from torch import Tensor
 from jostle.inputs import Inputs
 from jostle.tasks import VOID
 
+__all__ = ["Augmentation"]
+
 
 class Augmentation(BaseModel):
     """What happens to a batch of images before a training step; by default nothing.
@@ -16,9 +18,12 @@ class Augmentation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    flip: bool = False  # left to right, every other image
-    crop: int | None = Field(default=None, ge=1)  # side of a square cut out at random, after padding
+    flip: bool = False
+    """Mirror every other image left to right."""
+    crop: int | None = Field(default=None, ge=1)
+    """The side of a square that is cut out at random, after padding; None: the whole image."""
     pad: int = Field(default=0, ge=0)
+    """Pixels that are added on every side before."""
 
     def __call__(
         self, inputs: Inputs, targets: Tensor, rng: torch.Generator, black: tuple[float, ...] = ()
@@ -37,16 +42,16 @@ class Augmentation(BaseModel):
         return images, targets
 
     def window(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The rows (n, height) and columns (n, width) to be read of each padded image."""
+        """The rows (n, height) and columns (n, width) to be read of each of the padded `images`, drawn with `rng`."""
         n, _, height, width = images.shape
-        rows = self.stretch(n, height, rng)
-        columns = self.stretch(n, width, rng)
+        rows = self._stretch(n, height, rng)
+        columns = self._stretch(n, width, rng)
         if self.flip:
             turned = torch.rand(n, generator=rng, device=rng.device) < 0.5
             columns = torch.where(turned[:, None], columns.flip(1), columns)
         return rows, columns
 
-    def stretch(self, n: int, side: int, rng: torch.Generator) -> Tensor:
+    def _stretch(self, n: int, side: int, rng: torch.Generator) -> Tensor:
         """Where each image is cut along one side: (n, crop)."""
         whole = side + 2 * self.pad
         size = side if self.crop is None else self.crop

@@ -11,6 +11,8 @@ from jostle.scoring.network import output_of
 from jostle.tasks import Task
 from jostle.training.train import Indexed, Place, forward, on
 
+__all__ = ["evaluate", "outputs_of"]
+
 MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
 VECTORS = 1024  # rows of a table are small, and the cost is in the calls
 MICRO_VALUES = 2**21  # of inputs in a micro-batch: an image of 1024 x 2048 comes alone
@@ -24,13 +26,21 @@ def evaluate(
     *,
     device: torch.device | str = "cpu",
 ) -> dict[str, float]:
-    """The metrics of a task: accuracy and F1, errors of a regression, IoU of a segmentation."""
+    """The metrics of a task: accuracy and F1, errors of a regression, IoU of a segmentation.
+
+    Args:
+        model: What is measured; it is put into eval mode.
+        inputs: Batches by positions.
+        targets: The same of what is true.
+        task: What outputs mean.
+        device: Where to.
+    """
     return task.metrics(outputs_of(on(device, model).eval(), inputs, targets))
 
 
 @torch.no_grad()
 def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
-    """Outputs and targets of every micro-batch, in order."""
+    """Outputs of a `model` and `targets`, of every micro-batch of `inputs` in order."""
     place = Place.of(model)
     size = micro_batch(inputs)
     for start in range(0, len(inputs), size):

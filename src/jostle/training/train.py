@@ -19,6 +19,8 @@ from jostle.scoring.network import arguments, output_of
 from jostle.tasks import Task
 from jostle.training.augment import Augmentation
 
+__all__ = ["Indexed", "Recipe", "Schedule", "train"]
+
 
 class Indexed(Protocol):
     """Anything with a length that gives a batch for a tensor of positions; a tensor is one."""
@@ -34,19 +36,23 @@ class Schedule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     factor: float = Field(default=0.1, gt=0, le=1)
-    at: tuple[int, ...] = ()  # epochs after which it falls
+    """What the learning rate is multiplied by each time."""
+    at: tuple[int, ...] = ()
+    """Epochs after which it falls."""
     every: int | None = Field(default=None, ge=1)
-    linear: bool = False  # falls with every step, to zero at the end
+    """It falls every so many epochs; None: not so."""
+    linear: bool = False
+    """It falls with every step, to zero at the end."""
 
     @model_validator(mode="after")
-    def one_kind(self) -> Schedule:
+    def _one_kind(self) -> Schedule:
         """Refuse two kinds at once, since which comes first would be a guess."""
         if (len(self.at) > 0) + (self.every is not None) + self.linear > 1:
             raise ValueError("a schedule has one of: at, every, linear")
         return self
 
     def rate(self, epoch: int, fraction: float) -> float:
-        """What the learning rate is multiplied by, at an epoch and a fraction of all steps."""
+        """What the learning rate is multiplied by, at an `epoch` and a `fraction` of all steps."""
         if self.linear:
             return 1 - fraction
         falls = epoch // self.every if self.every else sum(epoch >= milestone for milestone in self.at)
@@ -59,32 +65,42 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     epochs: int = Field(ge=1)
+    """Passes over the labelled set."""
     batch: int = Field(ge=1)
+    """Examples per step."""
     optimizer: Literal["adam", "adamw", "sgd"]
+    """Which one."""
     lr: float = Field(gt=0)
-    momentum: float = Field(default=0.0, ge=0, lt=1)  # of sgd
+    """The learning rate at the start."""
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    """That of sgd."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """As the optimiser has it."""
     schedule: Schedule = Schedule()
+    """How the learning rate falls."""
     augment: Augmentation = Augmentation()
-    balance_small: bool = False  # a set that fits into one batch: the sum of its classes' mean losses
-    drop_last: Literal["never", "first cycle", "always"] = "never"  # a last batch that is not full
+    """What happens to images before a step."""
+    balance_small: bool = False
+    """Of a set that fits into one batch, the loss is the sum of its classes' means."""
+    drop_last: Literal["never", "first cycle", "always"] = "never"
+    """Whether a last batch that is not full is left out."""
 
     @model_validator(mode="after")
-    def momentum_is_of_sgd(self) -> Recipe:
+    def _momentum_is_of_sgd(self) -> Recipe:
         """Refuse a momentum that would be ignored."""
         if self.momentum and self.optimizer != "sgd":
             raise ValueError(f"momentum belongs to sgd; the optimizer is {self.optimizer}")
         return self
 
     def optimizers(self, joined: Joined) -> list[Optimizer]:
-        """The optimiser of the model's trainable weights, then those of what a strategy added to it."""
+        """The optimiser of the trainable weights of a `joined` model, then those of what a strategy added to it."""
         added = joined.optimizers(self.lr)
         theirs = {p for optimizer in added for group in optimizer.param_groups for p in group["params"]}
         weights = [p for p in joined.model.parameters() if p.requires_grad and p not in theirs]
         return [self.optimizer_of(weights), *added]
 
     def optimizer_of(self, weights: list[nn.Parameter]) -> Optimizer:
-        """The optimiser of some weights, in one kernel a step: small networks train a third faster."""
+        """The optimiser of some `weights`, in one kernel a step: small networks train a third faster."""
         fused = all(p.device.type in ("cpu", "cuda") for p in weights)
         common: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": fused}
         if self.optimizer == "sgd":
@@ -95,6 +111,11 @@ class Recipe(BaseModel):
         """The positions of one epoch in random order, a batch at a time.
 
         A single example at the end goes with the batch before it: BatchNorm cannot normalise it.
+
+        Args:
+            n: How many examples there are.
+            rng: What the order is drawn with.
+            drop_last: Leave out a last batch that is not full.
         """
         parts = list(torch.randperm(n, generator=rng).split(self.batch))
         if len(parts) > 1 and len(parts[-1]) < self.batch:
@@ -119,7 +140,16 @@ def train(
 ) -> nn.Module:
     """Train a model in place and return it in eval mode; batches, augmentation and dropout follow the seed.
 
-    `black` is what padded crops pad with, for each channel.
+    Args:
+        joined: The model, and what a strategy adds to it: `Joined(model)` adds nothing.
+        inputs: Batches by positions.
+        targets: The same of what is true.
+        recipe: How.
+        task: What outputs mean, and so their loss.
+        seed: What all draws follow from.
+        first_cycle: Whether no selection was made yet, for recipes that treat the first training differently.
+        black: What padded crops pad with, for each channel.
+        device: Where to.
     """
     model = on(device, joined.model).train()
     optimizers = recipe.optimizers(joined)
@@ -160,7 +190,9 @@ class Place:
     """Where a model wants its batches: the device, and the memory layout of images."""
 
     device: torch.device
+    """Where to."""
     layout: torch.memory_format
+    """How images lie in memory."""
 
     @classmethod
     def of(cls, model: nn.Module) -> Place:
