@@ -25,7 +25,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from jostle.labelling.contents import Content
-from jostle.labelling.pictures import PROBLEMS, UnreadableError
+from jostle.labelling.pictures import PROBLEMS, unreadable
 from jostle.models import efficientnet_lite
 
 Vectors = NDArray[np.float32]  # (n, d)
@@ -99,7 +99,7 @@ def picture(content: Content, side: int) -> NDArray[np.uint8]:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
             fitted = ImageOps.fit(upright, (side, side), Image.Resampling.BICUBIC)
     except PROBLEMS as reason:
-        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+        raise unreadable(content, reason) from reason
     return np.ascontiguousarray(np.asarray(fitted, dtype=np.uint8).transpose(2, 0, 1))
 
 

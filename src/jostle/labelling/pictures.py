@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import PurePath
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from jostle.labelling.contents import Content
 
@@ -25,6 +25,13 @@ class UnreadableError(ValueError):
     """An example that is there but cannot be shown; the message says why."""
 
 
+def unreadable(content: Content, reason: Exception) -> UnreadableError:
+    """The error for a file that is no picture, without the innards that the reader speaks of."""
+    unknown = isinstance(reason, UnidentifiedImageError)
+    words = "its content has no format that is known" if unknown else reason
+    return UnreadableError(f"{content.name} is not an image that can be read: {words}")
+
+
 def is_image(path: PurePath) -> bool:
     """Whether the name is that of an image; files that a desktop hides are none."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
@@ -37,7 +44,7 @@ def check(content: Content) -> None:
             image.draft("RGB", (64, 64))
             image.load()
     except PROBLEMS as reason:
-        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+        raise unreadable(content, reason) from reason
 
 
 def displayed(content: Content) -> Content:
@@ -48,7 +55,7 @@ def displayed(content: Content) -> Content:
                 return Content("image", content.name, content.data, mime)
             return Content("image", content.name, as_png(image), "image/png")
     except PROBLEMS as reason:
-        raise UnreadableError(f"{content.name} is not an image that can be read: {reason}") from reason
+        raise unreadable(content, reason) from reason
 
 
 def small_picture(content: Content, side: int = THUMB) -> Content:

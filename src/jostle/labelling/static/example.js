@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-const SMALL = 96; // pixels; smaller pictures are enlarged
+const ENLARGED = { tiny: 96, little: 480 }; // pixels of the longer side up to which a picture is shown larger than it is
 const CUT = 280; // characters of a text in a tile
 
 /** An example in full. */
@@ -34,8 +34,10 @@ function picture({ content, name, loaded }) {
 
 function loading(address, name, lazy = false) {
   const image = h("img", { alt: name, draggable: "false", loading: lazy && "lazy" });
-  const fit = () => image.classList.toggle("tiny", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL);
-  image.addEventListener("load", fit);
+  image.addEventListener("load", () => {
+    const fitting = Object.entries(ENLARGED).find(([, most]) => Math.max(image.naturalWidth, image.naturalHeight) <= most);
+    if (fitting) image.classList.add(fitting[0]);
+  });
   image.addEventListener("error", () => image.replaceWith(broken()));
   image.src = address; // last, as it begins the loading
   return image;
