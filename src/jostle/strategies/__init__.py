@@ -29,6 +29,7 @@ from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
 from jostle.strategies.herding import MaxHerding, UncertaintyHerding
+from jostle.strategies.jolt_herding import JoltHerding
 from jostle.strategies.lcmd import LCMD
 from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_stability import NoiseStability, deviations
@@ -103,6 +104,7 @@ __all__ = [
     "Entry",
     "ExpectedGradientLength",
     "FlipCover",
+    "JoltHerding",
     "LearningLoss",
     "LeastConfidence",
     "Margin",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedded, Strategy
-from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.movements import movements
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
@@ -93,13 +93,11 @@ class FlipCover(Strategy):
         candidates = request.pool.take(kept)
         both = (candidates, *request.pools[1:])
         if request.task.name == "regression":
-            rows = Deviations(jolts=self.jolts or REGRESSION_JOLTS, space="features").rows(request, *both)
+            rows = movements(request, self.jolts or REGRESSION_JOLTS, *both)
             known = rows[len(kept) :]
             return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
         jolts = self.jolts or 20
-        rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *both)
-        moved = rows.unflatten(1, (jolts, -1)).double()  # (n + m, K, c)
-        moved = moved - moved.mean(2, keepdim=True)  # what is common to all classes changes nothing
+        moved = movements(request, jolts, *both).unflatten(1, (jolts, -1))  # (n + m, K, c)
         logits = self.logits(request, *both)
         step = None
         if request.labeled is not None and len(request.labeled):

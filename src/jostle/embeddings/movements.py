@@ -1,0 +1,20 @@
+"""Movements as a kernel sees them: what jolts do to an example's output, whatever else its output says."""
+
+from torch import Tensor
+
+from jostle.embeddings.deviations import Deviations
+from jostle.inputs import Pool
+from jostle.scoring.request import Request
+from jostle.tasks import CLASS_TASKS
+
+
+def movements(request: Request, jolts: int, *pools: Pool) -> Tensor:
+    """How outputs of all pools move under the same jolts, (n, K d).
+
+    Classes: logits, less what is common to all of them, since that changes nothing. Other tasks: features.
+    """
+    if request.task.name not in CLASS_TASKS:
+        return Deviations(jolts=jolts, space="features").rows(request, *pools)
+    rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *pools)
+    moved = rows.unflatten(1, (jolts, -1)).double()  # (n, K, c)
+    return (moved - moved.mean(2, keepdim=True)).flatten(1)

@@ -1,0 +1,84 @@
+"""Jolt herding: among the examples that the model is unsure of, cover the ways in which jolts move its outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jostle.core import Embedded, Strategy
+from jostle.embeddings.movements import movements
+from jostle.embeddings.uncertainty import small_margin
+from jostle.scoring.request import Request
+from jostle.selectors import Herding, Picks
+from jostle.selectors.top_k import largest_first, order_of_ties
+from jostle.strategies.catalogue import ANY_TASK, register
+
+LEAST = 2048  # candidates of a regression, at least: it has no margins to choose them by
+
+
+@register(
+    "jolt-herding",
+    gist="what is unsure, covered by how outputs move",
+    formula="argmax_i sum_j w_j [k(i, j) - max_{l labelled or picked} k(l, j)]_+, repeated; w = (1 - (p_(1) - p_(2)))^2, "
+    "k = exp(-(d / width)^2) of movements under K jolts, at unit length, width the median distance of a labelled "
+    "example to the next",
+    needs=("weights", "probabilities"),
+    tasks=ANY_TASK,
+    cost="one forward pass, K over the 20 n smallest margins and the labelled set, then kernels of these",
+    paper="of this package: noise stability (Li et al., AAAI 2024) as the kernel of uncertainty herding (Bae et al., "
+    "ICLR 2025)",
+    when="any task, any number of labels, any size of batch",
+)
+@dataclass(frozen=True, kw_only=True)
+class JoltHerding(Strategy):
+    """Examples count by how small their margin is, and two of them are alike if jolts of the parameters move their
+    outputs alike. Each pick covers most of what is unsure and unlike all that is labelled or picked.
+
+    Only the examples with the smallest margins are jolted, so that it costs little more than one pass. A regression
+    has no margins: all examples count alike, of a large pool those drawn with the seed.
+    """
+
+    jolts: int = 20
+    """K, how often the parameters are nudged."""
+    keep: int = 20
+    """Candidates for each pick, those of the smallest margins."""
+    power: float = 2.0
+    """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
+    width: float | str = "median"
+    """Of the kernel: a distance between rows of unit length, or as `Herding` finds it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Herding(width=self.width)  # a word that it does not know shows now
+        if self.jolts < 1 or self.keep < 1 or not self.power > 0:
+            raise ValueError(
+                f"jolts and keep are at least 1, power is above 0; got {self.jolts}, {self.keep}, {self.power}"
+            )
+
+    def embedding(self, request: Request) -> Embedded:
+        """How the output of each example moves, (n, K d), and that of labelled ones."""
+        return Embedded(*request.parted(movements(request, self.jolts, *request.pools)))
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Keep the smallest margins, jolt them, and cover them."""
+        with request.timed("embedding"):
+            kept, weights = self.kept(request, n)
+            moved = movements(request, self.jolts, request.pool.take(kept), *request.pools[1:])
+        with request.timed("selection"):
+            rows, known = moved[: len(kept)], moved[len(kept) :]
+            picks = Herding(width=self.width).pick(
+                rows, n, centers=known if len(known) else None, weights=weights, seed=request.seed
+            )
+            return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
+
+    def kept(self, request: Request, n: int) -> tuple[Tensor, Tensor]:
+        """Positions of the candidates, in order, and what each counts."""
+        if request.task.name == "regression":
+            alike = torch.ones(len(request.pool))
+            drawn = order_of_ties(alike, request.seed)[: max(self.keep * n, LEAST)]
+            return drawn.sort().values, alike[drawn]
+        margins = request.score(small_margin, "margins")
+        kept = largest_first(margins, request.seed)[: self.keep * n].sort().values
+        return kept.cpu(), margins[kept].pow(self.power)
