@@ -50,7 +50,7 @@ def test_picks_and_gains_are_those_of_the_formula(
     known = unit_movements(model, labeled.tensors[0])
     rows = unit_movements(model, pool[kept])
     width = torch.cdist(known, known).fill_diagonal_(torch.inf).amin(1).median()
-    kernel = (-(torch.cdist(torch.cat([rows, known]), rows) / width) ** 2).exp()  # (30 + 9, 30)
+    kernel = (-((torch.cdist(torch.cat([rows, known]), rows) / width) ** 2)).exp()  # (30 + 9, 30)
     covered = kernel[30:].amax(0)
     for index, score in zip(query.indices.tolist(), query.scores.tolist(), strict=True):
         gains = (kernel[:30] - covered).clamp(min=0) @ weights

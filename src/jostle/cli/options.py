@@ -14,3 +14,38 @@ DataRoot = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+
+Spec = (
+    "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
+)
+Model = Annotated[str, typer.Option(help="Your model as file.py:function; the function returns it, trained.")]
+Pool = Annotated[str, typer.Option(help=f"What to choose from: {Spec}.")]
+Count = Annotated[int, typer.Option("-n", min=1, help="How many examples to pick.")]
+Labeled = Annotated[
+    str | None,
+    typer.Option(
+        help="The labelled examples, given like --pool: the model is tested on them, strategies may learn "
+        "from them, and none of them is picked."
+    ),
+]
+Exclude = Annotated[
+    list[Path] | None,
+    typer.Option(help="The csv of an earlier round, whose picks are not picked again. Repeatable."),
+]
+Transform = Annotated[
+    str | None,
+    typer.Option(
+        help="Your preprocessing as file.py:function: an image of a folder (PIL), or a text, or a tensor, in; "
+        "a tensor out."
+    ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        help="classification, binary, regression, segmentation, multi-label or sequence. Default: as outputs tell.",
+    ),
+]
+TextEncoder = Annotated[
+    str | None, typer.Option("--encoder", help="For texts: the model whose tokeniser reads them.")
+]

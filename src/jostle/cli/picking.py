@@ -36,50 +36,25 @@ FRAMING = {
     "mean",
     "std",
 }  # settings of a folder that make tensors of images
-Spec = (
-    "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
-)
 
 
 def pick(
-    model: Annotated[
-        str, typer.Option(help="Your model as file.py:function; the function returns it, trained.")
-    ],
-    pool: Annotated[str, typer.Option(help=f"What to choose from: {Spec}.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many examples to pick.")],
+    model: options.Model,
+    pool: options.Pool,
+    n: options.Count,
     out: Annotated[
         Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
     ] = Path("picks.csv"),
     strategy: Annotated[
         str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
     ] = "noise-stability",
-    labeled: Annotated[
-        str | None,
-        typer.Option(
-            help="The labelled examples, given like --pool: the model is tested on them, strategies may learn "
-            "from them, and none of them is picked."
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[Path] | None,
-        typer.Option(help="The csv of an earlier round, whose picks are not picked again. Repeatable."),
-    ] = None,
-    transform: Annotated[
-        str | None,
-        typer.Option(
-            help="Your preprocessing as file.py:function: an image of a folder (PIL), or a text, or a tensor, in; "
-            "a tensor out."
-        ),
-    ] = None,
+    labeled: options.Labeled = None,
+    exclude: options.Exclude = None,
+    transform: options.Transform = None,
     fit: Annotated[
         str | None, typer.Option(help="file.py:function that trains a model on (dataset, seed), for qbc.")
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="classification, binary, regression, segmentation, multi-label or sequence. Default: as outputs tell."
-        ),
-    ] = None,
+    task: options.TaskName = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     gallery: Annotated[
         Path | None, typer.Option(help="Also write a page that shows the picks, such as picks.html.")
@@ -87,9 +62,7 @@ def pick(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over files that are not jostle's own.")
     ] = False,
-    encoder: Annotated[
-        str | None, typer.Option(help="For texts: the model whose tokeniser reads them.")
-    ] = None,
+    encoder: options.TextEncoder = None,
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Examples per forward pass. Default: what fits.")
     ] = None,

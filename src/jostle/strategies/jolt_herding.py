@@ -14,6 +14,7 @@ from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
 from jostle.selectors.top_k import largest_first, order_of_ties
 from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.herding import GAIN
 
 LEAST = 2048  # candidates of a regression, at least: it has no margins to choose them by
 
@@ -21,9 +22,9 @@ LEAST = 2048  # candidates of a regression, at least: it has no margins to choos
 @register(
     "jolt-herding",
     gist="what is unsure, covered by how outputs move",
-    formula="argmax_i sum_j w_j [k(i, j) - max_{l labelled or picked} k(l, j)]_+, repeated; w = (1 - (p_(1) - p_(2)))^2, "
-    "k = exp(-(d / width)^2) of movements under K jolts, at unit length, width the median distance of a labelled "
-    "example to the next",
+    formula=GAIN
+    + "d between movements under K jolts, at unit length; w = (1 - (p_(1) - p_(2)))^2; width the median "
+    "distance of a labelled example to the next",
     needs=("weights", "probabilities"),
     tasks=ANY_TASK,
     cost="one forward pass, K over the 20 n smallest margins and the labelled set, then kernels of these",
