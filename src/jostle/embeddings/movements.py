@@ -17,4 +17,5 @@ def movements(request: Request, jolts: int, *pools: Pool) -> Tensor:
         return Deviations(jolts=jolts, space="features").rows(request, *pools)
     rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *pools)
     moved = rows.unflatten(1, (jolts, -1)).double()  # (n, K, c)
-    return (moved - moved.mean(2, keepdim=True)).flatten(1)
+    relative: Tensor = moved - moved.mean(2, keepdim=True)
+    return relative.flatten(1)
