@@ -88,7 +88,9 @@ def tiny_blocks():
     sizes += [
         ("selectors.k_center", "LEAST", 3),
         ("selectors.k_center", "MOST", 7),
-        ("selectors.k_means_pp", "PROPOSALS", 4),
+        ("selectors.k_means_pp", "MANY", 8),
+        ("selectors.shards", "ENOUGH", 1.0),
+        ("selectors.draws", "LONGEST", 2),
     ]
     sizes += [("selectors.k_dpp", "PROPOSALS", 3)]
     with ExitStack() as stack:

@@ -35,6 +35,16 @@ def uniform_by_place(shape: Sequence[int], key: int, device: torch.device | str 
             [-1 if a == axis else 1 for a in range(len(shape))]
         )
         bits = scrambled(bits + steps * GOLDEN)
+    return as_uniform(bits)
+
+
+def bits_at(key: int, places: Tensor) -> Tensor:
+    """64 bits for each place, (n,) int64, decided by a key and the place alone, and different for different places."""
+    return scrambled(key + (places + 1) * GOLDEN)
+
+
+def as_uniform(bits: Tensor) -> Tensor:
+    """Random bits as numbers in [0, 1)."""
     return ((bits >> 11) & (2**53 - 1)).double() / 2**53
 
 

@@ -1,6 +1,6 @@
 """Lengths, products and distances of rows, dense or outer: the one place that asks which."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 import torch
@@ -10,7 +10,6 @@ from jostle.rows.outer import Outer
 
 Rows = Tensor | Outer
 
-DOUBT = 1e-6  # a squared distance known less well than this, relatively, is measured again from differences
 BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
 CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
 
@@ -38,6 +37,15 @@ def rows_at(rows: Rows, positions: Tensor) -> Rows:
     return rows.index_select(0, positions)
 
 
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows of one kind, one part after the other."""
+    if isinstance(parts[0], Outer):
+        factors = [(part.left, part.right) for part in parts if isinstance(part, Outer)]
+        left, right = zip(*factors, strict=True)
+        return Outer(torch.cat(left), torch.cat(right))
+    return torch.cat([part for part in parts if isinstance(part, Tensor)])
+
+
 def origin(rows: Rows) -> Rows:
     """One zero row of the same kind."""
     if isinstance(rows, Outer):
@@ -57,7 +65,12 @@ def unit_length(rows: Rows) -> Rows:
 def _unit(rows: Tensor) -> Tensor:
     largest = rows.abs().amax(1, keepdim=True)
     scaled = rows / torch.where(largest > 0, largest, 1)  # so that squares neither overflow nor vanish
-    lengths: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    exact = rows.dtype == torch.float64  # what decides between rows is float64
+    lengths = (
+        exact_lengths(scaled).sqrt()[:, None]
+        if exact
+        else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    )
     return scaled / torch.where(lengths > 0, lengths, 1)
 
 
@@ -66,6 +79,25 @@ def squared_lengths(rows: Rows) -> Tensor:
     if isinstance(rows, Outer):
         return squared_lengths(rows.left) * squared_lengths(rows.right)
     return rows.square().sum(1)  # not vector_norm squared: whole numbers stay whole, and ties ties
+
+
+def exact_sums(numbers: Tensor) -> Tensor:
+    """Sums along rows, (n,): half is added to half, number by number, in the tensor's own memory.
+
+    So a row's sum has the same bits whatever rows lie beside it, however many threads add, and on every device.
+    """
+    while (size := numbers.shape[1]) > 1:
+        half = (size + 1) // 2
+        numbers[:, : size - half] += numbers[:, half:]
+        numbers = numbers[:, :half]
+    return numbers[:, 0]
+
+
+def exact_lengths(rows: Rows) -> Tensor:
+    """Squared lengths by `exact_sums`, (n,), for decisions; rows are float64."""
+    if isinstance(rows, Outer):
+        return exact_lengths(rows.left) * exact_lengths(rows.right)
+    return exact_sums(rows.square())
 
 
 def products(rows: Rows, others: Rows) -> Tensor:
@@ -79,24 +111,37 @@ def products(rows: Rows, others: Rows) -> Tensor:
 
 
 def squared_differences(rows: Rows, others: Rows) -> Tensor:
-    """Squared distance of each row to its partner, from differences: exact for near and equal rows, (n,)."""
+    """Squared distance of each row to its partner by `exact_sums`, (n,): what near ties are decided by."""
     match rows, others:
         case Outer(), Outer():  # a x h - b x k = (a - b) x h + b x (h - k)
+            rows, others = _balanced(rows), _balanced(others)
             left, right = rows.left - others.left, rows.right - others.right
-            crossed = 2 * (left * others.left).sum(1) * (rows.right * right).sum(1)
-            straight = squared_lengths(Outer(left, rows.right)) + squared_lengths(Outer(others.left, right))
+            crossed = 2 * exact_sums(left * others.left) * exact_sums(rows.right * right)
+            straight = exact_lengths(Outer(left, rows.right)) + exact_lengths(Outer(others.left, right))
             return (straight + crossed).clamp_(min=0)
         case Tensor(), Tensor():
-            return squared_lengths(rows - others)
+            return exact_lengths(rows - others)
     raise TypeError("rows and others must be of one kind")
+
+
+def _balanced(rows: Outer) -> Outer:
+    """The same rows, their factors about equally long: shifted by powers of two, which round nothing."""
+    left, right = exact_lengths(rows.left), exact_lengths(rows.right)
+    exponents = ((right / left).log2() / 4).round()
+    shift = torch.exp2(torch.where((left > 0) & (right > 0), exponents, 0))[:, None]
+    return Outer(rows.left * shift, rows.right / shift)
 
 
 def rounding(rows: Rows) -> float:
     """Bound of the error of a squared distance made from products, relative to the sum of both squared lengths.
 
-    Holds for any order of summing, and for rows scaled to unit length just before.
+    Holds for any order of summing, and for rows scaled to unit length just before; what `squared_differences` rounds
+    is within it too.
     """
-    return (4 * width(rows) + 32) * torch.finfo(rows.dtype).eps / 2
+    exacting = (
+        4 if isinstance(rows, Outer) and rows.dtype == torch.float64 else 1
+    )  # factors' differences are larger
+    return exacting * (4 * width(rows) + 32) * torch.finfo(rows.dtype).eps / 2
 
 
 def distance_bounds(rows: Rows, centers: Rows) -> Tensor:
@@ -111,28 +156,21 @@ def distance_bounds(rows: Rows, centers: Rows) -> Tensor:
 
 
 def squared_distances(rows: Rows, centers: Rows) -> tuple[Tensor, Tensor]:
-    """All squared distances (n, m), and below which value those of each row are in doubt (n,)."""
+    """All squared distances from products (n, m), and how far those of each row may be from the exact ones (n,)."""
     row_lengths, center_lengths = squared_lengths(rows), squared_lengths(centers)
     distances = products(rows, centers).mul_(-2).add_(center_lengths).add_(row_lengths[:, None])
-    return distances, (row_lengths + center_lengths.max()) * (rounding(rows) / DOUBT)
+    tiny = width(rows) * torch.finfo(rows.dtype).tiny
+    return distances, (row_lengths + center_lengths.max()) * rounding(rows) + tiny
 
 
 def nearest_distances(rows: Rows, centers: Rows) -> Tensor:
-    """Squared distance of each row to its nearest center, relative error below DOUBT, (n,).
+    """Squared distance of each row to its nearest center, (n,), the same bits whatever rows and centers come along.
 
-    Where products cancel, the centers that may be the nearest are measured again from differences.
+    Products tell which centers may be the nearest; these are measured by `squared_differences`.
     """
-    distances, doubtful = squared_distances(rows, centers)
-    nearest = distances.amin(1)
-    again = (nearest < doubtful).nonzero()[:, 0]
-    if len(again):
-        reach = nearest[again] + 2 * DOUBT * doubtful[again]
-        nearest[again] = _measured_again(rows[again], centers, distances[again] <= reach[:, None])
-    return nearest
-
-
-def _measured_again(rows: Rows, centers: Rows, close: Tensor) -> Tensor:
-    row, center = close.nonzero().T  # (pairs,), (pairs,)
+    distances, slack = squared_distances(rows, centers)
+    reach = distances.amin(1) + 2 * slack
+    row, center = (distances <= reach[:, None]).nonzero().T  # (pairs,), (pairs,)
     nearest = torch.full((len(rows),), torch.inf, dtype=rows.dtype, device=rows.device)
     for part in blocks(len(row), per_row=width(rows)):
         apart = squared_differences(rows[row[part]], centers[center[part]])

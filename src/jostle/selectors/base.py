@@ -1,7 +1,9 @@
 """What a selector is: rows in, distinct positions out, in the order they were picked."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -9,6 +11,9 @@ from torch import Tensor
 
 from jostle.rows.geometry import Rows, blocks
 from jostle.rows.outer import Outer
+
+if TYPE_CHECKING:
+    from jostle.selectors.shards import Shards
 
 
 class Picks(NamedTuple):
@@ -35,6 +40,27 @@ class Selector(ABC):
             centers: Rows already chosen, (m, d), for selectors that keep away from them.
             seed: Repeats draws, for selectors that draw; None: a fresh one.
         """
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """The same picks where rows lie in several shards; positions are places. Not every selector can.
+
+        Args:
+            shards: What answers questions about rows.
+            n: How many to pick.
+            centers: Rows already chosen, (m, d).
+            seed: Repeats draws; None: a fresh one.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} looks at all rows at once, which shards cannot: use one of k-center, k-means++, "
+            "top-k and longest, or leave engine= out"
+        )
+
+    @property
+    def over_shards(self) -> bool:
+        """Whether rows may lie in several shards."""
+        return type(self).pick_over is not Selector.pick_over
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """The length below which no further row could be among the n picks; None where short rows may be picked."""
@@ -133,3 +159,22 @@ def _check_finite(name: str, rows: Rows) -> None:
             f"{len(bad)} of {len(rows)} {name} hold NaN or infinity (first at positions {first}); "
             "remove these examples or find out why the model gives such values"
         )
+
+
+def checked_scores(rows: Rows, places: Tensor | None = None) -> Tensor:
+    """Scores as one number for each example, (n,), or an error that says which places have none."""
+    if isinstance(rows, np.ndarray):
+        rows = torch.as_tensor(rows)
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"scores must be a tensor (n,) or (n, 1), got {type(rows).__name__}")
+    if rows.ndim not in (1, 2) or rows.shape[1:] not in ((), (1,)):
+        raise ValueError(
+            f"scores must be one number for each example, (n,) or (n, 1), got {tuple(rows.shape)}"
+        )
+    scores = rows.detach().flatten()
+    missing = scores.isnan()
+    if missing.any():
+        where = missing.nonzero()[:, 0] if places is None else places[missing]
+        first = ", ".join(map(str, where[:5].tolist()))
+        raise ValueError(f"{int(missing.sum())} of {len(scores)} scores are NaN (first at positions {first})")
+    return scores

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, origin, rows_at_once
-from jostle.selectors.base import Picks, Selector, checked_rows
-from jostle.selectors.gaps import PICKED, Contest, Gaps
+from jostle.rows.geometry import Rows
+from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
+from jostle.selectors.shards import Here, Offer, Round, Seen, Shards
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
+FEWEST = 8  # of them, from each shard
 
 
 @dataclass(frozen=True)
@@ -28,69 +29,75 @@ class KCenter(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed matters only without origin and centers."""
         rows, centers = checked_rows(rows, n, centers)
-        if centers is not None:
-            return self._farthest(Gaps(rows, centers, unit=self.unit), n)
-        if self.origin:
-            return self._farthest(Gaps(rows, origin(rows), unit=self.unit), n)
-        return self._from_a_draw(rows, n, fresh_seed() if seed is None else seed)
+        return self.pick_over(Here.of(rows), n, centers=centers, seed=seed)
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick n rows of all shards."""
+        check_pickable(n, len(shards))
+        if centers is not None or self.origin:
+            shards.tell("begin", centers, self.unit, [])
+            return farthest_first(shards, n, self.unit)
+        draws = generator(fresh_seed() if seed is None else seed, "k-center")
+        first = int(torch.randint(len(shards), (1,), generator=draws, device="cpu"))
+        shards.tell("begin", the_row(shards, first), self.unit, [first])
+        rest = farthest_first(shards, n - 1, self.unit)
+        draw = torch.tensor([first], device=rest.positions.device)
+        return Picks(
+            torch.cat([draw, rest.positions]), torch.cat([rest.scores.new_tensor([torch.nan]), rest.scores])
+        )
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """From the origin, the last pick's gap: a row's gap is at most its length."""
         return None if self.unit or not self.origin else float(self.pick(rows, n).scores[-1])
 
-    def _from_a_draw(self, rows: Rows, n: int, seed: int) -> Picks:
-        first = torch.randint(len(rows), (1,), generator=generator(seed, "k-center"), device="cpu")
-        draw = first.to(rows.device)
-        gaps = Gaps(rows, rows[draw], unit=self.unit)
-        gaps.bounds[draw] = PICKED
-        rest = self._farthest(gaps, n - 1)
-        unknown = torch.full_like(draw, torch.nan, dtype=torch.float64)
-        return Picks(torch.cat([draw, rest.positions]), torch.cat([unknown, rest.scores]))
 
-    def _farthest(self, gaps: Gaps, n: int) -> Picks:
-        most = rows_at_once(MOST, gaps.rows)
-        size = least = min(most, max(LEAST, n // 2))
-        scores: list[float] = []
-        while len(scores) < n:
-            picks = _round(gaps, size, n - len(scores))
-            scores += picks
-            size = least if picks else min(most, 2 * size)
-            gaps.tidy()
-        squared = torch.tensor(scores, dtype=torch.float64, device=gaps.rows.device)
-        return Picks(gaps.chosen, squared.sqrt())
+def the_row(shards: Shards, place: int) -> Rows:
+    """The row of a place, (1, d), of whichever shard has it."""
+    found: Rows = next(row for row in shards.ask("row", place) if row is not None)
+    return found
 
 
-def _round(gaps: Gaps, size: int, n: int) -> list[float]:
-    """Up to n picks among the rows with the largest bounds, as long as no other row can be farther."""
-    positions, level, rival = _contenders(gaps.bounds, size)
-    positions, rows, exact = gaps.contenders(positions, torch.full_like(gaps.bounds[positions], level))
-    if not len(positions):
-        return []
-    contest = Contest(rows, exact)
-    order, winners, scores = positions.tolist(), list[int](), list[float]()
-    while len(winners) < min(n, len(order)):
-        winner = int(contest.gaps.argmax())
-        gap = float(contest.gaps[winner])
+def farthest_first(shards: Shards, n: int, unit: bool) -> Picks:
+    """n picks from where the shards have begun, as many at a time as no other row can come between."""
+    places, scores = list[Tensor](), list[float]()
+    seen: Seen | None = None
+    total = min(MOST, max(LEAST, n // 2))
+    size = max(FEWEST, total // shards.count)
+    while len(scores) < n:
+        offers: list[Offer] = shards.ask("farthest", size, MOST, seen)
+        round_ = Round(offers, unit)
+        scores += farthest_of(round_, offers, n - len(scores))
+        rows, chosen = round_.chosen
+        shards.tell("choose", rows, chosen)
+        places.append(chosen)
+        seen = round_.seen
+    picks = picks_of(places, scores)
+    return Picks(picks.positions, picks.scores.sqrt())
+
+
+def picks_of(places: list[Tensor], scores: list[float]) -> Picks:
+    """Picks from the places of several rounds."""
+    if not places:
+        return Picks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64))
+    positions = torch.cat(places)
+    return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=positions.device))
+
+
+def farthest_of(round_: Round, offers: list[Offer], n: int) -> list[float]:
+    """Up to n squared gaps of picks among the rows offered, while no row that was not offered can be farther."""
+    level = max(offer.level for offer in offers)
+    rival = min(offer.rival for offer in offers if offer.level == level)
+    order, scores = round_.places.tolist(), list[float]()
+    while len(scores) < min(n, len(order)):
+        winner = round_.contest.farthest()
+        gap = float(round_.contest.gaps[winner])
         if gap < level or (gap == level and order[winner] > rival):
             break
-        winners.append(winner)
         scores.append(gap)
-        contest.take(winner)
-    gaps.choose(positions[winners], positions, torch.from_numpy(contest.gaps).to(positions.device))
+        round_.take(winner)
     return scores
-
-
-def _contenders(bounds: Tensor, size: int) -> tuple[Tensor, float, int]:
-    """Rows with the largest bounds, by position; the largest bound of all others, and the first to have it."""
-    if size >= len(bounds):
-        return (bounds > PICKED).nonzero()[:, 0], PICKED, len(bounds)
-    level = float(bounds.topk(size + 1).values[-1])
-    above = (bounds > level).nonzero()[:, 0]
-    if level == PICKED:
-        return above, level, len(bounds)
-    tied = (bounds == level).nonzero()[:, 0]
-    room = size - len(above)
-    return torch.cat([above, tied[:room]]).sort().values, level, int(tied[room])
 
 
 k_center = KCenter()

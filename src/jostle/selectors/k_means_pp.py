@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, rows_at_once
-from jostle.selectors.base import Picks, Selector, checked_rows
-from jostle.selectors.gaps import PICKED, Contest, Gaps
-from jostle.selectors.k_center import KCenter
+from jostle.rng import derive, fresh_seed
+from jostle.rows.geometry import Rows
+from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
+from jostle.selectors.gaps import PICKED, Contest
+from jostle.selectors.k_center import farthest_first, picks_of, the_row
+from jostle.selectors.shards import Draws, Here, Round, Seen, Shards
 
-PROPOSALS = 256  # drawn at once; those accepted in a row need each other's distances only
+FEW, MANY = 4, 64  # draws that are looked ahead at once
 
 
 @dataclass(frozen=True)
@@ -24,63 +28,73 @@ class KMeansPP(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; equal seeds give equal picks."""
         rows, centers = checked_rows(rows, n, centers)
-        draws = generator(fresh_seed() if seed is None else seed, "k-means++")
+        return self.pick_over(Here.of(rows), n, centers=centers, seed=seed)
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick n rows of all shards."""
+        check_pickable(n, len(shards))
+        key = derive(fresh_seed() if seed is None else seed, "k-means++")
+        shards.tell("begin", centers, False, [])
         if centers is not None:
-            return _drawn(Gaps(rows, centers), n, draws)
-        longest, length = KCenter().pick(rows, 1)
-        gaps = Gaps(rows, rows[longest])
-        gaps.bounds[longest] = PICKED
-        rest = _drawn(gaps, n - 1, draws)
+            return drawn(shards, n, key)
+        longest, length = farthest_first(shards, 1, unit=False)
+        shards.tell("begin", the_row(shards, int(longest)), False, longest.tolist())
+        rest = drawn(shards, n - 1, key)
         return Picks(torch.cat([longest, rest.positions]), torch.cat([length.square(), rest.scores]))
 
 
-def _drawn(gaps: Gaps, n: int, draws: torch.Generator) -> Picks:
-    """Exact draws by rejection: rows are proposed by the bounds of their gaps, and accepted by gap / bound.
-
-    Stale bounds cost proposals, never exactness.
-    """
-    scores: list[float] = []
+def drawn(shards: Shards, n: int, key: int) -> Picks:
+    """n draws from where the shards have begun."""
+    places, scores = list[Tensor](), list[float]()
+    seen: Seen | None = None
+    ahead, rest = FEW, False
     while len(scores) < n:
-        draw = _round if (gaps.bounds > 0).any() else _rest
-        scores += draw(gaps, n - len(scores), draws)
-        gaps.tidy()
-    return Picks(gaps.chosen, torch.tensor(scores, dtype=torch.float64, device=gaps.rows.device))
+        steps = min(ahead, n - len(scores))
+        found: list[Draws] = shards.ask("drawn", key, len(scores), steps, rest, seen)
+        round_ = Round([draws.offer for draws in found])
+        scores += first_clocks(round_, found, steps, rest)
+        rest = rest or not round_.winners  # nothing is left that no center equals
+        rows, chosen = round_.chosen
+        shards.tell("choose", rows, chosen)
+        places.append(chosen)
+        seen = round_.seen
+        ahead = min(MANY, max(FEW, 2 * len(round_.winners)))
+    return picks_of(places, scores)
 
 
-def _round(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
-    """Up to n picks from one batch of proposals."""
-    masses = gaps.bounds.clamp(min=0)
-    ladder = masses.cumsum(0)
-    luck = torch.rand(
-        2, rows_at_once(PROPOSALS, gaps.rows), generator=draws, device=draws.device, dtype=torch.float64
-    )
-    where, accept = luck.to(masses.device)
-    proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=len(masses) - 1)
-    needed = accept * masses[proposed]
-    least = torch.full_like(masses, torch.inf).scatter_reduce_(0, proposed, needed, "amin")
-    positions = least.isfinite().nonzero()[:, 0]
-    positions, rows, exact = gaps.contenders(positions, least[positions])
-    if not len(positions):
-        return []
-    contest = Contest(rows, exact)
-    place = {position: turn for turn, position in enumerate(positions.tolist())}
-    winners, scores = list[int](), list[float]()
-    for position, threshold in zip(proposed.tolist(), needed.tolist(), strict=True):
-        turn = place.get(position)  # None: the gap is too small for every proposal of this row
-        if turn is not None and threshold < contest.gaps[turn] and len(winners) < n:
-            winners.append(turn)
-            scores.append(float(contest.gaps[turn]))
-            contest.take(turn)
-    gaps.choose(positions[winners], positions, torch.from_numpy(contest.gaps).to(positions.device))
+def first_clocks(round_: Round, found: list[Draws], steps: int, rest: bool) -> list[float]:
+    """Squared gaps of the draws of some steps, while no row that was not offered can come first."""
+    level = min(draws.offer.level for draws in found)
+    when = torch.cat([draws.steps for draws in found]).cpu()
+    times = torch.cat([draws.times for draws in found]).cpu().numpy()
+    who = torch.searchsorted(round_.places, torch.cat([draws.places for draws in found])).cpu().numpy()
+    scores = list[float]()
+    for step in range(steps):
+        here = (when == step).nonzero()[:, 0].numpy()
+        first = first_clock(round_.contest, who[here], times[here], level, rest)
+        if first is None:
+            break
+        scores.append(0.0 if rest else float(round_.contest.gaps[first]))
+        round_.take(first)
     return scores
 
 
-def _rest(gaps: Gaps, n: int, draws: torch.Generator) -> list[float]:
-    """n picks where every row left equals a center."""
-    left = (gaps.bounds > PICKED).nonzero()[:, 0]
-    chosen = left[torch.randperm(len(left), generator=draws, device=draws.device)[:n].to(left.device)]
-    gaps.choose(chosen, chosen, torch.full_like(gaps.bounds[chosen], PICKED))
-    return [0.0] * n
+def first_clock(
+    contest: Contest, rows: NDArray[np.int64], times: NDArray[np.float64], level: float, rest: bool
+) -> int | None:
+    """The row whose clock over its gap is the first, if it is below the level; of equals, the first row."""
+    while True:
+        gaps = contest.gaps[rows]
+        rates = np.where(gaps > PICKED, 1.0, 0.0) if rest else np.maximum(gaps, 0.0)
+        keys = np.divide(times, rates, out=np.full_like(times, np.inf), where=rates > 0)
+        if not (keys < level).any():
+            return None
+        first = int(rows[keys == keys.min()].min())
+        if rest or contest.exact[first]:
+            return first
+        contest.measure(first)
 
 
 k_means_pp = KMeansPP()

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, blocks, squared_lengths, width
-from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
+from jostle.rng import bits_at, derive, fresh_seed
+from jostle.rows.geometry import Rows
+from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows, checked_scores
+from jostle.selectors.shards import Here, Largest, Shards
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,13 @@ class TopK(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n largest; equal seeds give equal picks."""
-        scores = _scores(rows)
-        check_pickable(n, len(scores))
-        missing = scores.isnan()
-        if missing.any():
-            first = ", ".join(map(str, missing.nonzero()[:5, 0].tolist()))
-            raise ValueError(
-                f"{int(missing.sum())} of {len(scores)} scores are NaN (first at positions {first})"
-            )
-        return _largest(scores, n, seed)
+        return self.pick_over(Here.of(checked_scores(rows)), n, seed=seed)
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick the n largest of all shards."""
+        return largest(shards, n, seed, lengths=False)
 
 
 @dataclass(frozen=True)
@@ -39,30 +37,28 @@ class Longest(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick the n longest; equal seeds give equal picks."""
         rows, _ = checked_rows(rows, n)
-        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows)))
-        squared = torch.cat([squared_lengths(part) for part in parts])
-        return _largest(squared.sqrt(), n, seed)
+        return self.pick_over(Here.of(rows), n, seed=seed)
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick the n longest of all shards."""
+        return largest(shards, n, seed, lengths=True)
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """The n-th longest row's length."""
         return float(self.pick(rows, n).scores[-1])
 
 
-def _scores(rows: Rows) -> Tensor:
-    if isinstance(rows, np.ndarray):
-        rows = torch.as_tensor(rows)
-    if not isinstance(rows, Tensor):
-        raise TypeError(f"scores must be a tensor (n,) or (n, 1), got {type(rows).__name__}")
-    if rows.ndim not in (1, 2) or rows.shape[1:] not in ((), (1,)):
-        raise ValueError(
-            f"scores must be one number for each example, (n,) or (n, 1), got {tuple(rows.shape)}"
-        )
-    return rows.detach().flatten()
-
-
-def _largest(scores: Tensor, n: int, seed: int | None) -> Picks:
-    order = largest_first(scores, fresh_seed() if seed is None else seed)[:n]
-    return Picks(order, scores[order].to(torch.float64))
+def largest(shards: Shards, n: int, seed: int | None, lengths: bool) -> Picks:
+    """The n largest of what all shards have, merged by score and, of equal ones, by what the seed says."""
+    check_pickable(n, len(shards))
+    key = derive(fresh_seed() if seed is None else seed, "ties")
+    found: list[Largest] = shards.ask("largest", n, key, lengths)
+    scores, ties, places = (torch.cat(column) for column in zip(*found, strict=True))
+    order = ties.argsort()
+    order = order[scores[order].sort(descending=True, stable=True).indices][:n]
+    return Picks(places[order], scores[order].to(torch.float64))
 
 
 def largest_first(scores: Tensor, seed: int) -> Tensor:
@@ -73,8 +69,7 @@ def largest_first(scores: Tensor, seed: int) -> Tensor:
 
 def order_of_ties(scores: Tensor, seed: int) -> Tensor:
     """All positions, (n,), in a drawn order: of equal scores the first in it comes first."""
-    draws = generator(seed, "ties")
-    return torch.randperm(len(scores), generator=draws, device=draws.device).to(scores.device)
+    return bits_at(derive(seed, "ties"), torch.arange(len(scores), device=scores.device)).argsort()
 
 
 top_k = TopK()

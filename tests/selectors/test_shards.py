@@ -1,0 +1,152 @@
+"""Picks over shards are those of one machine, bit for bit: however many shards, and in whatever order they answer."""
+
+import random
+
+import pytest
+import torch
+from selector_oracles import tiny_blocks
+from torch import Tensor
+
+from jostle.rows import Outer
+from jostle.rows.geometry import exact_sums, nearest_distances, squared_differences
+from jostle.selectors import KCenter, Selector, selector
+from jostle.selectors.shards import Here, Shard
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def near_ties() -> Tensor:
+    """Rows whose lengths and distances are equal but for rounding, and some that are equal altogether."""
+    rows = normal(25, 33)
+    shuffled = [rows[:, torch.randperm(33, generator=torch.Generator().manual_seed(s))] for s in range(5)]
+    return torch.cat([*shuffled, rows, -rows])
+
+
+SCENES = {
+    "plain": lambda: normal(300, 8),
+    "doubles": lambda: normal(200, 8).double(),
+    "ties": lambda: torch.randint(-1, 2, (300, 3), generator=torch.Generator().manual_seed(2)).float(),
+    "near ties": near_ties,
+    "copies": lambda: normal(40, 5).repeat(6, 1) + 100,
+    "factors": lambda: Outer(normal(200, 4), 30 * normal(200, 6, seed=1)),
+}
+SELECTORS = {
+    "k-center": selector("k-center"),
+    "k-center-unit": selector("k-center-unit"),
+    "k-center from a draw": KCenter(origin=False),
+    "k-means++": selector("k-means++"),
+    "longest": selector("longest"),
+}
+
+
+class Shuffled(Here):
+    """Shards that answer in any order."""
+
+    def ask(self, question: str, *about):
+        answers = super().ask(question, *about)
+        random.Random(len(answers)).shuffle(answers)
+        return answers
+
+
+def parted(rows: Tensor | Outer, shards: int, seed: int = 0) -> Shuffled:
+    """Every row in one of some shards of unequal sizes, in pieces that do not lie together."""
+    draws = torch.Generator().manual_seed(seed)
+    owner = torch.randint(shards, (len(rows) // 5 + 1,), generator=draws).repeat_interleave(5)[: len(rows)]
+    owner[:shards] = torch.arange(shards)
+    return Shuffled([Shard(rows[owner == s], (owner == s).nonzero()[:, 0]) for s in range(shards)])
+
+
+def assert_same_picks(chooser: Selector, rows, shards: int, n: int, centers=None) -> None:
+    whole = chooser.pick(rows, n, centers=centers, seed=5)
+    parts = chooser.pick_over(parted(rows, shards), n, centers=centers, seed=5)
+    assert parts.positions.tolist() == whole.positions.tolist()
+    assert parts.scores.numpy().tobytes() == whole.scores.numpy().tobytes()
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("name", SELECTORS)
+def test_picks_do_not_depend_on_shards(name: str, scene: str, shards: int) -> None:
+    rows = SCENES[scene]()
+    assert_same_picks(SELECTORS[name], rows, shards, 60)
+
+
+@pytest.mark.parametrize("shards", [2, 7])
+@pytest.mark.parametrize("name", ["k-center", "k-center-unit", "k-means++"])
+@pytest.mark.parametrize("scene", ["plain", "ties", "near ties", "factors"])
+def test_nor_with_labelled_centers(name: str, scene: str, shards: int) -> None:
+    rows = SCENES[scene]()
+    assert_same_picks(SELECTORS[name], rows, shards, 50, centers=rows[[3, 50, 50, 120]])
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+def test_equal_scores_are_drawn_alike(shards: int) -> None:
+    scores = torch.randint(0, 6, (400,), generator=torch.Generator().manual_seed(0)).float()
+    assert_same_picks(selector("top-k"), scores, shards, 150)
+
+
+@pytest.mark.parametrize("name", ["k-center", "k-means++"])
+def test_all_rows_can_be_picked_over_shards(name: str) -> None:
+    rows = normal(12, 3).repeat(4, 1)
+    assert_same_picks(SELECTORS[name], rows, 5, 48)
+
+
+@pytest.mark.parametrize("name", ["k-center", "k-means++"])
+def test_blocks_do_not_matter_either(name: str) -> None:
+    rows = near_ties()
+    whole = SELECTORS[name].pick(rows, 60, seed=1)
+    with tiny_blocks():
+        tiny = SELECTORS[name].pick(rows, 60, seed=1)
+        over = SELECTORS[name].pick_over(parted(rows, 3), 60, seed=1)
+    assert whole.positions.tolist() == tiny.positions.tolist() == over.positions.tolist()
+    assert whole.scores.tolist() == tiny.scores.tolist() == over.scores.tolist()
+
+
+def test_picks_are_the_greedy_ones_of_exact_distances() -> None:
+    rows = near_ties().double()
+    gaps, expected = squared_differences(rows, torch.zeros_like(rows)), list[int]()
+    for _ in range(40):
+        expected.append(int(gaps.argmax()))
+        gaps = torch.minimum(gaps, squared_differences(rows, rows[[expected[-1]] * len(rows)]))
+    assert selector("k-center").pick(rows, 40).positions.tolist() == expected
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 1001])
+def test_exact_sums_are_sums_and_the_same_in_every_block(width: int) -> None:
+    numbers = normal(50, width).double()
+    sums = exact_sums(numbers.clone())
+    torch.testing.assert_close(sums, numbers.sum(1), rtol=1e-12, atol=1e-12)
+    for start in range(50):
+        assert exact_sums(numbers[start : start + 3].clone())[0] == sums[start]
+
+
+@pytest.mark.parametrize("factors", [False, True])
+def test_nearest_distances_are_the_same_whatever_comes_along(factors: bool) -> None:
+    rows, centers = (
+        Outer(normal(40, 5, seed=s).double(), 1e3 * normal(40, 9, seed=s + 9).double()) for s in (0, 1)
+    )
+    if not factors:
+        rows, centers = rows.dense(), centers.dense()
+    whole = nearest_distances(rows, centers)
+    by_one = torch.stack([nearest_distances(rows, centers[[c]]) for c in range(40)]).amin(0)
+    alone = torch.cat([nearest_distances(rows[[r]], centers) for r in range(40)])
+    assert whole.tolist() == by_one.tolist() == alone.tolist()
+
+
+def test_draws_over_shards_follow_squared_gaps() -> None:
+    rows = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+    counts = torch.zeros(4)
+    for seed in range(300):
+        counts[
+            selector("k-means++").pick_over(parted(rows, 2), 1, centers=rows[:1], seed=seed).positions
+        ] += 1
+    torch.testing.assert_close(counts / 300, torch.tensor([0, 1, 4, 9]) / 14, atol=0.09, rtol=0)
+
+
+def test_a_selector_that_needs_all_rows_says_so() -> None:
+    with pytest.raises(NotImplementedError, match=r"KDPP looks at all rows at once.*k-center"):
+        selector("k-dpp").pick_over(parted(normal(20, 3), 2), 3)
+    assert not selector("uniform").over_shards
+    assert selector("k-center").over_shards
