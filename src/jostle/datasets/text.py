@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,29 +70,36 @@ def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
 
     Rows are padded to the longest of their split, and batches drop what is padding in all their rows.
     """
-    try:
-        from transformers import AutoTokenizer
-    except ImportError as reason:
-        raise ImportError("texts need transformers: pip install jostle[nlp]") from reason
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(encoder))
-    except (OSError, ValueError) as reason:
-        raise DataError(
-            f"no tokeniser at {encoder!r}, expected a model's folder or hub name: {reason}"
-        ) from reason
+    tokenizer = tokenizer_of(str(encoder))
 
     def tokenized(split: Split) -> Split:
         if not isinstance(split.inputs, Texts):
             raise DataError(f"{data.name} has no texts to tokenise")
         texts = split.inputs
-        columns = _columns(tokenizer, texts.rows, length)
+        columns = tokens_of(tokenizer, texts.rows, length)
         shown = tuple(texts.preview(position) for position in range(len(texts)))
         return replace(split, inputs=Fields(columns, "attention_mask", shown))
 
     return replace(data, train=tokenized(data.train), test=tokenized(data.test))
 
 
-def _columns(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
+@lru_cache(maxsize=4)
+def tokenizer_of(encoder: str) -> Any:
+    """The tokeniser of an encoder, a folder or a hub name."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as reason:
+        raise ImportError("texts need transformers: pip install jostle[nlp]") from reason
+    try:
+        return AutoTokenizer.from_pretrained(encoder)
+    except (OSError, ValueError) as reason:
+        raise DataError(
+            f"no tokeniser at {encoder!r}, expected a model's folder or hub name: {reason}"
+        ) from reason
+
+
+def tokens_of(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
+    """Texts, or pairs of them, as the columns that an encoder reads, padded to the longest."""
     some = rows or [("",)]  # tokenisers refuse an empty list
     pieces = [list(piece) for piece in zip(*some, strict=True)]
     columns = tokenizer(

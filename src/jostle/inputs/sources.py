@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -44,7 +44,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Batched:
-    """A holder that says `by_batch`: it gives a whole batch for a tensor of positions."""
+    """A holder that says `by_batch`: it gives a whole batch for a tensor of positions.
+
+    One that has `starts`, positions at which its parts begin, has no batch that lies in two of these.
+    """
 
     holder: Any
     """What holds the examples."""
@@ -54,7 +57,8 @@ class Batched:
 
     def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
         """Inputs at these `positions`, `size` examples at a time; no `workers` are needed."""
-        return (inputs_of(self.holder[part]) for part in positions.split(size))
+        for part in parted(positions, getattr(self.holder, "starts", ())):
+            yield from (inputs_of(self.holder[few]) for few in part.split(size))
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,16 @@ class Items:
 
 
 Source = Columns | Batched | Items
+
+
+def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:
+    """Positions, cut wherever the next lies in another of the parts that begin at `starts`."""
+    if not len(starts) or not len(positions):
+        yield positions
+        return
+    parts = torch.searchsorted(torch.tensor(starts), positions, right=True)
+    yield from positions.split(parts.unique_consecutive(return_counts=True)[1].tolist())
+
 
 TOKENISE = "turn it into numbers first, or pass collate_fn= a function from a list of texts to a batch"
 REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"

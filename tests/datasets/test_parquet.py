@@ -1,0 +1,127 @@
+"""Parquet pools: rows as they were written, whatever the files, groups and batches."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import jostle
+from jostle import datasets
+from jostle.datasets.views import pool_of
+from jostle.inputs import Pool, count
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def written(folder: Path, columns: dict[str, list], files: int = 3, group: int = 7) -> Path:
+    """Columns over several files, in row groups of a few rows."""
+    table = pa.table(columns)
+    for number, part in enumerate(np.array_split(np.arange(len(table)), files)):
+        pq.write_table(table.take(part), folder / f"part-{number:02}.parquet", row_group_size=group)
+    return folder
+
+
+def vectors(n: int = 50, d: int = 4) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+def test_numbers_come_back_by_position(tmp_path: Path) -> None:
+    rows = vectors()
+    written(tmp_path, {"name": [f"x{i}" for i in range(50)], "row": rows.tolist()})
+    data = datasets.pool(f"parquet:{tmp_path}", column="row", id="name")
+    index = torch.tensor([49, 0, 17, 16, 17, 3])
+    torch.testing.assert_close(data.train.inputs[index], torch.from_numpy(rows)[index], rtol=0, atol=0)
+    assert [data.names(i) for i in (0, 49)] == ["x0", "x49"]
+    assert len(data.train) == 50
+    assert datasets.pool(f"parquet:{tmp_path}/part-01.parquet", column="row").names(2) == "2"
+
+
+def test_scalar_columns_stand_side_by_side_and_lists_take_a_shape(tmp_path: Path) -> None:
+    written(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0], "c": [[1.0] * 4, [2.0] * 4, [3.0] * 4]})
+    both = datasets.pool(f"parquet:{tmp_path}", column="a+b").train.inputs[torch.arange(3)]
+    assert both.tolist() == [[1, 4], [2, 5], [3, 6]]
+    shaped = datasets.pool(f"parquet:{tmp_path}", column="c", shape=(1, 2, 2)).train.inputs[torch.arange(3)]
+    assert shaped.shape == (3, 1, 2, 2)
+
+
+def test_no_batch_lies_in_two_row_groups(tmp_path: Path) -> None:
+    written(tmp_path, {"row": vectors().tolist()})
+    pool = pool_of(datasets.pool(f"parquet:{tmp_path}").train.inputs)
+    sizes = [count(batch) for batch in pool.batches(5)]
+    assert sizes == [5, 2, 5, 2, 3, 5, 2, 5, 2, 3, 5, 2, 5, 2, 2]
+    assert sum(map(count, pool.without([0, 20]).batches(5))) == 48
+
+
+def test_images_are_decoded(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 5, 3), dtype=np.uint8)
+
+    def png(array: np.ndarray) -> bytes:
+        file = io.BytesIO()
+        Image.fromarray(array).save(file, "PNG")
+        return file.getvalue()
+
+    written(tmp_path, {"image": [png(each) for each in pixels]}, group=2)
+    data = datasets.pool(f"parquet:{tmp_path}")
+    got = data.train.inputs[torch.tensor([4, 1])]
+    expected = torch.from_numpy(pixels[[4, 1]]).permute(0, 3, 1, 2).float() / 255
+    torch.testing.assert_close(got, expected)
+    assert data.preview(2).size == (5, 5)
+    written(tmp_path, {"image": [b"no image"] * 6}, group=2)
+    with pytest.raises(datasets.DataError, match=r"part-00.parquet:row 0 of row group 0 is not an image"):
+        datasets.pool(f"parquet:{tmp_path}").train.inputs[torch.tensor([0])]
+
+
+def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:
+    written(tmp_path, {"ids": [[5, 6, 7], [8], [9, 1]]}, files=1)
+    batch = datasets.pool(f"parquet:{tmp_path}", length=2).train.inputs[torch.tensor([0, 1])]
+    assert batch["input_ids"].tolist() == [[5, 6], [8, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]
+
+
+def test_a_pool_on_disk_gives_the_picks_of_one_in_memory(tmp_path: Path) -> None:
+    rows = vectors(60)
+    written(tmp_path, {"row": rows.tolist()}, group=8)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    on_disk = datasets.pool(f"parquet:{tmp_path}").train.inputs
+    a = jostle.select("noise-stability", model, on_disk, 5, seed=0, jolts=3)
+    b = jostle.select("noise-stability", model, torch.from_numpy(rows), 5, seed=0, jolts=3)
+    assert a.indices.tolist() == b.indices.tolist()
+    assert len(Pool.of(on_disk)) == 60
+
+
+def test_an_address_is_a_place_of_files_too(tmp_path: Path) -> None:
+    written(tmp_path, {"row": vectors().tolist()})
+    assert len(datasets.pool(f"parquet:file://{tmp_path}/part-0[01].parquet").train) == 34
+    assert len(datasets.pool(f"parquet:file://{tmp_path}").train) == 50
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings", "words"),
+    [
+        ("nothing-*.parquet", {}, "no Parquet file at"),
+        ("", {}, "say which column= holds the examples: a, row"),
+        ("", {"column": "b"}, "has no column 'b'; it has a, row"),
+        ("", {"column": "row", "test": 0.2}, "nothing is held out"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, spec: str, settings: dict, words: str) -> None:
+    written(tmp_path, {"a": [1, 2], "row": [[1.0], [2.0]]}, files=1)
+    with pytest.raises(datasets.DataError, match=words.replace("*", ".")):
+        datasets.pool(f"parquet:{tmp_path}/{spec}", **settings)
+
+
+def test_a_damaged_or_vanished_file_is_named(tmp_path: Path) -> None:
+    written(tmp_path, {"row": vectors().tolist()})
+    inputs = datasets.pool(f"parquet:{tmp_path}").train.inputs
+    (tmp_path / "part-01.parquet").unlink()
+    with pytest.raises(datasets.DataError, match=r"part-01.parquet cannot be read"):
+        inputs[torch.tensor([20])]
+    (tmp_path / "part-02.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(datasets.DataError, match=r"part-02.parquet is not a Parquet file"):
+        datasets.pool(f"parquet:{tmp_path}")
