@@ -8,7 +8,7 @@ from selector_oracles import tiny_blocks
 from torch import Tensor
 
 from jostle.rows import Outer
-from jostle.rows.geometry import exact_sums, nearest_distances, squared_differences
+from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances, squared_differences
 from jostle.selectors import KCenter, Selector, selector
 from jostle.selectors.shards import Here, Shard
 
@@ -113,13 +113,19 @@ def test_picks_are_the_greedy_ones_of_exact_distances() -> None:
     assert selector("k-center").pick(rows, 40).positions.tolist() == expected
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 1001])
-def test_exact_sums_are_sums_and_the_same_in_every_block(width: int) -> None:
-    numbers = normal(50, width).double()
-    sums = exact_sums(numbers.clone())
-    torch.testing.assert_close(sums, numbers.sum(1), rtol=1e-12, atol=1e-12)
-    for start in range(50):
-        assert exact_sums(numbers[start : start + 3].clone())[0] == sums[start]
+@pytest.mark.parametrize("sums", [exact_sums, halved_sums])
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 1001, 70_000])
+def test_sums_are_the_same_in_every_block_and_for_every_thread(width: int, sums) -> None:
+    numbers = normal(7, width).double()
+    whole, threads = sums(numbers), torch.get_num_threads()
+    torch.testing.assert_close(whole, numbers.sum(1), rtol=1e-11, atol=1e-11)
+    try:
+        torch.set_num_threads(3)
+        for start in range(7):
+            for size in (1, 2, 3):
+                assert sums(numbers[start : start + size])[0] == whole[start]
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("factors", [False, True])

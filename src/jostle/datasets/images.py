@@ -1,5 +1,7 @@
 """Images: normalising those that fit in memory, and decoding files batch by batch where they do not."""
 
+from __future__ import annotations
+
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -227,6 +229,14 @@ class ImageFiles:
     def __getitems__(self, positions: list[int]) -> list[Tensor]:
         """What torch's data loader asks for, so that it too decodes by the batch."""
         return list(self[torch.tensor(positions)])
+
+    def part(self, start: int, stop: int) -> ImageFiles:
+        """The files between two positions, counted from the first of them."""
+        pixels = self.pixels
+        keep = pixels.keep_bytes * (stop - start) // max(1, len(self))
+        return ImageFiles(
+            pixels.files[start:stop], pixels.frame, self.mean, self.std, keep, scale=255 / self.white
+        )
 
     def preview(self, position: int) -> Image.Image:
         """The image at a `position` as it is framed, before normalising."""

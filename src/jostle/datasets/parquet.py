@@ -183,9 +183,10 @@ class ParquetInputs:
         return self.columns.starts
 
     def part(self, start: int, stop: int) -> ParquetInputs:
-        """The row groups that lie between two positions, which stay what they are."""
-        groups = tuple(g for g in self.columns.groups if start <= g.start < stop)
-        return ParquetInputs(replace(self.columns, groups=groups), self.kind, self.settings)
+        """What lies between two positions, counted from the first of them."""
+        groups = (g for g in self.columns.groups if g.start < stop and start < g.start + g.rows)
+        columns = replace(self.columns, groups=tuple(g._replace(start=g.start - start) for g in groups))
+        return ParquetInputs(columns, self.kind, self.settings)
 
     def __getitem__(self, index: int | Tensor) -> Batch:
         if not isinstance(index, Tensor) or not index.dim():
@@ -278,15 +279,15 @@ class Names(Sequence[str]):
     """Ids of examples, read where they are asked for: from a column, or positions."""
 
     def __init__(self, columns: Columns | None, count: int) -> None:
-        self.columns, self.count = columns, count
+        self.columns, self.length = columns, count
 
     def __len__(self) -> int:
-        return self.count
+        return self.length
 
     def __getitem__(self, position: Any) -> Any:
         if isinstance(position, slice):
-            return [self[p] for p in range(*position.indices(self.count))]
-        if not 0 <= position < self.count:
+            return [self[p] for p in range(*position.indices(self.length))]
+        if not 0 <= position < self.length:
             raise IndexError(position)
         return (
             str(position)
@@ -331,8 +332,8 @@ def parquet(
         if name not in schema.names:
             raise DataError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
     found = kind or kind_of(schema.field(names[0]).type, names[0])
-    sides = (size, size) if isinstance(size, int) else size and (size[0], size[1])
-    reading = Reading(sides or None, mode, scale, encoder, length, tuple(shape))
+    sides = None if size is None else (size, size) if isinstance(size, int) else (size[0], size[1])
+    reading = Reading(sides, mode, scale, encoder, length, tuple(shape))
     inputs = ParquetInputs(Columns(groups, names), found, reading)
     ids = Names(Columns(groups, (id,)) if id else None, len(inputs))
     nothing = torch.empty(0)

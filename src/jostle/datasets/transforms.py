@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ class Transformed:
     transform: Transform
     name: str  # of the transform, for errors
     preview: Callable[[int], Image.Image | str]
-    names: tuple[str, ...]
+    names: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.inputs)

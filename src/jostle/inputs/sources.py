@@ -100,7 +100,23 @@ class Items:
             raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
 
 
-Source = Columns | Batched | Items
+@dataclass(frozen=True)
+class Window:
+    """A few examples of a larger source, which keep their positions there."""
+
+    inside: Source  # numbers them from 0
+    start: int
+    length: int  # of the larger one
+
+    def __len__(self) -> int:
+        return self.length
+
+    def batches(self, positions: Tensor, size: int, workers: int) -> Iterator[Inputs]:
+        """Inputs of `size` examples at a time."""
+        return self.inside.batches(positions - self.start, size, workers)
+
+
+Source = Columns | Batched | Items | Window
 
 
 def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:

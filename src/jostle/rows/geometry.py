@@ -1,6 +1,6 @@
 """Lengths, products and distances of rows, dense or outer: the one place that asks which."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
 import torch
@@ -65,13 +65,13 @@ def unit_length(rows: Rows) -> Rows:
 def _unit(rows: Tensor) -> Tensor:
     largest = rows.abs().amax(1, keepdim=True)
     scaled = rows / torch.where(largest > 0, largest, 1)  # so that squares neither overflow nor vanish
-    exact = rows.dtype == torch.float64  # what decides between rows is float64
-    lengths = (
-        exact_lengths(scaled).sqrt()[:, None]
-        if exact
-        else torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    )
+    lengths = by_row(scaled, _lengths, lambda numbers: halved_sums(numbers.square()).sqrt())[:, None]
     return scaled / torch.where(lengths > 0, lengths, 1)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    found: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return found
 
 
 def squared_lengths(rows: Rows) -> Tensor:
@@ -82,14 +82,28 @@ def squared_lengths(rows: Rows) -> Tensor:
 
 
 def exact_sums(numbers: Tensor) -> Tensor:
-    """Sums along rows, (n,): half is added to half, number by number, in the tensor's own memory.
+    """Sums along rows, (n,): a row's has the same bits whatever rows lie beside it, and however many threads add."""
+    return by_row(numbers, lambda rows: rows.sum(1), halved_sums)
 
-    So a row's sum has the same bits whatever rows lie beside it, however many threads add, and on every device.
+
+def by_row(rows: Tensor, reduce: Callable[[Tensor], Tensor], elsewhere: Callable[[Tensor], Tensor]) -> Tensor:
+    """A reduction of each contiguous row, (n,), that does not depend on the other rows.
+
+    A CPU reduces every row in the same way, unless it is the only one: then threads may share it. Other devices choose
+    by the shape, so that there something else must do.
     """
+    if rows.device.type != "cpu":
+        return elsewhere(rows)
+    rows = rows.contiguous()
+    return reduce(rows) if len(rows) != 1 else reduce(torch.cat([rows, rows]))[:1]
+
+
+def halved_sums(numbers: Tensor) -> Tensor:
+    """Sums along rows, (n,), half added to half, number by number: no device can do that in another order."""
     while (size := numbers.shape[1]) > 1:
         half = (size + 1) // 2
-        numbers[:, : size - half] += numbers[:, half:]
-        numbers = numbers[:, :half]
+        rest = numbers[:, half:]
+        numbers = torch.cat([numbers[:, : size - half] + rest, numbers[:, size - half : half]], 1)
     return numbers[:, 0]
 
 
