@@ -22,6 +22,15 @@ START, END = "<!-- rooms: written by make docs -->", "<!-- end of rooms -->"
 
 WIDTH, BOX, TALL, ROW, MARGIN = 760, 128, 34, 74, 14  # pixels
 BLUE, PALE, INK, GREY = "#3d8fd9", "#eaf3fc", "#17324d", "#8a929c"  # seen on white and on black
+TITLE = (
+    "The rooms of jostle. Each stands on those that lines lead down to, on what these stand on, and all may stand on "
+    "the ground floor"
+)
+STYLE = (
+    f".line {{ fill: none; stroke: {GREY}; stroke-width: 1.4 }}\n"
+    f".box {{ fill: {PALE}; stroke: {BLUE}; stroke-width: 1.4 }}\n"
+    f"text {{ font: 600 14px system-ui, sans-serif; fill: {INK}; text-anchor: middle }}"
+)
 
 
 def files() -> list[Path]:
@@ -127,25 +136,9 @@ def picture() -> str:
     ]
     wide = WIDTH / len(levels[0]) - 2 * MARGIN
     boxes = [box(room, *place[room], wide if room in levels[0] else BOX) for room in sorted(found)]
-    title = (
-        "The rooms of jostle. Each stands on those that lines lead down to, on what these stand on, and all may "
-        "stand on the ground floor"
-    )
-    style = (
-        f".line {{ fill: none; stroke: {GREY}; stroke-width: 1.4 }}\n"
-        f".box {{ fill: {PALE}; stroke: {BLUE}; stroke-width: 1.4 }}\n"
-        f"text {{ font: 600 14px system-ui, sans-serif; fill: {INK}; text-anchor: middle }}"
-    )
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-            f"<title>{escape(title)}</title>",
-            f"<style>\n{style}\n</style>",
-            *lines,
-            *boxes,
-            "</svg>\n",
-        ]
-    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
+    about = [f"<title>{escape(TITLE)}</title>", f"<style>\n{STYLE}\n</style>"]
+    return "\n".join([head, *about, *lines, *boxes, "</svg>\n"])
 
 
 def line(start: tuple[float, float], end: tuple[float, float]) -> str:

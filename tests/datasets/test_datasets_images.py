@@ -8,7 +8,8 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from jostle.datasets import DataError, ImageFiles, images
-from jostle.datasets.images import Cropped, MapFiles, Member, Pixels, Stretched, is_image, standardised
+from jostle.datasets.images import Cropped, MapFiles, Member, Pixels, Stretched, standardised
+from jostle.plumbing.files import is_image
 
 
 @pytest.fixture

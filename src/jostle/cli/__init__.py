@@ -8,11 +8,11 @@ import threading
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 # What is slow to import, they import when they run.
 import jostle
 from jostle.cli import labelling, labelstudio, listing, picking, reading, running
+from jostle.cli.saying import say
 from jostle.plumbing.user_files import line_in_own_file
 
 app = typer.Typer(
@@ -134,4 +134,4 @@ def hints(words: str, place: str) -> str:
 
 def complain(words: str) -> None:
     """An error on standard error, unstyled where that is no terminal."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"jostle: {words}", markup=False)
+    say(f"jostle: {words}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from jostle.cli.saying import say
 
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
@@ -17,16 +17,15 @@ def exported(session: Session, path: Path, predictions: bool, copy: bool, overwr
     """Write the labels to a file, or pictures into folders by class where the name has no ending."""
     from jostle.labelling.exports import export, export_folders
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     if path.suffix:
         count = export(session, path, predictions=predictions, overwrite=overwrite)
-        console.print(f"{count} examples: {path}", markup=False)
+        say(f"{count} examples: {path}")
         return
     if predictions:
         raise ValueError(f"--predictions are for files; {path} is a folder, for what people answered")
     count = export_folders(session, path, "copy" if copy else "link")
     how = "copies" if copy else "links to the originals, which --copy would copy"
-    console.print(f"{count} pictures in folders by class ({how}): {path}", markup=False)
+    say(f"{count} pictures in folders by class ({how}): {path}")
 
 
 def imported(session: Session, path: Path, add: bool) -> None:
@@ -36,10 +35,9 @@ def imported(session: Session, path: Path, add: bool) -> None:
     if not path.is_file():
         raise ValueError(f"--import {path}: there is no such file")
     found = import_labels(session, path, add_classes=add)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{found.entered} new labels from {path}", markup=False)
+    say(f"{found.entered} new labels from {path}")
     if found.unknown:
         shown = ", ".join(found.unknown[:FEW]) + (", ..." if len(found.unknown) > FEW else "")
-        console.print(f"{len(found.unknown)} are of no example here: {shown}", markup=False)
+        say(f"{len(found.unknown)} are of no example here: {shown}")
     if found.empty:
-        console.print(f"{found.empty} rows had no answer.", markup=False)
+        say(f"{found.empty} rows had no answer.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from jostle.cli import labelling, serving
+from jostle.cli.saying import say
 
 if TYPE_CHECKING:
     from jostle.labelling.labelstudio.client import Client
@@ -45,11 +45,6 @@ def client(url: str, key: str) -> Client:
             "name an access token with --key or LABEL_STUDIO_API_KEY: Account & Settings, Access Tokens"
         )
     return Client(url, key)
-
-
-def say(words: str) -> None:
-    """A line on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(words, markup=False)
 
 
 @app.command()

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from jostle.cli import options
+from jostle.cli.saying import say
 from jostle.plumbing.specs import name_and_settings
 from jostle.plumbing.user_files import from_file, is_own
 
@@ -181,7 +181,7 @@ class Told:
     def say(self, what: str, words: str) -> None:
         """A line of it, just as it is."""
         self.facts[what] = words.partition("\n")[0]
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"{what}: {words}", markup=False)
+        say(f"{what}: {words}")
 
 
 def function(option: str, spec: str) -> Any:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from jostle.cli import options
+from jostle.cli.saying import say
 
 if TYPE_CHECKING:
     from jostle.datasets import Data
@@ -83,11 +83,6 @@ def compare(
     page = write_comparison(across, out)
     print_table(overview_table(across))
     say(f"Comparison: {page}")
-
-
-def say(words: str) -> None:
-    """A line on standard error."""
-    Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def folders_of_runs(given: list[Path]) -> list[Path]:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
+from jostle.cli.saying import say
 
 if TYPE_CHECKING:
     from jostle.runs.experiment import Plan
@@ -116,7 +117,7 @@ def demo(
     from jostle.plumbing.specs import parse_specs
     from jostle.runs import protocol as protocols
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
+    say(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
         "Which examples are worth labelling? Four strategies, 3 seeds each."
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from jostle.cli.saying import say
+
 if TYPE_CHECKING:
     from jostle.labelling.savings import Need
     from jostle.labelling.simulate import Mark, Study
@@ -21,13 +23,12 @@ def simulated(study: Study, out: Path, values: Sequence[float]) -> None:
     from jostle.labelling.simulate import conduct_study
     from jostle.plumbing.files import write_whole
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    marks = conduct_study(study, out, lambda words: console.print(words, markup=False))
+    marks = conduct_study(study, out, say)
     smaller = study.kind == "number"
     found = needs(marks, values or levels(marks), smaller)
     write_whole(out / "simulation.json", json.dumps(summary(study, marks, found), indent=1) + "\n")
     Console(soft_wrap=True).print(table(found, smaller))
-    console.print(f"Every model of every run: {out}", markup=False)
+    say(f"Every model of every run: {out}")
 
 
 def summary(study: Study, marks: Sequence[Mark], found: Sequence[Need]) -> dict[str, object]:

@@ -20,9 +20,9 @@ from jostle.datasets.images import (
     Frame,
     ImageFiles,
     Stretched,
-    is_image,
     path_in,
 )
+from jostle.plumbing.files import is_image
 from jostle.plumbing.names import printable
 
 CALTECH101 = Source(

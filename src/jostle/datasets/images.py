@@ -20,7 +20,6 @@ from torch import Tensor
 from jostle.datasets.errors import DataError
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this
 MOST_PIXELS = Image.MAX_IMAGE_PIXELS or 2**26  # of a file: Pillow warns of more, here it is an error
 SLIVER = 2**24  # pixels: what would be larger once it is resized is cut out before
@@ -46,11 +45,6 @@ File = Path | Member
 def path_in(file: File) -> PurePath:
     """The path of a file, or its path inside its archive."""
     return PurePath(file.name) if isinstance(file, Member) else file
-
-
-def is_image(path: PurePath) -> bool:
-    """Whether the name is that of an image; files that a desktop hides are none."""
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
 
 
 def standardised(pixels: Tensor, mean: Sequence[float], std: Sequence[float], white: float = 255) -> Tensor:

@@ -10,7 +10,8 @@ from jostle.datasets.archives import members
 from jostle.datasets.data import Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.fetch import Source, fetch
-from jostle.datasets.images import File, ImageFiles, MapFiles, Stretched, is_image, path_in
+from jostle.datasets.images import File, ImageFiles, MapFiles, Stretched, path_in
+from jostle.plumbing.files import is_image
 from jostle.tasks import VOID
 
 CITYSCAPES = (

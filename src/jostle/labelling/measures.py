@@ -87,40 +87,18 @@ def accuracy_of_errors(
     """Errors as an accuracy with its interval; `place` is which model of the project this is, from 1."""
     level, goal = audit.level(place), session.settings.goal
     population = max(population, len(off))
+    sample = 1 - audit.ALPHA, len(off), population, number, goal
     if session.kind == "number":
         top = scale or 1.0
         inside = audit.mean_interval((off / top).clip(0, 1), max(population, 1), level)
         low, high = inside.low * top, inside.high * top
         estimate = float(off.clip(0, top).mean()) if len(off) else None
         reached = goal is not None and len(off) > 0 and high <= goal
-        return Accuracy(
-            "mean error",
-            estimate,
-            low,
-            high,
-            1 - audit.ALPHA,
-            len(off),
-            population,
-            number,
-            goal,
-            reached,
-            scale,
-        )
+        return Accuracy("mean error", estimate, low, high, *sample, reached, scale)
     inside = audit.accuracy_interval(int(off.sum()), len(off), max(population, 1), level)
     estimate = 1 - float(off.mean()) if len(off) else None
     reached = goal is not None and inside.low >= goal
-    return Accuracy(
-        "accuracy",
-        estimate,
-        inside.low,
-        inside.high,
-        1 - audit.ALPHA,
-        len(off),
-        population,
-        number,
-        goal,
-        reached,
-    )
+    return Accuracy("accuracy", estimate, inside.low, inside.high, *sample, reached)
 
 
 def curve(session: Session) -> tuple[Point, ...]:

@@ -1,15 +1,13 @@
-"""Image files as people and browsers see them: which files are images, and whether they can be read."""
+"""Image files as people and browsers see them, and whether they can be read."""
 
 from __future__ import annotations
 
 import io
-from pathlib import PurePath
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from jostle.labelling.contents import Content
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 SHOWN = {
     "JPEG": "image/jpeg",
     "PNG": "image/png",
@@ -30,11 +28,6 @@ def unreadable(content: Content, reason: Exception) -> UnreadableError:
     unknown = isinstance(reason, UnidentifiedImageError)
     words = "its content has no format that is known" if unknown else reason
     return UnreadableError(f"{content.name} is not an image that can be read: {words}")
-
-
-def is_image(path: PurePath) -> bool:
-    """Whether the name is that of an image; files that a desktop hides are none."""
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and "__MACOSX" not in path.parts
 
 
 def check(content: Content) -> None:

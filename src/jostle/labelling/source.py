@@ -13,7 +13,8 @@ from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from jostle.labelling.contents import Cell, Content, ContentKind
-from jostle.labelling.pictures import UnreadableError, is_image
+from jostle.labelling.pictures import UnreadableError
+from jostle.plumbing.files import is_image
 from jostle.plumbing.user_files import is_own
 
 

@@ -1,15 +1,21 @@
-"""Files written whole or not at all, and never over what is not ours."""
+"""Files written whole or not at all, and never over what is not ours; and which of them are images."""
 
 import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from jostle.plumbing.names import printable
 
+IMAGES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 HEAD = 4096  # bytes of a file by which we know it for our own
+
+
+def is_image(path: PurePath) -> bool:
+    """Whether the name is that of an image; files that a desktop hides are none."""
+    return path.suffix.lower() in IMAGES and not path.name.startswith(".") and "__MACOSX" not in path.parts
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

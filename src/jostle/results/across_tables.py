@@ -51,25 +51,24 @@ def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
     def cells(cell: Mapping[str, Cell]) -> list[Cell]:
         return [cell.get(label, Cell(None)) for label in labels]
 
-    points = {label: across.points(label) for label in others}
+    points = {label: float(np.mean([*each.values()])) for label in others if (each := across.points(label))}
     saved = {label: share(across.savings(label), 0) for label in others}
-    gain = _fairly_marked(across, {label: share(each) for label, each in gains.items()})
+    gain = {label: share(each) for label, each in gains.items()}
     lowest = {label: share({name: gains[label][name]}) for label, name in worst.items()}
-    columns: dict[str, Sequence[Cell]] = {"error less, %": cells(gain)}
-    if any(points.values()):
-        means = {label: float(np.mean([*each.values()])) for label, each in points.items() if each}
-        columns["points"] = cells({label: Cell(mean, signed=True) for label, mean in means.items()})
-    columns["labels saved, %"] = cells(saved)
-    columns["worst, %"] = cells(_fairly_marked(across, lowest))
-    columns["where"] = [Cell(worst.get(label, "–")) for label in labels]
-    columns["ahead : behind"] = cells(
-        {
-            label: Cell(float(ahead - behind), shown=f"{ahead} : {behind}")
-            for label, (ahead, behind) in duels.items()
-        }
-    )
-    columns["p, Holm"] = cells({label: p_cell(p) for label, p in tests.items()})
-    return columns
+    in_points = cells({label: Cell(mean, signed=True) for label, mean in points.items()})
+    return {
+        "error less, %": cells(_fairly_marked(across, gain)),
+        **({"points": in_points} if points else {}),
+        "labels saved, %": cells(saved),
+        "worst, %": cells(_fairly_marked(across, lowest)),
+        "where": [Cell(worst.get(label, "–")) for label in labels],
+        "ahead : behind": cells({label: _score(*duel) for label, duel in duels.items()}),
+        "p, Holm": cells({label: p_cell(p) for label, p in tests.items()}),
+    }
+
+
+def _score(ahead: int, behind: int) -> Cell:
+    return Cell(float(ahead - behind), shown=f"{ahead} : {behind}")
 
 
 def _fairly_marked(across: Across, cells: Mapping[str, Cell]) -> dict[str, Cell]:

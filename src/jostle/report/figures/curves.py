@@ -63,20 +63,12 @@ def gain_curves(results: Results, metric: str, reference: str) -> Figure:
     figure = blank(8.6, 0.7 + 1.5 * rows)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
     for axes, (label, rises) in zip(grid, paired.items(), strict=False):
-        axes.axhline(0, color=INK, lw=0.8)
+        _lay_out_gains(axes, results.counts)
         for other in paired.values():
             axes.plot(results.counts, other.mean(axis=0), color=INK, alpha=0.14, lw=0.7)
         _draw_gain(axes, results.counts, rises, shown[label].colour)
         axes.set_title(label, loc="left", fontsize=9, pad=3)
-        axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, 4)))
-        axes.grid(visible=True)
-    _fit(
-        grid[0],
-        [
-            (rises if len(rises) < DRAWN_ONE_BY_ONE else rises.mean(axis=0)).ravel()
-            for rises in paired.values()
-        ],
-    )
+    _fit(grid[0], [_drawn(rises).ravel() for rises in paired.values()])
     _finish_grid(grid, len(paired), columns)
     figure.supxlabel("labelled examples", fontsize=9.5)
     figure.supylabel(f"gain over {reference}" + metric_named(metric).gain_unit, fontsize=9.5)
@@ -133,6 +125,17 @@ def count_ticks(counts: Sequence[int], most: int) -> list[int]:
     ticks = list(counts[::step])
     left_over = (len(counts) - 1) % step
     return [*ticks, counts[-1]] if 2 * left_over > step else ticks
+
+
+def _lay_out_gains(axes: Axes, counts: Sequence[int]) -> None:
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.xaxis.set_major_locator(FixedLocator(count_ticks(counts, 4)))
+    axes.grid(visible=True)
+
+
+def _drawn(gains: Floats) -> Floats:
+    """What a panel must have room for: every seed where they are few, else their mean."""
+    return gains if len(gains) < DRAWN_ONE_BY_ONE else np.asarray(gains.mean(axis=0))
 
 
 def _draw_gain(axes: Axes, counts: Sequence[int], gains: Floats, colour: str) -> None:
