@@ -100,3 +100,25 @@ def test_commands_that_are_named_exist(page: str) -> None:
     targets = re.findall(r"^    make ([\w-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert targets
     assert not [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
+
+
+FOREIGN = re.compile(
+    r"\b(cent(re|red|ring)|behavior\w*|neighbor\w*|unlabeled|labeling|gray|favor\w*"
+    r"|(organ|real|recogn|summar|visual|initial|util|minim|maxim|standard)iz(ation|e[ds]?))\b"
+)
+
+
+def prose(path: Path) -> str:
+    """The text of a page less its code; the docstrings and comments of a module."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return re.sub(r"^```.*?^```|`[^`]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+    strings = re.findall(r'"""(.*?)"""', text, re.DOTALL)
+    return re.sub(r"`[^`]*`", "", "\n".join([*strings, *re.findall(r"# (.*)", text)]))
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "src", ROOT / "tools"], ids=lambda p: p.name)
+def test_one_spelling(path: Path) -> None:
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    found = {str(file): words for file in files if (words := {m[0] for m in FOREIGN.finditer(prose(file))})}
+    assert not found, "docs/design.md says which spelling"

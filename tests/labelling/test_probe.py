@@ -78,8 +78,8 @@ def test_ridge_is_left_out_one_by_one() -> None:
         found = []
         for one in range(30):
             rest = np.arange(30) != one
-            centred = rows[rest] - rows.mean(0)  # the whole's centre, as in the short way
-            fitted = Ridge(ridge * scale, fit_intercept=True).fit(centred, targets[:30][rest])
+            shifted = rows[rest] - rows.mean(0)  # the whole's center, as in the short way
+            fitted = Ridge(ridge * scale, fit_intercept=True).fit(shifted, targets[:30][rest])
             found.append(float(fitted.predict(rows[one : one + 1] - rows.mean(0))[0]))
         return np.array(found)
 

@@ -75,7 +75,7 @@ def test_scikit_activeml_agrees_on_gradients() -> None:
     assert query.indices[0] + 12 == picks[0]  # the first is the longest gradient in both
     rows = Badge().embed(model, torch.as_tensor(x[12:]), seed=0).dense()
     odds = (rows - rows[query.indices[0]]).square().sum(1)
-    odds = torch.minimum(odds, rows.square().sum(1))  # the peer keeps the origin as a centre, BADGE does not
+    odds = torch.minimum(odds, rows.square().sum(1))  # the peer keeps the origin as a center, BADGE does not
     expected = np.delete(utilities[1, 12:], query.indices[0])
     np.testing.assert_allclose(np.delete((odds / odds.sum()).numpy(), query.indices[0]), expected, rtol=1e-6)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_composed_is_said(arguments: Any, settings: dict[str, Any
 
 
 OWN = """
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from jostle import Embedded, Embedding
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,3 +203,13 @@ def test_select_takes_a_composition_by_name() -> None:
     value = jostle.select(jostle.compose("features", "lcmd"), model, POOL, PICKS, **call)
     assert by_name.indices.tolist() == value.indices.tolist()
     assert "compose" not in strategies.names()
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_rows_meet_a_selector_in_one_place_and_who_picks_alone_carries_none(name: str) -> None:
+    kind = strategies.CATALOGUE.entry(name).made_by
+    assert isinstance(kind, type)
+    if issubclass(kind, Embedding):
+        assert kind.query is Embedding.query
+    else:
+        assert "selector" not in {field.name for field in fields(kind)}

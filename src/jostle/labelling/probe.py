@@ -29,7 +29,7 @@ RIDGES = tuple(10.0**power for power in range(-4, 5))  # relative to the mean sq
 
 
 class Probe(nn.Module):
-    """A linear layer on embeddings that are centred and brought to a mean length of 1: (n, d) -> (n, c)."""
+    """A linear layer on embeddings whose mean is brought to 0 and mean length to 1: (n, d) -> (n, c)."""
 
     def __init__(self, shift: Tensor, scale: float, classes: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Probe(nn.Module):
 
     @classmethod
     def on(cls, pool: NDArray[np.float32], classes: int) -> Probe:
-        """An untrained probe whose centre and scale are those of the whole pool."""
+        """An untrained probe whose shift and scale are those of the whole pool."""
         shift = pool.mean(0, dtype=np.float64)
         scale = float(np.sqrt(((pool - shift) ** 2).sum(1).mean())) or 1.0
         probe = cls(torch.from_numpy(shift).float(), scale, classes)
@@ -55,8 +55,8 @@ class Probe(nn.Module):
 
     def features(self, rows: NDArray[np.float32]) -> Rows:
         """What the head sees, in double precision."""
-        centred: Rows = rows.astype(np.float64) - self.shift.double().numpy()
-        return centred / float(self.scale)
+        shifted: Rows = rows.astype(np.float64) - self.shift.double().numpy()
+        return shifted / float(self.scale)
 
     def set(self, weight: Rows, bias: Rows) -> None:
         """Weights (c, d) and biases (c,)."""
@@ -140,8 +140,8 @@ def regressor(pool: NDArray[np.float32], places: NDArray[np.int64], targets: Row
     """A probe for a number: ridge regression, its penalty the one with the smallest leave-one-out error."""
     probe = Probe.on(pool, 1)
     rows = probe.features(pool[places])
-    centre, middle = rows.mean(0), targets.mean()
-    left, sizes, right = np.linalg.svd(rows - centre, full_matrices=False)
+    center, middle = rows.mean(0), targets.mean()
+    left, sizes, right = np.linalg.svd(rows - center, full_matrices=False)
     best: tuple[float, Rows, Rows] | None = None
     for ridge in RIDGES:
         shrunk = sizes**2 / (sizes**2 + ridge * max(float((sizes**2).mean()), 1e-12))
@@ -157,7 +157,7 @@ def regressor(pool: NDArray[np.float32], places: NDArray[np.int64], targets: Row
             best = error, slope, targets - missed
     assert best is not None
     _, slope, held = best
-    probe.set(slope[None], np.array([middle - centre @ slope]))
+    probe.set(slope[None], np.array([middle - center @ slope]))
     return Trained(probe, held[:, None])
 
 

@@ -54,7 +54,7 @@ def bilinear_upsampling(channels: int, factor: int) -> nn.ConvTranspose2d:
     up = nn.ConvTranspose2d(
         channels, channels, 2 * factor, factor, padding=factor // 2, groups=channels, bias=False
     )
-    offsets = torch.arange(2 * factor) - (factor - 0.5)  # from the kernel's centre, in output pixels
+    offsets = torch.arange(2 * factor) - (factor - 0.5)  # from the kernel's center, in output pixels
     tent = 1 - offsets.abs() / factor  # (2 * factor,)
     with torch.no_grad():
         up.weight.copy_(torch.outer(tent, tent))  # (channels, 1, 2 * factor, 2 * factor)

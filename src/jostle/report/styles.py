@@ -117,7 +117,7 @@ def moved_apart(wanted: Sequence[float], gap: float, low: float, high: float) ->
         while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
             (b, m), (a, k) = groups.pop(), groups.pop()
             groups.append([(a * k + b * m) / (k + m), k + m])
-    places = [centre + gap * (i - (size - 1) / 2) for centre, size in groups for i in range(int(size))]
+    places = [middle + gap * (i - (size - 1) / 2) for middle, size in groups for i in range(int(size))]
     last = len(places) - 1
     raised = [max(place, low + i * gap) for i, place in enumerate(places)]
     return [min(place, high - (last - i) * gap) for i, place in enumerate(raised)]
