@@ -15,6 +15,7 @@ from zoo import ConvNet, N, mlp
 
 import jostle
 from jostle.plumbing import memory
+from jostle.scoring import room
 
 K = 4
 
@@ -112,6 +113,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
 
     model, x = Counted(2, VOCABULARY), torch.randn(6400, 2)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 2**30)
+    monkeypatch.setattr(room, "spill_room", lambda: 30 * 10**9)
     with pytest.raises(
         ValueError,
         match=r"38,597,376,000 bytes for movements.* half of .*project=512.*rows_file=",
@@ -124,7 +126,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match=r"noise-stability would need .* 6,400 clean outputs"):
         jostle.select("noise-stability", model, x, 3, space="logits", race=0.1, memory_bytes=10**6)
     assert Counted.seen < 20, "only a first look"
-    narrow = jostle.deviations(model, x[:40], space="logits", jolts=2, project=8, memory_bytes=40 * 8 * 4)
+    narrow = jostle.deviations(model, x[:40], space="logits", jolts=2, project=8, memory_bytes=2**24)
     assert narrow.shape == (40, 8)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+from jostle.core.costs import Costs, scores
 from jostle.core.strategy import Embedded, Strategy
+from jostle.plumbing.progress import noted
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector, Weighing, k_center, selector
 
@@ -38,12 +40,27 @@ class Embedding(Strategy):
         """
         return self.embedding(request)
 
+    def making(self, request: Request) -> Costs:
+        """What rows of the pool take, told before the work; one score from one pass unless it says otherwise.
+
+        Args:
+            request: The call.
+        """
+        return scores(request)
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """What rows take, and picks among them."""
+        made = self.making(request)
+        if n is None:
+            return made
+        return replace(made, selecting=selector(self.selector).room(len(request.pool), made.width, n))
+
     @final
     def query(self, request: Request, n: int) -> Picks:
         """Embed, then select."""
         with request.timed("embedding"):
             embedded = self.contending(request, n)
-        with request.timed("selection"):
+        with request.timed("selection"), request.progress("selecting", n) as advance, noted(advance):
             picker = selector(self.selector)
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
             picks = picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)

@@ -30,6 +30,8 @@ class Query:
     """What repeats the query, also where none was given."""
     passes: Passes | None = None
     """Of a race of jolts: forward passes made and saved, and the chance that a pick is another; None: no race."""
+    notes: tuple[str, ...] = ()
+    """What the call did by itself and you should know: rows that went to a file, say."""
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,12 +11,13 @@ from typing import Any, TypeVar, Unpack
 
 from torch import Tensor, nn
 
+from jostle.core.costs import Costs
 from jostle.core.joined import Joined
 from jostle.core.query import Query
 from jostle.inputs import Inputs, Pool, check_count
 from jostle.plumbing.documented import with_options
 from jostle.rows import Rows
-from jostle.scoring.network import Head, Overwritten, Read
+from jostle.scoring.network import Head, Overwritten, Read, Refused
 from jostle.scoring.options import DEFAULTS, Options
 from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks
@@ -50,6 +52,9 @@ class Strategy(ABC):
     outputs: Read | None = None
     """A function from what the model returns to its output tensor; None: that tensor, the first of several, or
     `logits`."""
+    memory_bytes: int | None = None
+    """The most memory for rows, buffers and selectors together: large rows go to a file, and what does not fit is an
+    error before the work; None: half of what is free."""
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be; a subclass calls this, then looks at its own."""
@@ -57,6 +62,8 @@ class Strategy(ABC):
             raise TypeError(
                 f"outputs is a function from what the model returns to a tensor; got {self.outputs!r}"
             )
+        if self.memory_bytes is not None and self.memory_bytes < 1:
+            raise ValueError(f"memory_bytes is a number of bytes above 0; got {self.memory_bytes}")
 
     @abstractmethod
     def query(self, request: Request, n: int) -> Picks:
@@ -65,6 +72,38 @@ class Strategy(ABC):
     @abstractmethod
     def embedding(self, request: Request) -> Embedded:
         """What it chooses by, for `embed`: a row or a score for each example of the pool of a `request`."""
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """What a query would take, told before the work; one pass unless a strategy says otherwise.
+
+        Args:
+            request: The call; only a couple of its examples may go through the model for this.
+            n: How many are to be picked; None: rows alone.
+        """
+        return Costs(passes=len(request.pool))
+
+    @property
+    def spoken(self) -> str:
+        """What it is called in messages: as the catalogue does, or by its class."""
+        return (
+            str(getattr(self, "method", ""))
+            or re.sub("(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
+        )
+
+    def check_costs(self, request: Request, n: int | None) -> None:
+        """An error where a call would take more memory than it may, before the work.
+
+        Args:
+            request: The call.
+            n: How many are to be picked; None: rows alone.
+        """
+        try:
+            costs = self.costs(request, n)
+        except Refused:
+            raise
+        except (ValueError, TypeError):
+            return  # what cannot be asked is for the work itself to refuse, in its own words
+        costs.check(self.spoken, request.room)
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> Joined:
         """Take part in training; learning loss does, all others train the model alone.
@@ -90,11 +129,11 @@ class Strategy(ABC):
         n = check_count(n, candidates, inputs)
 
         def ask(request: Request) -> Query:
+            self.check_costs(request, n)
             picks = self.query(request, n)
             indices = candidates.positions[picks.positions.cpu()].numpy()
-            return Query(
-                indices, picks.scores.double().cpu().numpy(), request.seconds, request.seed, request.passes
-            )
+            scores = picks.scores.double().cpu().numpy()
+            return Query(indices, scores, request.seconds, request.seed, request.passes, tuple(request.notes))
 
         return self.answer(ask, model, inputs, options)
 
@@ -106,7 +145,12 @@ class Strategy(ABC):
             model: As `select` takes it.
             pool: As `select` takes it.
         """
-        return self.answer(lambda request: self.embedding(request).rows, model, pool, options)
+
+        def ask(request: Request) -> Rows:
+            self.check_costs(request, None)
+            return self.embedding(request).rows
+
+        return self.answer(ask, model, pool, options)
 
     def answer(self, ask: Callable[[Request], T], model: nn.Module, pool: Any, options: Options) -> T:
         """What `ask` makes of a request; asked once more where the model turned out to write into its inputs.
@@ -118,20 +162,21 @@ class Strategy(ABC):
             options: Those of `select`.
         """
         try:
-            with requested(model, pool, options, self.head, self.outputs) as request:
+            with self.request(model, pool, **options) as request:
                 return ask(request)
         except Overwritten:
-            with requested(model, pool, options, self.head, self.outputs, careful=True) as request:
+            with self.request(model, pool, careful=True, **options) as request:
                 return ask(request)
 
     def request(
-        self, model: nn.Module, pool: Any, **options: Unpack[Options]
+        self, model: nn.Module, pool: Any, *, careful: bool = False, **options: Unpack[Options]
     ) -> AbstractContextManager[Request]:
         """A request for a while, as `query` and `embedding` get it, for those who want to look inside.
 
         Args:
             model: As `select` takes it.
             pool: As `select` takes it.
+            careful: Take it that the model writes into what it is given.
             options: Those of `select`.
         """
-        return requested(model, pool, options, self.head, self.outputs)
+        return requested(model, pool, options, self.head, self.outputs, careful, self.memory_bytes)

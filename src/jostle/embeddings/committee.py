@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core.costs import scores
 from jostle.embeddings.disagreement import jensen_shannon, variance
 from jostle.inputs import Inputs
 from jostle.rng import derive
@@ -48,6 +49,12 @@ class QueryByCommittee(Embedding):
             return (request.over_sites(jensen_shannon(distributions), inputs),)
 
         return Embedded(request.compute(read, what=f"{len(members)} members")[0])
+
+    def making(self, request: Request) -> Costs:
+        """A score for each example from M members."""
+        size = self.committee if self.members is None else len(self.members)
+        trained = f"the training of {size - 1} further networks" if self.members is None else ""
+        return replace(scores(request, size), more=trained)
 
     def networks(self, request: Request) -> list[Network]:
         """Private copies of the members, trained where none were given."""

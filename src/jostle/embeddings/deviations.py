@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Embedding
+from jostle.core import Costs, Embedded, Embedding
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.embeddings.race import raced
+from jostle.embeddings.race import FIRST, LEAST, raced
+from jostle.embeddings.row_store import Movements
 from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.plumbing.memory import check_memory
 from jostle.plumbing.names import look_up, unknown
-from jostle.rows.mapped import mapped_rows
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
+SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
 SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or pass a part of the pool"
 
@@ -63,9 +63,8 @@ class Deviations(Embedding):
     project: int | None = None
     """Project rows to this width by one fixed Gaussian projection; None: whole rows."""
     rows_file: str | Path | None = None
-    """Keep rows in this memory-mapped file, new or of rows, for pools larger than memory; None: in memory."""
-    memory_bytes: int | None = None
-    """The most memory that rows may take: an error beyond, before anything is jolted; None: half of what is free."""
+    """Keep rows in this memory-mapped file, new or of rows: a call that was killed goes on from there; None: in memory,
+    or in a temporary file where they are large."""
     buffer_bytes: int = 256 * 2**20
     """Bytes of inputs and clean outputs held at once: the pool is read once, chunk by chunk."""
 
@@ -98,13 +97,16 @@ class Deviations(Embedding):
 
     def contending(self, request: Request, n: int) -> Embedded:
         """The movements of those examples that may be picked, where that can be told before all are jolted."""
-        if self.race is None or not self.can_race(len(request.pool), n):
+        if not self.races(len(request.pool), n):
             return self.embedding(request)
+        assert self.race is not None
         positions, rows = raced(self, request, n, selector(self.selector), self.race)
         return Embedded(rows, positions=positions)
 
-    def can_race(self, size: int, n: int) -> bool:
+    def races(self, size: int, n: int) -> bool:
         """Whether short rows cannot be picked, there is something to save, and rows are kept whole in memory."""
+        if self.race is None:
+            return False
         probe = torch.ones(1, 1)
         bounded = selector(self.selector).reach(probe, 1) is not None
         whole = self.project is None and self.rows_file is None
@@ -116,20 +118,24 @@ class Deviations(Embedding):
         n = sum(map(len, pools))
         watch, jolts = self.watch(request, *pools), self.jolts_of(request)
         rows = Movements.of(self, request, n, self.width(request, watch), self.stretch(jolts))
-        start, bad = 0, list[Tensor]()
-        with torch.no_grad(), request.progress("jolting", n * self.jolts) as advance:
-            for batches in chunks(request, pools, self.buffer_bytes, rows.width):
-                clean = [watch(inputs) for inputs in batches]  # (micro-batch, d) each
-                check_shapes([(rows.width,), *(tuple(part.shape[1:]) for part in clean)])
-                bad += map(non_finite, clean)
-                size = sum(map(len, clean))
-                for k in range(0 if any(map(torch.any, bad)) else self.jolts):
-                    with self.jolted(jolts, k, watch) as movement:
-                        rows.put(start, k, map(movement, batches, clean))
-                    del movement  # or two directions would be held while the next is drawn
-                    advance(size)
-                start += size
-                del batches, clean  # or two chunks would be held while the next is read
+        with torch.no_grad(), request.progress(f"jolting{rows.place}", n) as advance:
+            batches = request.batches(*pools)
+            start = rows.known(batches)
+            advance(start)
+            bad = [torch.zeros(start, dtype=torch.bool)]
+            for chunk in self.chunks(request, batches, watch, n):
+                check_shapes([(rows.width,), *(tuple(part.shape[1:]) for part in chunk.clean)])
+                bad += map(non_finite, chunk.clean)
+                if not any(map(torch.any, bad)):
+                    rows.begin(start, chunk.size)
+                    for k in range(self.jolts):
+                        with self.jolted(jolts, k, watch) as movement:
+                            rows.put(start, k, map(movement, chunk.inputs, chunk.clean))
+                        del movement  # or two directions would be held while the next is drawn
+                        advance(chunk.size / self.jolts)
+                    rows.keep(chunk.inputs)
+                start += chunk.size
+                del chunk  # or two would be held while the next is read
         request.check_finite(torch.cat(bad), "outputs", *pools)
         request.check_finite(non_finite(rows.tensor), "jolted outputs", *pools)
         return rows.finished()
@@ -153,15 +159,67 @@ class Deviations(Embedding):
         """sqrt(P / K), by which movements are multiplied so that lengths estimate that of the Jacobian."""
         return math.sqrt(jolts.entries / self.jolts)
 
-    def held(self, request: Request, *pools: Pool) -> Iterator[tuple[list[Inputs], list[int]]]:
-        """Micro-batches, as many at once as the buffer holds, and their sizes."""
-        for batches in chunks(request, pools, self.buffer_bytes, 0):
-            yield batches, [count(inputs) for inputs in batches]
+    def chunks(
+        self, request: Request, batches: Iterator[Inputs], watch: Watch | None, n: int
+    ) -> Iterator[Chunk]:
+        """Micro-batches with what is watched of them, as many at once as the buffer holds.
+
+        With a file for the rows a twentieth of the n examples at most, since that is what an interrupt loses.
+        """
+        room = request.room.buffer(self.buffer_bytes)
+        most = n if self.rows_file is None else -(-n // SHARES)
+        chunk = Chunk()
+        for inputs in batches:
+            chunk.add(inputs, None if watch is None else watch(inputs))
+            del inputs
+            if chunk.held >= room or chunk.size >= most:
+                yield chunk
+                chunk = Chunk()
+        if chunk.inputs:
+            yield chunk
+
+    def making(self, request: Request) -> Costs:
+        """Movements of the pool, and of the labelled set where k-center starts from it."""
+        pools = request.pools if self.start == "labeled" else (request.pool,)
+        n = sum(map(len, pools))
+        with request.aside():
+            width = self.width(request, self.watch(request, *pools))
+        item, wide = request.row_type.itemsize, self.project or self.jolts * width
+        example = request.network.example
+        each = sum(array.nbytes for array in arrays(example)) // count(example) + width * item
+        held = max(min(n, request.micro_batch) * each, min(n * each, request.room.buffer(self.buffer_bytes)))
+        rows = n * wide * item
+        return Costs(
+            passes=n * (self.jolts + 1),
+            rows=rows,
+            width=wide,
+            in_file=self.rows_file is not None or request.room.spills(rows),
+            spills=self.rows_file is None and request.room.spills(rows),
+            buffer=held,
+            working=(self.project or 0) * width * item,
+            what=f"movements of {n:,} examples under {self.jolts} jolts, {width:,} numbers each, and selection",
+            instead=SMALLER_ROWS,
+        )
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """What all jolts take; a race takes less, by how much it finds out."""
+        plain = super().costs(request, n)
+        if n is None or not self.races(len(request.pool), n):
+            return plain
+        size, width = len(request.pool), plain.width // self.jolts
+        first = min(size, max(LEAST, FIRST * n))
+        return replace(
+            plain,
+            rows=(size + 2 * first * self.jolts) * width * request.row_type.itemsize,
+            in_file=False,
+            spills=False,
+            what=f"{size:,} clean outputs and movements of {first:,} or more that race, {width:,} numbers each",
+        )
 
     def check_room(self, request: Request, numbers: int, what: str) -> None:
         """Refuse rows of so many numbers where they do not fit into memory."""
-        needed = numbers * dtype_of(request).itemsize
-        check_memory(self.method, needed, self.memory_bytes, what, request.device, SMALLER_ROWS)
+        needed = numbers * request.row_type.itemsize
+        check_memory(self.method, needed, request.room.given, what, request.device, SMALLER_ROWS)
 
     def what_moves(self, request: Request) -> Space:
         """The space as set, or as the task says; the exact derivative cannot follow features by a function."""
@@ -191,68 +249,29 @@ class Deviations(Embedding):
         return movement / clean_lengths(clean) if self.normalize else movement
 
 
+@dataclass
+class Chunk:
+    """Micro-batches that meet all jolts together."""
+
+    inputs: list[Inputs] = field(default_factory=list)
+    clean: list[Tensor] = field(default_factory=list)  # what is watched of each at rest, (micro-batch, d)
+    size: int = 0  # examples
+    held: int = 0  # bytes
+
+    def add(self, inputs: Inputs, clean: Tensor | None) -> None:
+        """One more."""
+        self.inputs.append(inputs)
+        self.held += sum(array.nbytes for array in arrays(inputs))
+        self.size += count(inputs)
+        if clean is not None:
+            self.clean.append(clean)
+            self.held += clean.nbytes
+
+
 def clean_lengths(clean: Tensor) -> Tensor:
     """Lengths of the clean outputs, (n, 1), kept away from 0."""
     found: Tensor = torch.linalg.vector_norm(clean, dim=1, keepdim=True)
     return found.clamp(min=torch.finfo(clean.dtype).tiny)
-
-
-def dtype_of(request: Request) -> torch.dtype:
-    """The type of rows: that of the weights, if they have one."""
-    return request.network.dtype or torch.get_default_dtype()
-
-
-@dataclass(frozen=True)
-class Movements:
-    """Where movements go: memory or a mapped file, whole or projected on the way."""
-
-    tensor: Tensor  # (n, K * d) or (n, project)
-    width: int  # d
-    scale: float  # sqrt(P / K)
-    project: int | None
-    request: Request
-
-    @classmethod
-    def of(cls, settings: Deviations, request: Request, n: int, width: int, scale: float) -> Movements:
-        """Room for the movements of n examples, or an error that says what it would take."""
-        shape = n, settings.project or settings.jolts * width
-        if settings.rows_file is None:
-            what = f"movements of {n:,} examples under {settings.jolts} jolts, {width:,} numbers each"
-            settings.check_room(request, math.prod(shape), what)
-            tensor = torch.zeros(shape, dtype=dtype_of(request), device=request.device)
-        else:
-            tensor = mapped_rows(Path(settings.rows_file), shape, dtype_of(request))
-        return cls(tensor, width, scale, settings.project, request)
-
-    def put(self, start: int, k: int, movements: Iterator[Tensor]) -> None:
-        """The k-th movements of the examples from `start` on, micro-batch by micro-batch."""
-        plane = self.plane(k)
-        for moved in movements:
-            target = self.tensor[start : start + len(moved)]
-            scaled = moved.mul_(self.scale).to(target.dtype)  # outputs need not be of the weights' type
-            if plane is None:
-                target[:, k * self.width : (k + 1) * self.width] = scaled
-            else:
-                target += (scaled @ plane).to(target.device)
-            start += len(moved)
-
-    def plane(self, k: int) -> Tensor | None:
-        """The part of the one fixed projection that the k-th movement meets, (d, project)."""
-        if self.project is None:
-            return None
-        rng = self.request.rng("projection", k)
-        plane = torch.randn(
-            self.width, self.project, generator=rng, device=rng.device, dtype=self.tensor.dtype
-        )
-        return plane / math.sqrt(self.project)
-
-    def finished(self) -> Tensor:
-        """The finished rows; a warning where none moved."""
-        if not self.tensor.any():
-            warnings.warn(
-                "no output moved under any jolt: the parameters may not reach the output", stacklevel=4
-            )
-        return self.tensor
 
 
 def watched(space: Space, grid: int, request: Request, length: int | None = None) -> Watch:
@@ -295,20 +314,8 @@ def longest_sequence(request: Request, pools: Sequence[Pool]) -> int | None:
     """The most tokens of any example that are not padding, for which the pool is read once; None where nothing pads."""
     if not request.padded:
         return None
-    masks = map(request.mask_in, request.batches(*pools))
-    return max(int(mask.sum(1).max()) for mask in masks if mask is not None)
-
-
-def chunks(request: Request, pools: Sequence[Pool], buffer_bytes: int, width: int) -> Iterator[list[Inputs]]:
-    """Prepared micro-batches, as many at once as the buffer holds, with `width` numbers that are watched of each."""
-    held: list[Inputs] = []
-    size = 0
-    for inputs in request.batches(*pools):
-        held.append(inputs)
-        size += sum(array.nbytes for array in arrays(inputs))
-        size += count(inputs) * width * dtype_of(request).itemsize
-        if size >= buffer_bytes:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+    key = tuple(map(id, pools))
+    if key not in request.lengths:
+        masks = map(request.mask_in, request.batches(*pools))
+        request.lengths[key] = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
+    return request.lengths[key]

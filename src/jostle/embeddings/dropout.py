@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core.costs import scores
 from jostle.embeddings.disagreement import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inputs import Inputs, count, mapped
@@ -81,6 +82,10 @@ class DropoutPasses(Embedding):
         if not sampler.moved:
             raise ValueError(f"dropout made no difference to any output in {self.passes} passes: {REMEDY}")
         return rows
+
+    def making(self, request: Request) -> Costs:
+        """A score for each example from T passes."""
+        return scores(request, self.passes)
 
     @contextmanager
     def sampling(self, request: Request) -> Iterator[Sampler]:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Embedded, Embedding
+from jostle.core import Costs, Embedded, Embedding
+from jostle.core.costs import features
 from jostle.scoring.request import Request
 
 
@@ -13,3 +14,7 @@ class Features(Embedding):
     def embedding(self, request: Request) -> Embedded:
         """Features of the pool, and those of the labelled set as centers."""
         return Embedded(*request.parted(request.features(*request.pools)))
+
+    def making(self, request: Request) -> Costs:
+        """Features of pool and labelled set from one pass."""
+        return features(request)

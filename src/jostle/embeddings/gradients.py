@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding
-from jostle.embeddings.deviations import Deviations
+from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core.costs import features
+from jostle.embeddings.deviations import Deviations, Space
 from jostle.inputs import Inputs
 from jostle.rows import Outer
 from jostle.scoring.request import Request
@@ -35,8 +37,15 @@ class LastLayerGradients(Embedding):
     def embedding(self, request: Request) -> Embedded:
         """Gradients of the pool as two factors."""
         request.check_task(self.method, CLASS_TASKS, ONE_CLASS)
-        features, outputs = request.features_and_outputs()
-        return Embedded(last_layer_gradients(features, request.probabilities_of(outputs)))
+        hidden, outputs = request.features_and_outputs()
+        return Embedded(last_layer_gradients(hidden, request.probabilities_of(outputs)))
+
+    def making(self, request: Request) -> Costs:
+        """Features and outputs from one pass, and the outputs' factor, which lies in memory."""
+        c = math.prod(request.output_shape[1:])
+        made = features(request, c * request.row_type.itemsize, labeled=False)
+        factors = 3 * made.passes * max(2, c) * request.row_type.itemsize  # probabilities, and changed ones
+        return replace(made, width=made.width + c, working=factors, fixed=factors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +68,17 @@ class SketchedGradients(Embedding):
         """Sketched gradients of the pool, (n, sketch), and those of the labelled set as centers."""
         request.check_task(self.method, self.serves, ONE_OUTPUT)
         space = "logits" if request.task.name == "regression" else predicted_logit
-        jolted = Deviations(jolts=self.sketch, estimator=self.estimator, space=space)
-        return Embedded(*jolted.rows_of_both(request))
+        return Embedded(*self.sketched(space).rows_of_both(request))
+
+    def sketched(self, space: Space) -> Deviations:
+        """The jolts that sketch a gradient."""
+        return Deviations(jolts=self.sketch, estimator=self.estimator, space=space, start="labeled")
+
+    def making(self, request: Request) -> Costs:
+        """Movements of pool and labelled set under as many jolts as the sketch is wide."""
+        return self.sketched("logits" if request.task.name == "regression" else predicted_logit).making(
+            request
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

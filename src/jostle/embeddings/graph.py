@@ -8,15 +8,15 @@ X (X^T (D^-1 v)) - D^-1 v + v, so the n x n matrix is applied exactly and never 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Embedding
-from jostle.plumbing.memory import check_memory
+from jostle.core import Costs, Embedded, Embedding
+from jostle.core.costs import features
 from jostle.scoring.request import Request
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
@@ -61,8 +61,6 @@ class GraphNetwork(Embedding):
     """Weight decay of Adam."""
     unlabeled_weight: float = 1.2
     """Lambda, the weight of the pool's part of the loss."""
-    memory_bytes: int | None = None
-    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,13 +74,21 @@ class GraphNetwork(Embedding):
         """Hidden layer and score of each node, those of the labelled set as centers."""
         return Embedded(*request.parted(torch.cat(self.fitted(request), dim=1)))  # (n, width + 1)
 
+    def making(self, request: Request) -> Costs:
+        """Features of all nodes, what the graph makes of them, and the hidden layer with its gradients."""
+        made = features(request)
+        nodes, d = made.passes, made.width
+        return replace(
+            made,
+            width=self.width + 1,
+            working=4 * nodes * (2 * d + 6 * self.width),  # X, A X; hidden layer, mask and their gradients
+            what=f"a graph of {nodes:,} nodes with {d} features",
+            more=f"{self.epochs} epochs of a graph network",
+        )
+
     def fitted(self, request: Request) -> tuple[Tensor, Tensor]:
         """Hidden layer (n + m, width) and score before the sigmoid (n + m, 1), the pool's nodes first."""
-        labeled = request.needs_labeled(self.method)
-        nodes, d = len(request.pool) + len(labeled), request.feature_width
-        numbers = nodes * (3 * d + 6 * self.width)  # features, X, A X; hidden layer, mask and their gradients
-        what = f"a graph of {nodes:,} nodes with {d} features"
-        check_memory(self.method, 4 * numbers, self.memory_bytes, what, request.device)
+        nodes = len(request.pool) + len(request.needs_labeled(self.method))
         graph = Graph.of(request.features(*request.pools))
         is_labelled = torch.arange(nodes, device=request.device) >= len(request.pool)
         return self.trained(graph, is_labelled, request)

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from jostle.core import Costs
 from jostle.embeddings.deviations import Deviations
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
@@ -19,3 +20,17 @@ def movements(request: Request, jolts: int, *pools: Pool) -> Tensor:
     moved = rows.unflatten(1, (jolts, -1)).double()  # (n, K, c)
     relative: Tensor = moved - moved.mean(2, keepdim=True)
     return relative.flatten(1)
+
+
+def movement_costs(request: Request, jolts: int, size: int) -> Costs:
+    """What movements of so many examples take: in memory, those of classes in double precision and once more."""
+    classes = request.task.name in CLASS_TASKS
+    d, item = request.classes if classes else request.feature_width, request.row_type.itemsize
+    numbers = size * jolts * d
+    return Costs(
+        passes=size * (jolts + 1),
+        rows=numbers * (8 if classes else item),
+        width=jolts * d,
+        working=numbers * (8 + item) if classes else 0,
+        what=f"movements of {size:,} examples under {jolts} jolts, {d:,} numbers each, and selection",
+    )

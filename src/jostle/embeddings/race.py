@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from jostle.embeddings.jolts import Jolts
+from jostle.inputs import count
 from jostle.rows.vectors import non_finite
 from jostle.scoring.request import Passes, Request
 from jostle.selectors import Selector
@@ -95,12 +96,13 @@ class Race:
         self.rows = torch.cat([self.rows, self.rows.new_zeros(len(fresh), self.rows.shape[1])])
         width = self.clean.shape[1]
         done = 0
-        for batches, sizes in self.settings.held(self.request, self.request.pool.take(who)):
-            here = who[done : done + sum(sizes)]
-            clean = self.clean[here].split(sizes)
+        runners = self.request.batches(self.request.pool.take(who))
+        for chunk in self.settings.chunks(self.request, runners, None, len(who)):
+            here = who[done : done + chunk.size]
+            clean = self.clean[here].split([count(inputs) for inputs in chunk.inputs])
             for k in range(start, stop):
                 with self.settings.jolted(self.jolts, k, self.watch) as movement:
-                    moved = torch.cat([movement(*pair) for pair in zip(batches, clean, strict=True)])
+                    moved = torch.cat([movement(*pair) for pair in zip(chunk.inputs, clean, strict=True)])
                 moved = moved * self.settings.stretch(self.jolts)
                 self.rows[self.place[here], k * width : (k + 1) * width] = moved.to(self.rows.dtype)
                 self.squares[here, k] = moved.double().square().sum(1).cpu()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core.costs import scores
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
@@ -26,6 +27,12 @@ class Probabilities(Embedding):
         """Distributions of the pool, (n, c)."""
         request.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
         return Embedded(request.score(torch.Tensor.clone, "probabilities"))
+
+    def making(self, request: Request) -> Costs:
+        """A distribution for each example."""
+        made, c = scores(request), request.classes
+        spills = request.room.spills(made.rows * c)
+        return replace(made, rows=made.rows * c, width=c, in_file=spills, spills=spills)
 
 
 @dataclass(frozen=True, kw_only=True)

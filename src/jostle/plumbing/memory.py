@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+UNITS = ("B", "kB", "MB", "GB", "TB")
 UNKNOWN = 8 * 2**30  # bytes, where a system does not tell
 SMALLER = "pass a smaller random part of the pool"
 
@@ -27,6 +28,14 @@ def check_memory(
             f"{method} would need {needed:,} bytes for {what}, more than half of the {free:,} that are free: "
             f"{instead}, or set memory_bytes={needed} to try all the same"
         )
+
+
+def in_words(size: float) -> str:
+    """Bytes as people say them: 38.6 GB."""
+    power = 0
+    while size >= 999.5 and power < len(UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:.3g} {UNITS[power]}"
 
 
 def free_bytes(device: torch.device) -> int:

@@ -1,11 +1,31 @@
-"""Progress bars for long work: shown on a terminal, silent everywhere else."""
+"""Progress bars for long work, with the time left: shown on a terminal, silent everywhere else."""
 
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-Advance = Callable[[int], None]
+Advance = Callable[[float], None]
+
+_running: ContextVar[Advance | None] = ContextVar("running", default=None)
+
+
+def note(steps: float) -> None:
+    """So many steps are done of the work whose bar is running, for those who do not know of it: selectors."""
+    advance = _running.get()
+    if advance is not None:
+        advance(steps)
+
+
+@contextmanager
+def noted(advance: Advance) -> Iterator[None]:
+    """Let `note` go to this bar."""
+    token = _running.set(advance)
+    try:
+        yield
+    finally:
+        _running.reset(token)
 
 
 @contextmanager

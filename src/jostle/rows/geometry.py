@@ -6,18 +6,26 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from jostle.rows.mapped import release
 from jostle.rows.outer import Outer
 
 Rows = Tensor | Outer
 
 BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
+RELEASE_BLOCKS = 8  # of mapped rows, after which their pages are given back
 CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
 
 
-def blocks(count: int, *, per_row: int) -> Iterator[slice]:
-    """Slices that cover range(count): as many rows each as give BLOCK_NUMBERS, at `per_row` numbers for each row."""
+def blocks(count: int, *, per_row: int, of: Rows | None = None) -> Iterator[slice]:
+    """Slices that cover range(count): as many rows each as give BLOCK_NUMBERS, at `per_row` numbers for each row.
+
+    Where `of` are rows in a file, the memory of every few blocks goes back to the system.
+    """
     size = max(1, BLOCK_NUMBERS // per_row)
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+    for turn, start in enumerate(range(0, count, size)):
+        yield slice(start, min(start + size, count))
+        if isinstance(of, Tensor) and turn % RELEASE_BLOCKS == RELEASE_BLOCKS - 1:
+            release(of)
 
 
 def width(rows: Rows) -> int:

@@ -1,9 +1,19 @@
-"""Rows in a file of their own, for pools larger than memory: numpy's format, with a mark of ours at the end."""
+"""Rows in a file, for pools larger than memory: one of the user's in numpy's format, or one that goes with the rows.
+
+A mapped page counts as memory of the process until it is given back; `release` does that, and nothing is lost: the
+page is read again, from the system's cache or the disk, when it is looked at again.
+"""
 
 import math
+import mmap
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -12,6 +22,9 @@ from torch import Tensor
 from jostle.plumbing.files import check_target
 
 MARK = b"rows of jostle".ljust(64)
+IN_MEMORY = {"tmpfs", "ramfs"}  # kinds of file systems whose files are memory after all
+
+_maps: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first byte -> what is mapped there
 
 
 def check_rows_file(path: Path) -> None:
@@ -28,7 +41,7 @@ def mapped_rows(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tenso
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     kind = torch.empty(0, dtype=dtype).numpy().dtype
-    with path.open("xb") as file:
+    with path.open("xb+") as file:
         header = {"descr": kind.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         start = file.tell()  # a multiple of 64
@@ -36,8 +49,69 @@ def mapped_rows(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tenso
         _reserve(file, end)
         file.seek(end)
         file.write(MARK)
-    whole = torch.from_file(str(path), shared=True, size=end, dtype=torch.uint8)
-    return whole[start:].view(dtype).view(shape)
+        file.flush()
+        return _view(file, start, shape, dtype)
+
+
+def rows_again(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
+    """The rows of a file that `mapped_rows` made, to be written on; None where they are not of this shape and type."""
+    with suppress(OSError, ValueError), path.open("rb+") as file:
+        if not _is_marked(path) or np.lib.format.read_magic(file) != (1, 0):
+            return None
+        found, in_columns, kind = np.lib.format.read_array_header_1_0(file)
+        if (found, in_columns, kind) == (shape, False, torch.empty(0, dtype=dtype).numpy().dtype):
+            return _view(file, file.tell(), shape, dtype)
+    return None
+
+
+def spilled_rows(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros in a temporary file without a name: it is gone with the rows, or with the process, however that ends."""
+    with tempfile.TemporaryFile(dir=spill_folder()) as file:
+        size = max(1, math.prod(shape) * dtype.itemsize)  # nothing cannot be mapped
+        if hasattr(os, "posix_fallocate"):
+            _reserve(file, size)
+        else:
+            file.truncate(size)
+        return _view(file, 0, shape, dtype)
+
+
+def spill_folder() -> Path:
+    """Where temporary rows go: the system's temporary folder (the variable TMPDIR), unless that is memory itself."""
+    folder, other = Path(tempfile.gettempdir()), Path("/var/tmp")
+    return other if _kind_of(folder) in IN_MEMORY and os.access(other, os.W_OK) else folder
+
+
+def spill_room() -> int:
+    """Bytes that are free where temporary rows go."""
+    return shutil.disk_usage(spill_folder()).free
+
+
+def release(*held: Tensor) -> None:
+    """Give the memory of mapped rows back to the system; rows that are not mapped stay as they are."""
+    for rows in held:
+        view = _maps.get(rows.untyped_storage().data_ptr()) if len(_maps) else None
+        if view is not None and hasattr(view, "madvise"):
+            view.madvise(mmap.MADV_DONTNEED)
+
+
+def is_mapped(rows: Tensor) -> bool:
+    """Whether rows lie in a file."""
+    return rows.device.type == "cpu" and rows.untyped_storage().data_ptr() in _maps
+
+
+def like_rows(rows: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Room for numbers made of rows: in a temporary file where these lie in one, else in memory."""
+    return (
+        spilled_rows(shape, dtype) if is_mapped(rows) else torch.empty(shape, dtype=dtype, device=rows.device)
+    )
+
+
+def _view(file: BinaryIO, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Numbers of a file from a byte on, as a tensor that writes into it."""
+    view = mmap.mmap(file.fileno(), 0)
+    whole = torch.frombuffer(view, dtype=torch.uint8)  # holds the view as long as it lives
+    _maps[whole.untyped_storage().data_ptr()] = view
+    return whole[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
 
 
 def _reserve(file: BinaryIO, size: int) -> None:
@@ -51,3 +125,19 @@ def _is_marked(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - len(MARK)))
         return file.read() == MARK
+
+
+def _kind_of(folder: Path) -> str:
+    """The kind of file system that holds a folder, where the system tells; the longest mount point wins."""
+    found = ("", "")
+    with suppress(OSError):
+        for point, kind in _mounts():
+            if folder.resolve().is_relative_to(point) and len(point) >= len(found[0]):
+                found = point, kind
+    return found[1]
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+        _, point, kind, *_ = line.split()
+        yield point, kind

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from jostle.rows.mapped import release
+
 
 def sums_to_one(outputs: Tensor) -> bool:
     """Whether outputs are distributions already; logits are so by accident only."""
@@ -47,12 +49,6 @@ def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
     return torch.cat([kept, missing], dim=1)
 
 
-def joined_batches(parts: Sequence[Tensor]) -> Tensor:
-    """Rows of all micro-batches, the `parts`."""
-    check_shapes([tuple(part.shape[1:]) for part in parts])
-    return torch.cat(list(parts))
-
-
 def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
     """Outputs have one shape in all batches, or an error that shows the `shapes`."""
     if len(set(shapes)) > 1:
@@ -65,7 +61,10 @@ def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
 def non_finite(rows: Tensor) -> Tensor:
     """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
     size = max(1, 2**20 // max(1, rows[:1].numel()))
-    bad = [~torch.isfinite(part.reshape(len(part), -1)).all(1) for part in rows.split(size)]
+    bad = []
+    for part in rows.split(size):
+        bad.append(~torch.isfinite(part.reshape(len(part), -1)).all(1))
+        release(rows)
     return torch.cat(bad).cpu() if bad else torch.zeros(0, dtype=torch.bool, device="cpu")
 
 

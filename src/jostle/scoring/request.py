@@ -14,14 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from jostle.inputs import Inputs, Labeled, Pool, count
+from jostle.plumbing import memory
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
-from jostle.rows import as_vectors, joined_batches, mean_over, non_finite, refuse_non_finite, sums_to_one
+from jostle.rows import as_vectors, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import scoring_device
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
 from jostle.scoring.padding import REMEDY, fitted_mask, mask_of
+from jostle.scoring.passes import tallied
 from jostle.scoring.precision import full_float32
+from jostle.scoring.room import Gathered, Room
 from jostle.tasks import TASKS, Classification, Task, task_for
 
 __all__ = ["Passes", "Request"]
@@ -59,10 +62,16 @@ class Request:
     """The strategy's setting `outputs`: how outputs are read."""
     careful: bool = False
     """The model may write into what it is given."""
+    memory_bytes: int | None = None
+    """The strategy's setting: the most memory that rows, buffers and selectors may take together."""
     seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
     """How long parts of the work took so far."""
     passes: Passes | None = None
     """What a race of jolts took, once it is over."""
+    notes: list[str] = field(default_factory=list)
+    """What the call did by itself and whoever made it should know."""
+    lengths: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """The most tokens of any example of some pools, once they were read for it."""
 
     @cached_property
     def network(self) -> Network:
@@ -76,6 +85,13 @@ class Request:
     def network_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> Network:
         """A private copy of a `model` on a `device`, shown a couple of inputs as an `example`."""
         return Network(model, example, head=self.head, outputs=self.read, device=device, careful=self.careful)
+
+    @cached_property
+    def room(self) -> Room:
+        """Where rows go: memory as far as it is allowed, a file beyond."""
+        where = scoring_device(self.model, self.options.get("device"))
+        free = None if self.memory_bytes is not None else memory.free_bytes(where)
+        return Room(self.memory_bytes, free, where, self.notes)
 
     @property
     def fit(self) -> Fit | None:
@@ -115,8 +131,24 @@ class Request:
     @cached_property
     def feature_width(self) -> int:
         """The width d of features as vectors."""
-        with torch.no_grad():
+        with self.aside():
             return self.features_of(self.network.example).shape[1]
+
+    @property
+    def row_type(self) -> torch.dtype:
+        """The type of rows: that of the weights, if they have one."""
+        return self.network.dtype or torch.get_default_dtype()
+
+    @property
+    def accelerators(self) -> list[torch.device]:
+        """The device whose random state is its own, where the model computes on such."""
+        return [self.device] if self.device.type == "cuda" else []
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A look at a few examples that counts nowhere: no passes, no draws, no gradients."""
+        with torch.no_grad(), tallied(), torch.random.fork_rng(self.accelerators):
+            yield
 
     @property
     def device(self) -> torch.device:
@@ -182,15 +214,14 @@ class Request:
             what: What the rows are, for the progress bar and errors.
         """
         pools = pools or (self.pool,)
-        parts: list[tuple[Tensor, ...]] = []
-        with torch.no_grad(), self.progress(what, sum(map(len, pools))) as advance:
+        gathered = Gathered(sum(map(len, pools)), self.room, what)
+        with torch.no_grad(), self.progress(what, gathered.size) as advance:
             for inputs in self.batches(*pools):
-                parts.append(tuple(part.detach() for part in read(inputs)))
+                gathered.add(tuple(part.detach() for part in read(inputs)))
                 advance(count(inputs))
-        joined = tuple(joined_batches(column) for column in zip(*parts, strict=True))
-        for rows in joined:
+        for rows in gathered.columns:
             self.check_finite(non_finite(rows), what, *pools)
-        return joined
+        return gathered.columns
 
     def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
         """An error that names the examples whose rows are not finite, and says whose they are.
@@ -331,6 +362,7 @@ def requested(
     head: Head = None,
     outputs: Read | None = None,
     careful: bool = False,
+    memory_bytes: int | None = None,
 ) -> Iterator[Request]:
     """A request for a while: global generators are seeded inside and restored after, and float32 is not rounded."""
     check_options(options)
@@ -341,7 +373,7 @@ def requested(
     with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
         given = options.get("labeled")
         labeled = None if given is None else Labeled.of(given, *reading)
-        yield Request(model, candidates, labeled, seed, options, head, outputs, careful)
+        yield Request(model, candidates, labeled, seed, options, head, outputs, careful, memory_bytes)
 
 
 IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"

@@ -9,11 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import Rows, blocks
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks
 from jostle.rows.outer import Outer
 
 if TYPE_CHECKING:
     from jostle.selectors.shards import Shards
+
+
+WORD = 8  # bytes of a float64 or of a position
+BLOCKS = 4 * WORD * BLOCK_NUMBERS  # what a pass over blocks of rows holds at once
 
 
 class Picks(NamedTuple):
@@ -65,6 +69,16 @@ class Selector(ABC):
     def reach(self, rows: Rows, n: int) -> float | None:
         """The length below which no further row could be among the n picks; None where short rows may be picked."""
         return None
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Bytes that picking takes beside the rows, told before the work.
+
+        Args:
+            size: How many rows there are.
+            width: Numbers of a row.
+            n: How many to pick.
+        """
+        return WORD * size * (width + 4) + BLOCKS  # somebody's own may copy all rows
 
     def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
         """Positions only, int64 (n,)."""
@@ -150,7 +164,7 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.right", rows.right)
         return
     # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
-    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), per_row=rows.shape[1])])
+    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)])
     suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
     if len(bad):

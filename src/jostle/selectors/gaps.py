@@ -66,7 +66,7 @@ class Gaps:
     def lower_all(self) -> None:
         """Lower the bounds of all rows by the centers that came since this was done last."""
         self.wasted = 0.0
-        for part in blocks(len(self.rows), per_row=max(width(self.rows), CENTERS)):
+        for part in blocks(len(self.rows), per_row=max(width(self.rows), CENTERS), of=self.rows):
             rows = self.ready(self.rows[part], self.own)
             for _, centers in self._centers(self.lowered, self.own):
                 self.bounds[part] = torch.minimum(self.bounds[part], distance_bounds(rows, centers))

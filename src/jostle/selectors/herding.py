@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from jostle.plumbing.names import look_up
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, squared_distances, squared_lengths, unit_length
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Weighing, checked_rows
+from jostle.selectors.base import WORD, Picks, Weighing, checked_rows
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
@@ -89,6 +90,11 @@ class Herding(Weighing):
         places, gains = _greedy(field, unit_length(rows[able]), n)
         return Picks(able[places], gains)
 
+    def room(self, size: int, width: int, n: int) -> int:
+        """Rows that stand for all, rows that compete, and the kernel of some of these."""
+        held = min(size, self.targets) + min(size, max(self.candidates * n, LEAST))
+        return WORD * (2 * held * width + 2 * LOOK * min(size, self.targets) + 4 * size)
+
     def sigma(self, centers: Tensor | None) -> float:
         """The kernel's width as it is, or as the centers say."""
         if not isinstance(self.width, str):
@@ -134,6 +140,7 @@ def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
             continue
         places.append(top)
         gains.append(float(bounds[top]))
+        note(1)
         field.cover(points[top].unsqueeze(0))
         bounds[top] = -torch.inf
         stale = bounds > -torch.inf

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
+from jostle.rows.geometry import CROWD_NUMBERS, Rows
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, check_pickable, checked_rows
 from jostle.selectors.shards import Here, Offer, Round, Seen, Shards
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
@@ -52,6 +53,11 @@ class KCenter(Selector):
         """From the origin, the last pick's gap: a row's gap is at most its length."""
         return None if self.unit or not self.origin else float(self.pick(rows, n).scores[-1])
 
+    def room(self, size: int, width: int, n: int) -> int:
+        """Bounds of all gaps, and the rows that compete with their mutual distances."""
+        crowd = min(size, MOST, max(16, CROWD_NUMBERS // width))
+        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + BLOCKS
+
 
 def the_row(shards: Shards, place: int) -> Rows:
     """The row of a place, (1, d), of whichever shard has it."""
@@ -69,6 +75,7 @@ def farthest_first(shards: Shards, n: int, unit: bool) -> Picks:
         offers: list[Offer] = shards.ask("farthest", size, MOST, seen)
         round_ = Round(offers, unit)
         scores += farthest_of(round_, offers, n - len(scores))
+        note(len(round_.winners))
         rows, chosen = round_.chosen
         shards.tell("choose", rows, chosen)
         places.append(chosen)

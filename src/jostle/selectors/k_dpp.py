@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked_rows
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
 
 PROPOSALS = 128  # rows drawn at once
 
@@ -47,12 +48,17 @@ class KDPP(Selector):
         chosen = torch.tensor(_eigenvectors(values.log().cpu().numpy(), n, draws), device=rows.device)
         return _projection(_chosen_vectors(rows, values[chosen], vectors[:, chosen]), len(rows), n, draws)
 
+    def room(self, size: int, width: int, n: int) -> int:
+        """The smaller Gram matrix with its eigenvectors, and chances of all rows."""
+        side = min(size, width)
+        return WORD * (4 * side * side + 3 * size + n * (side + width)) + BLOCKS
+
 
 def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues above rounding of the smaller Gram matrix (rank,), and their vectors (min(n, d), rank)."""
     small = rows if len(rows) >= rows.shape[1] else rows.T  # (longer side, shorter side)
     gram = torch.zeros(small.shape[1], small.shape[1], dtype=torch.float64, device=rows.device)
-    for part in blocks(len(small), per_row=small.shape[1]):
+    for part in blocks(len(small), per_row=small.shape[1], of=rows):
         block = small[part].to(torch.float64)
         gram.addmm_(block.T, block)
     values, vectors = torch.linalg.eigh(gram)
@@ -99,7 +105,9 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
             2, PROPOSALS, generator=draws, device=draws.device, dtype=torch.float64
         ).to(masses.device)
         proposed = torch.searchsorted(ladder, where * ladder[-1], right=True).clamp_(max=count - 1)
+        before = len(picks)
         _accept(vectors(proposed), proposed.tolist(), accept * masses[proposed], span, picks)
+        note(len(picks) - before)
     scores = torch.tensor(list(picks.values()), dtype=torch.float64, device=masses.device)
     return Picks(torch.tensor(list(picks), device=masses.device), scores)
 

@@ -7,11 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rng import derive, fresh_seed
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, check_pickable, checked_rows
 from jostle.selectors.gaps import PICKED, Contest
-from jostle.selectors.k_center import farthest_first, picks_of, the_row
+from jostle.selectors.k_center import KCenter, farthest_first, picks_of, the_row
 from jostle.selectors.shards import Draws, Here, Round, Seen, Shards
 
 FEW, MANY = 4, 64  # draws that are looked ahead at once
@@ -44,6 +45,10 @@ class KMeansPP(Selector):
         rest = drawn(shards, n - 1, key)
         return Picks(torch.cat([longest, rest.positions]), torch.cat([length.square(), rest.scores]))
 
+    def room(self, size: int, width: int, n: int) -> int:
+        """As k-center, and clocks of all rows."""
+        return KCenter().room(size, width, n) + 4 * WORD * size
+
 
 def drawn(shards: Shards, n: int, key: int) -> Picks:
     """n draws from where the shards have begun."""
@@ -55,6 +60,7 @@ def drawn(shards: Shards, n: int, key: int) -> Picks:
         found: list[Draws] = shards.ask("drawn", key, len(scores), steps, rest, seen)
         round_ = Round([draws.offer for draws in found])
         scores += first_clocks(round_, found, steps, rest)
+        note(len(round_.winners))
         rest = rest or not round_.winners  # nothing is left that no center equals
         rows, chosen = round_.chosen
         shards.tell("choose", rows, chosen)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rows.geometry import (
     Rows,
     blocks,
@@ -13,7 +14,7 @@ from jostle.rows.geometry import (
     squared_distances,
 )
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked_rows
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
 
 PICKED = -1.0  # below every gap
 
@@ -33,8 +34,7 @@ class LCMD(Selector):
             raise TypeError("LCMD needs dense rows, got Outer; pass rows.dense() if it fits into memory")
         centers = origin(rows) if centers is None else centers
         assert isinstance(centers, Tensor)  # checked: of the same kind as the rows
-        rows, centers = rows.to(torch.float64), centers.to(torch.float64)
-        nearest, gaps = _nearest(rows, centers)
+        nearest, gaps = _nearest(rows, centers.to(torch.float64))
         positions, scores = list[int](), list[float]()
         for turn in range(n):
             winner = _farthest_of_heaviest(nearest, gaps, len(centers) + turn)
@@ -44,8 +44,13 @@ class LCMD(Selector):
             closer = distances < gaps
             nearest[closer], gaps[closer] = len(centers) + turn, distances[closer]
             gaps[winner] = PICKED
+            note(1)
         squared = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), squared.sqrt())
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """The nearest center of each row and the distance to it, looked at for every pick."""
+        return 7 * WORD * size + BLOCKS
 
 
 def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
@@ -59,17 +64,18 @@ def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
 def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest center of each row and the squared distance to it, (n,) both."""
     nearest, gaps = [], []
-    for part in blocks(len(rows), per_row=max(centers.shape)):
-        nearest.append(squared_distances(rows[part], centers)[0].argmin(1))
-        gaps.append(squared_differences(rows[part], centers[nearest[-1]]))  # exactly 0 for equal rows
+    for part in blocks(len(rows), per_row=max(centers.shape), of=rows):
+        block = rows[part].to(torch.float64)
+        nearest.append(squared_distances(block, centers)[0].argmin(1))
+        gaps.append(squared_differences(block, centers[nearest[-1]]))  # exactly 0 for equal rows
     return torch.cat(nearest), torch.cat(gaps)
 
 
 def _distances(rows: Tensor, position: int) -> Tensor:
     """Squared distances of all rows to one of them, (n,)."""
-    center = rows[position : position + 1]
-    parts = blocks(len(rows), per_row=rows.shape[1])
-    return torch.cat([squared_differences(rows[part], center) for part in parts])
+    center = rows[position : position + 1].to(torch.float64)
+    parts = blocks(len(rows), per_row=rows.shape[1], of=rows)
+    return torch.cat([squared_differences(rows[part].to(torch.float64), center) for part in parts])
 
 
 lcmd = LCMD()

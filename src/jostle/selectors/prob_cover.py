@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, blocks, squared_distances
+from jostle.rows.geometry import Rows, blocks, rows_at, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked_rows
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+
+BALLS = 1024  # whose contents are counted at once
 
 
 @dataclass(frozen=True)
@@ -32,27 +35,36 @@ class ProbCover(Selector):
         rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("ProbCover needs dense rows, got Outer; pass rows.dense() if it fits into memory")
-        rows = rows.to(torch.float64)
-        everyone = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
-        covered = ~everyone if centers is None else self._within(rows, centers.to(torch.float64)) > 0
-        gains = self._within(rows, rows[~covered])  # (n,) rows that a ball would newly cover
+        covered = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+        if centers is not None:
+            covered = self._within(rows, centers, torch.arange(len(centers), device=rows.device)) > 0
+        gains = self._within(
+            rows, rows, (~covered).nonzero()[:, 0]
+        )  # (n,) rows that a ball would newly cover
         positions, scores = list[int](), list[float]()
         while len(positions) < n and int(gains.max()) > 0:
             winner = int(gains.argmax())
             positions.append(winner)
             scores.append(float(gains[winner]))
-            fresh = (self._within(rows, rows[winner : winner + 1]) > 0) & ~covered
-            gains -= self._within(rows, rows[fresh])
+            fresh = (self._within(rows, rows, torch.tensor([winner], device=rows.device)) > 0) & ~covered
+            gains -= self._within(rows, rows, fresh.nonzero()[:, 0])
             covered |= fresh
             gains[winner] = 0
+            note(1)
         return _filled(positions, scores, n, rows, seed)
 
-    def _within(self, rows: Tensor, others: Tensor) -> Tensor:
-        """How many of the others lie within delta of each row, (n,)."""
+    def room(self, size: int, width: int, n: int) -> int:
+        """What each ball would cover, and a thousand balls at once."""
+        return 5 * WORD * size + 2 * WORD * BALLS * width + BLOCKS
+
+    def _within(self, rows: Tensor, others: Tensor, which: Tensor) -> Tensor:
+        """How many of the others, those at some positions, lie within delta of each row, (n,)."""
         counts = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
-        for few in others.split(1024) if len(others) else ():
-            for part in blocks(len(rows), per_row=max(few.shape)):
-                distances, _ = squared_distances(rows[part], few)
+        for positions in which.split(BALLS) if len(which) else ():
+            few = rows_at(others, positions).to(torch.float64)
+            assert isinstance(few, Tensor)
+            for part in blocks(len(rows), per_row=max(few.shape), of=rows):
+                distances, _ = squared_distances(rows[part].to(torch.float64), few)
                 counts[part] += (distances < self.delta**2).sum(1)
         return counts
 
@@ -76,7 +88,7 @@ def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:
     """
     reach = []
     points = rows.to(torch.float64)
-    for part in blocks(len(rows), per_row=max(rows.shape)):
+    for part in blocks(len(rows), per_row=max(rows.shape), of=rows):
         distances, _ = squared_distances(points[part], points)
         distances[cells[part, None] == cells] = torch.inf
         reach.append(distances.clamp_(min=0).amin(1))

@@ -123,7 +123,7 @@ class Shard:
 
     def _lengths(self) -> Tensor:
         rows = self.matrix()
-        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows)))
+        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows), of=rows))
         return torch.cat([exact_lengths(part) for part in parts]).sqrt()
 
     def matrix(self, centers: Rows | None = None) -> Rows:

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_pickable, checked_rows, checked_scores
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, check_pickable, checked_rows, checked_scores
 from jostle.selectors.shards import Here, Largest, Shards
+
+SORTING = 8 * WORD  # bytes for each score that is put in order
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class TopK(Selector):
         """Pick the n largest of all shards."""
         return largest(shards, n, seed, lengths=False)
 
+    def room(self, size: int, width: int, n: int) -> int:
+        """What decides among equal scores, and all sorted."""
+        return SORTING * size
+
 
 @dataclass(frozen=True)
 class Longest(Selector):
@@ -44,6 +50,10 @@ class Longest(Selector):
     ) -> Picks:
         """Pick the n longest of all shards."""
         return largest(shards, n, seed, lengths=True)
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Lengths of all rows, and them sorted."""
+        return (SORTING + 3 * WORD) * size + BLOCKS
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """The n-th longest row's length."""

@@ -7,11 +7,12 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed
 from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Selector, checked_rows
-from jostle.selectors.k_means import k_means
+from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+from jostle.selectors.k_means import in_float64, k_means
 
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
 
@@ -43,14 +44,20 @@ class Typical(Selector):
         rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("Typical needs dense rows, got Outer; pass rows.dense() if it fits into memory")
-        points = (rows if centers is None else torch.cat([rows, centers.to(rows.dtype)])).to(torch.float64)
+        below = () if centers is None else (centers.to(rows.dtype),)
+        points = in_float64(rows, *below).to(rows.device)
         chosen = len(points) - len(rows)
         k = min(chosen + n, self.clusters, len(points))
         cells, _ = k_means(points, k, fresh_seed() if seed is None else seed)
         picks = list(islice(self._turns(points, cells, len(rows), k), n))
+        note(n)
         positions, scores = zip(*picks, strict=True)
         values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), values)
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Rows in float64, and once more for k-means."""
+        return 2 * WORD * size * (width + 2) + BLOCKS
 
     def _turns(self, points: Tensor, cells: Tensor, n: int, k: int) -> Iterator[tuple[int, float]]:
         """All rows: those of large clusters in turn, then of small ones, then rows that are clusters of their own."""

@@ -6,7 +6,7 @@ import torch
 
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, check_pickable
+from jostle.selectors.base import WORD, Picks, Selector, check_pickable
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Uniform(Selector):
         draws = generator(fresh_seed() if seed is None else seed, "uniform")
         order = torch.randperm(len(rows), generator=draws, device=draws.device)[:n].to(rows.device)
         return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """An order of all rows."""
+        return 2 * WORD * size
 
 
 uniform = Uniform()

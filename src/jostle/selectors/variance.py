@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import Rows, unit_length
+from jostle.plumbing.progress import note
+from jostle.rows.geometry import Rows, blocks, unit_length
+from jostle.rows.mapped import like_rows
 from jostle.rows.outer import Outer
-from jostle.selectors.base import Picks, Weighing, checked_rows
+from jostle.selectors.base import BLOCKS, WORD, Picks, Weighing, checked_rows
 
 
 @dataclass(frozen=True)
@@ -40,15 +43,13 @@ class ExplainedVariance(Weighing):
         rows, centers = checked_rows(rows, n, centers)
         if isinstance(rows, Outer) or isinstance(centers, Outer):
             raise TypeError("this selector needs dense rows, got Outer; pass rows.dense() if it fits")
-        x = unit_length(rows.to(torch.float64))  # (n, d)
+        x = _directions(rows)  # (n, d)
         w = x.new_ones(len(x)) if weights is None else weights.to(x)
-        spread = x.T @ (w[:, None] * x)  # M: what is to be explained, (d, d)
+        spread = _spread(x, w)  # M: what is to be explained, (d, d)
         left = _unexplained(
             x, None if centers is None else unit_length(centers.to(x)), self.noise
         )  # Sigma, (d, d)
-        projected = x @ left  # rows Sigma x_i
-        variances = (projected * x).sum(1)  # v
-        shares = ((projected @ spread) * projected).sum(1)  # q
+        variances, shares = _variances_and_shares(x, left, spread)  # v, q
         positions, scores = list[int](), list[float]()
         for _ in range(n):
             gains = shares.clamp(min=0) / (variances + self.noise)
@@ -63,9 +64,38 @@ class ExplainedVariance(Weighing):
             variances -= along.square() / scale
             shares += along * (along * (own / scale**2) - 2 * across / scale)
             left -= torch.outer(u, u) / scale
+            note(1)
         return Picks(
             torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
         )
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Directions of all rows in float64."""
+        return WORD * (size * (width + 8) + 4 * width * width) + BLOCKS
+
+
+def _directions(rows: Tensor) -> Tensor:
+    """Rows at unit length in float64, (n, d); those of rows in a file go to a file."""
+    x = like_rows(rows, tuple(rows.shape), torch.float64)
+    for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
+        x[part] = unit_length(rows[part].to(torch.float64))
+    return x
+
+
+def _spread(x: Tensor, w: Tensor) -> Tensor:
+    """The weighted sum of x x', (d, d), a block of rows at a time."""
+    parts = (x[part].T @ (w[part, None] * x[part]) for part in blocks(len(x), per_row=x.shape[1], of=x))
+    return reduce(torch.add, parts)
+
+
+def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+    """x' Sigma x and x' Sigma M Sigma x of each row, (n,) both, a block of rows at a time."""
+    variances, shares = [], []
+    for part in blocks(len(x), per_row=x.shape[1], of=x):
+        projected = x[part] @ left  # rows Sigma x_i
+        variances.append((projected * x[part]).sum(1))
+        shares.append(((projected @ spread) * projected).sum(1))
+    return torch.cat(variances), torch.cat(shares)
 
 
 def _unexplained(x: Tensor, centers: Tensor | None, noise: float) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Strategy
+from jostle.core import Costs, Embedded, Strategy
 from jostle.inputs import Inputs, Labeled
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
@@ -78,6 +78,21 @@ class AlfaMix(Strategy):
             order = torch.randperm(len(rest), generator=request.rng("alfa-mix", "fill", device="cpu"))
             picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
             return Picks(picks, scores[picks].double())
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """Features from one pass, mixtures of a block of them at a time, and k-means over those that flip."""
+        d, (size, *_) = math.prod(head_input(request)), map(len, request.pools)
+        examples = sum(map(len, request.pools))
+        turns = math.ceil(1 / (self.cap_step or CAP_STEPS[self.form]) - 1e-9)
+        item = request.row_type.itemsize
+        return Costs(
+            passes=examples,
+            rows=examples * (d + request.classes) * item,
+            working=6 * BLOCK_ROWS * d * item,
+            selecting=0 if n is None else 3 * 8 * size * d,
+            what=f"features of {examples:,} examples, {d:,} numbers each, and clusters of them",
+            more=f"up to {turns * request.classes:,} passes of the head",
+        )
 
     def mixing(self, request: Request) -> Mixing:
         """Features, predictions and the means of all classes."""
@@ -164,6 +179,12 @@ class Mixing:
                 adam.zero_grad()
                 share.data.clamp_(LEAST_MIX, cap)
             yield ((1 - share) * z + share * anchor).detach()
+
+
+def head_input(request: Request) -> tuple[int, ...]:
+    """The shape of one example's features as the head is given them."""
+    with request.aside():
+        return tuple(request.network.features(request.network.example).shape[1:])
 
 
 def head_function(request: Request, method: str) -> Callable[[Tensor], Tensor]:

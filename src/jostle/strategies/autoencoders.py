@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedding
+from jostle.core import Choice, Costs, Embedding
+from jostle.core.costs import SCORE
 from jostle.inputs import Pool
 from jostle.plumbing.names import look_up
 from jostle.rng import derive, seeded_globals
@@ -25,6 +26,7 @@ PASSES = 100  # over labelled set and pool together, unless `steps` says otherwi
 CHANNELS = (128, 256, 512, 1024)  # of the full encoder
 LIGHT_CHANNELS = (32, 32, 64)
 LIGHT_UP_TO = 28  # pixels: 23 million weights are wasted on smaller images
+FULL_WEIGHTS, LIGHT_WEIGHTS = 23_000_000, 300_000  # of an autoencoder, about
 SMALL = 32  # pixels: images up to this size are not resized to `resize`
 
 
@@ -73,6 +75,19 @@ class Autoencoding(Embedding):
         else:
             side = 28 if pixels <= 28 else 32
         return Frame(images.shape[1], side, light)
+
+    def making(self, request: Request) -> Costs:
+        """All images in memory, and an autoencoder with its gradients and moments."""
+        images, frame = sum(map(len, request.pools)), self.frame(request, self.spoken)
+        numbers = images * frame.channels * frame.side**2
+        weights = LIGHT_WEIGHTS if frame.light else FULL_WEIGHTS
+        return Costs(
+            passes=0,
+            rows=4 * numbers + SCORE * images,
+            working=4 * (numbers + 4 * weights),
+            what=f"{images:,} images of {frame.side} x {frame.side} pixels, and an autoencoder of them",
+            more=f"{self.number_of_steps(images):,} steps of training",
+        )
 
     def number_of_steps(self, images: int) -> int:
         """As set, or as published for this many images."""

@@ -8,9 +8,8 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Strategy
+from jostle.core import Costs, Embedded, Strategy
 from jostle.embeddings.gradients import fisher_roots
-from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
@@ -39,8 +38,6 @@ class Bait(Strategy):
 
     regularization: float = 1.0
     """Lambda, the weight of the identity beside the information; the authors take 0.01 on CIFAR-10."""
-    memory_bytes: int | None = None
-    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,7 +71,6 @@ class Bait(Strategy):
         """Fisher matrices of the pool's examples, of everything, and of what is labelled."""
         request.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
         m, size = len(request.needs_labeled("bait")), len(request.pool)
-        self.check_size(request, size + m)
         features, outputs = (rows.double() for rows in request.features_and_outputs(*request.pools))
         if request.task.name == "regression":
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
@@ -87,13 +83,19 @@ class Bait(Strategy):
         scaled = roots[:size] * (n / (m + n)) ** 0.5
         return Fisher.of(scaled, features[:size], target, torch.linalg.inv(seen))
 
-    def check_size(self, request: Request, examples: int) -> None:
-        """Refuse what does not fit before computing it."""
-        d = request.feature_width
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """Fisher matrices of everything and of each example, all in memory."""
+        d, examples = request.feature_width, sum(map(len, request.pools))
         c = 1 if request.task.name == "regression" else request.classes
-        needed = 8 * (3 * (c * d) ** 2 + examples * (5 * c * c + 2 * d))
-        what = f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples"
-        check_memory("bait", needed, self.memory_bytes, what, request.device)
+        return Costs(
+            passes=examples,
+            rows=8 * examples * (5 * c * c + 2 * d),
+            width=1,
+            working=24 * (c * d) ** 2,
+            selecting=24 * (c * d) ** 2 + 8 * examples * 6 * c * c,
+            what=f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples",
+            more=f"{3 * (n or 1):,} steps over all examples",
+        )
 
 
 def pruned(fisher: Fisher, n: int) -> list[int]:

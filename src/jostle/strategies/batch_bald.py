@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded
+from jostle.core import Choice, Costs, Embedded
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
+from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows import Rows
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector
-from jostle.selectors.base import check_pickable
+from jostle.selectors.base import WORD, check_pickable
 from jostle.selectors.top_k import largest_first, order_of_ties
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
@@ -62,7 +63,13 @@ class JointInformation(Selector):
                 break
             positions[b], gains[b], bounds[best] = best, bounds[best], -torch.inf
             labels = labels.with_label_of(rows[best].double(), self, draws)
+            note(1)
         return Picks(positions, gains)
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """What each label tells, and the combinations of labels with what they say of each pass."""
+        combinations = max(self.exact, self.samples)
+        return WORD * (6 * size + 3 * combinations * min(width, 64) + 4 * BLOCK_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -158,3 +165,12 @@ class BatchBald(DropoutPasses):
             "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
         )
         return Embedded(self.rows(request, lambda passes, _: torch.cat(list(passes), dim=1)))
+
+    def making(self, request: Request) -> Costs:
+        """A distribution for each example and pass."""
+        made, numbers = super().making(request), self.passes * request.classes
+        spills = request.room.spills(made.rows * numbers)
+        what = f"{self.passes} distributions of each of {len(request.pool):,} examples, and selection"
+        return replace(
+            made, rows=made.rows * numbers, width=numbers, in_file=spills, spills=spills, what=what
+        )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding
 from jostle.embeddings.gradients import ExpectedGradientLength
 from jostle.embeddings.uncertainty import (
     DISTRIBUTIONS,
@@ -42,6 +42,10 @@ class Random(Embedding):
     def embedding(self, request: Request) -> Embedded:
         """Rows that say nothing."""
         return Embedded(torch.zeros(len(request.pool), 1, device="cpu"))
+
+    def making(self, request: Request) -> Costs:
+        """Nothing to speak of: the model does not run."""
+        return Costs(passes=0, rows=4 * len(request.pool))
 
 
 register(

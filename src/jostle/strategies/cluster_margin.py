@@ -1,14 +1,14 @@
 """Cluster-Margin (Citovsky et al., NeurIPS 2021): small margins, spread over clusters."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Strategy
+from jostle.core import Costs, Embedded, Strategy
+from jostle.core.costs import SCORE, features
 from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
-from jostle.plumbing.memory import check_memory
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.selectors.top_k import largest_first
@@ -37,8 +37,6 @@ class ClusterMargin(Strategy):
     """k_m / n, examples of small margin per pick; 10 for very large pools."""
     cluster_size: int = 10
     """Examples per cluster on average."""
-    memory_bytes: int | None = None
-    """The most memory to use: an error beyond, before anything is computed; None: half of what is free."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,11 +55,18 @@ class ClusterMargin(Strategy):
         request.check_task("cluster-margin", DISTRIBUTIONS, why)
         return request.features_and_scores(small_margin, what="features and margins")
 
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """Features from one pass, and for picks all distances between them."""
+        made = features(request, SCORE, labeled=False)
+        if n is None:
+            return made
+        size = len(request.pool)
+        what = f"hierarchical clusters of {size:,} examples"
+        return replace(made, selecting=16 * size**2 + SCORE * size * made.width, what=what)
+
     def query(self, request: Request, n: int) -> Picks:
         """The smallest margins, then one of each cluster in turn."""
         size = len(request.pool)
-        what = f"hierarchical clusters of {size:,} examples"
-        check_memory("cluster-margin", 16 * size**2, self.memory_bytes, what, torch.device("cpu"))
         with request.timed("embedding"):
             features, scores = self.features_and_scores(request)
         with request.timed("selection"):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Strategy
+from jostle.core import Costs, Embedded, Strategy
 from jostle.rng import generator
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
-from jostle.strategies.alfa_mix import head_function, nearest_to_centers
+from jostle.strategies.alfa_mix import head_function, head_input, nearest_to_centers
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -64,6 +65,19 @@ class DropQuery(Strategy):
             rest = order[~torch.isin(order, picks)]
             picks = torch.cat([picks, rest[: n - len(picks)]])
             return Picks(picks, flips[picks].double())
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """Features from one pass, all of them with some dropped, and k-means over those that flip."""
+        d, size = math.prod(head_input(request)), len(request.pool)
+        item = request.row_type.itemsize
+        return Costs(
+            passes=size,
+            rows=size * d * item,
+            working=3 * size * d * item,
+            selecting=0 if n is None else 3 * 8 * size * d,
+            what=f"features of {size:,} examples, {d:,} numbers each, and clusters of them",
+            more=f"{self.passes + 1} passes of the head",
+        )
 
     def features_and_flips(self, request: Request) -> tuple[Tensor, Tensor]:
         """Features (n, d), and the share of passes in which each prediction changes (n,)."""

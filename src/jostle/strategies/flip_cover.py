@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Strategy
-from jostle.embeddings.movements import movements
+from jostle.core import Costs, Embedded, Strategy
+from jostle.embeddings.movements import movement_costs, movements
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
@@ -79,6 +79,18 @@ class FlipCover(Strategy):
                 moves.rows, n, centers=moves.labelled, weights=moves.weights, seed=request.seed
             )
             return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """One pass over the pool, then movements of the candidates and of the labelled set."""
+        size, known = len(request.pool), sum(map(len, request.pools[1:]))
+        regression = request.task.name == "regression"
+        kept = size if n is None or regression else min(size, self.keep * n)
+        jolts = self.jolts or (REGRESSION_JOLTS if regression else 20)
+        made = movement_costs(request, jolts, kept + known)
+        margins = 0 if kept == size else size
+        outputs = 0 if regression else kept + known  # the clean logits, once more
+        selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
+        return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
 
     def kept(self, request: Request, n: int) -> Tensor:
         """Positions of the candidates, in order."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding, costs
 from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
 from jostle.scoring.request import Request
@@ -76,6 +76,10 @@ class UncertaintyHerding(Embedding):
         )
         weights = margins[: len(request.pool)].pow(self.power)
         return Embedded(*request.parted(features), weights.to(features.dtype))
+
+    def making(self, request: Request) -> Costs:
+        """Features and margins of pool and labelled set from one pass."""
+        return costs.features(request, costs.SCORE)
 
 
 register(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Strategy
-from jostle.embeddings.movements import movements
+from jostle.core import Costs, Embedded, Strategy
+from jostle.embeddings.movements import movement_costs, movements
 from jostle.embeddings.uncertainty import small_margin
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
@@ -61,6 +61,17 @@ class JoltHerding(Strategy):
     def embedding(self, request: Request) -> Embedded:
         """How the output of each example moves, (n, K d), and that of labelled ones."""
         return Embedded(*request.parted(movements(request, self.jolts, *request.pools)))
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """One pass over the pool, then movements of the candidates and of the labelled set."""
+        size, known = len(request.pool), sum(map(len, request.pools[1:]))
+        if n is None:
+            return movement_costs(request, self.jolts, size + known)
+        regression = request.task.name == "regression"
+        kept = min(size, max(self.keep * n, LEAST if regression else 0))
+        made = movement_costs(request, self.jolts, kept + known)
+        selecting = Herding(width=self.width).room(kept, made.width, n)
+        return replace(made, passes=made.passes + (0 if regression else size), selecting=selecting)
 
     def query(self, request: Request, n: int) -> Picks:
         """Keep the smallest margins, jolt them, and cover them."""

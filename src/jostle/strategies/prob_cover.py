@@ -1,11 +1,12 @@
 """ProbCover (Yehuda et al., NeurIPS 2022): cover the pool with balls."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding
+from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core.costs import features
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
@@ -55,6 +56,13 @@ class ProbCover(Embedding):
         assert isinstance(rows, Tensor)
         delta = self.delta or self.pure_delta(rows, request)
         return Embedded(*request.parted(rows / delta))
+
+    def making(self, request: Request) -> Costs:
+        """Features from one pass, at unit length, and with clusters of them where the radius is to be found."""
+        made = features(request)
+        copies = 3 * made.rows if self.delta is not None else 3 * made.rows + 16 * made.passes * made.width
+        fixed = 0 if not made.in_file else made.rows
+        return replace(made, working=copies, fixed=fixed)
 
     def pure_delta(self, rows: Tensor, request: Request) -> float:
         """The radius by purity, with as many cells as the outputs have classes."""

@@ -1,0 +1,154 @@
+"""A long scoring survives: what is done stays done, to the bit, and another call is refused with the difference."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from zoo import mlp
+
+import jostle
+from jostle.embeddings.deviations import SHARES
+
+N, K, BATCH = 80, 3, 2
+CALL: dict[str, Any] = {"jolts": K, "seed": 0, "batch_size": BATCH, "progress": False}
+
+
+class Stopped(Exception):  # noqa: N818
+    """What a test interrupts a call with."""
+
+
+class Counting(nn.Module):
+    """Counts the examples that it sees, and may end with an error after some."""
+
+    def __init__(self, most: float = float("inf")) -> None:
+        super().__init__()
+        self.inner = mlp()
+        self.box = {"seen": 0, "most": most}  # shared with the private copy, as what cannot be copied is
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Counting:
+        made = Counting()
+        made.load_state_dict(self.state_dict())
+        made.box = self.box
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.box["seen"] += len(x)
+        if self.box["seen"] > self.box["most"]:
+            raise Stopped
+        return self.inner(x)
+
+
+@pytest.fixture
+def pool() -> Tensor:
+    return torch.randn(N, 6, generator=torch.Generator().manual_seed(0))
+
+
+def half_done(path: Path, pool: Tensor, **changed: Any) -> Counting:
+    """A model whose call was interrupted in the middle."""
+    torch.manual_seed(0)
+    model = Counting(most=N * (K + 1) // 2)
+    with pytest.raises(Stopped):
+        jostle.deviations(model, pool, rows_file=path, **CALL | changed)
+    model.box.update(seen=0, most=float("inf"))
+    return model
+
+
+@pytest.mark.parametrize("settings", [{}, {"project": 5}])
+def test_the_same_call_goes_on_and_gives_the_same_rows(
+    tmp_path: Path, pool: Tensor, settings: dict[str, Any]
+) -> None:
+    model = half_done(tmp_path / "rows", pool, **settings)
+    rows = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | settings)
+    chunk = N // SHARES
+    assert (
+        model.box["seen"] <= N * (K + 1) // 2 + (K + 1) * chunk + 2 * 3
+    )  # one chunk is lost, a few are looked at
+    assert torch.equal(rows, jostle.deviations(model, pool, **CALL | settings))
+    model.box["seen"] = 0
+    again = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | settings)
+    assert torch.equal(again, rows)
+    assert model.box["seen"] < 10, "all rows were there"
+
+
+def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
+    script = (
+        "import os, signal, sys, torch, jostle\n"
+        "from torch import nn\n"
+        "torch.manual_seed(0)\n"
+        "model = nn.Linear(6, 3)\n"
+        "pool = torch.randn(80, 6, generator=torch.Generator().manual_seed(0))\n"
+        "def space(outputs):\n"
+        "    space.seen += len(outputs)\n"
+        "    if space.seen > int(sys.argv[2]):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return outputs\n"
+        "space.seen = 0\n"
+        "jostle.deviations(model, pool, jolts=3, seed=0, batch_size=2, space=space, rows_file=sys.argv[1])\n"
+        "print(space.seen)\n"
+    )
+
+    def run(most: int) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", script, str(tmp_path / "rows"), str(most)]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert run(160).returncode == -signal.SIGKILL
+    lines = (tmp_path / "rows.journal").read_text().splitlines()[1:]
+    done = json.loads(lines[-1])[0]
+    assert 160 / (K + 1) - 2 * N // SHARES <= done < N
+    finished = run(10**6)
+    assert int(finished.stdout) <= (N - done) * (K + 1) + 6, finished.stderr
+    torch.manual_seed(0)
+    rows = jostle.deviations(nn.Linear(6, 3), pool, space="logits", **CALL)
+    assert np.array_equal(np.load(tmp_path / "rows"), rows.numpy())
+
+
+def test_another_call_is_refused_with_the_difference(tmp_path: Path, pool: Tensor) -> None:
+    path = tmp_path / "rows"
+    model = half_done(path, pool)
+    before = path.read_bytes()
+    for changed, words in (
+        ({"seed": 1}, "seed 0 -> 1"),
+        ({"scale": 1e-2}, r"scale 0\.001 -> 0\.01"),
+        ({"batch_size": 4}, "micro-batch 2 -> 4"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"holds .* of 80 rows of another call: {words}; make the same call"
+        ):
+            jostle.deviations(model, pool, rows_file=path, **CALL | changed)
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    with pytest.raises(ValueError, match=r"another call: model \w+ -> \w+"):
+        jostle.deviations(model, pool, rows_file=path, **CALL)
+    assert path.read_bytes() == before
+
+
+def test_a_changed_pool_is_refused_where_it_changed(tmp_path: Path, pool: Tensor) -> None:
+    path = tmp_path / "rows"
+    model = half_done(path, pool)
+    other = pool.clone()
+    other[5, 2] += 1
+    with pytest.raises(ValueError, match="the pool has changed: its examples 4 to 7 are not those"):
+        jostle.deviations(model, other, rows_file=path, **CALL)
+    with pytest.raises(ValueError, match="examples 80 -> 70"):
+        jostle.deviations(model, pool[:70], rows_file=path, **CALL)
+
+
+def test_settings_that_change_no_row_may_change(tmp_path: Path, pool: Tensor) -> None:
+    path = tmp_path / "rows"
+    model = half_done(path, pool)
+    query = jostle.select(
+        "noise-stability", model, pool, 4, rows_file=path, buffer_bytes=100, selector="longest", **CALL
+    )
+    assert (
+        query.indices.tolist()
+        == jostle.select("noise-stability", model, pool, 4, selector="longest", **CALL).indices.tolist()
+    )
