@@ -170,6 +170,33 @@ def test_columns_that_the_model_does_not_take_are_left_out() -> None:
     assert len(LearningLoss().select(model, pool, n=4)) == 4
 
 
+class Encoding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(17, 4)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        encoded = self.encoder(self.embed(input_ids), src_key_padding_mask=attention_mask == 0)
+        return self.head(encoded[:, 0])
+
+
+def test_layers_inside_a_transformer_are_read_in_spite_of_its_fast_path() -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([5, 2, 3, 1, 5, 4])
+    mask = (torch.arange(5) < lengths[:, None]).long()  # (6, 5)
+    pool = {"input_ids": torch.randint(1, 17, (6, 5)), "attention_mask": mask}
+    joined = LearningLoss(layers=["encoder.layers.0.norm1"]).join(
+        Encoding(), {key: x[:2] for key, x in pool.items()}, seed=0
+    )
+    query = LearningLoss().select(joined.model, pool, n=6)
+    joined.model.eval()(**pool)  # with gradients there is no fast path
+    expected = joined.model.predicted_losses().detach()
+    np.testing.assert_allclose(query.scores, expected[query.indices], rtol=1e-5)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 def test_named_layers_of_any_number() -> None:
     x = torch.randn(2, 3, 16, 16)
     model = models.build("drn-d-22", width=0.1, classes=4, seed=0)

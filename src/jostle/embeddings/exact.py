@@ -10,6 +10,7 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from jostle.inputs import Inputs
+from jostle.scoring.attention import plain_attention
 from jostle.scoring.network import Network
 
 
@@ -38,10 +39,8 @@ def directional_derivative(
 @contextmanager
 def forward_mode() -> Iterator[None]:
     """Kernels that forward mode knows: fused attention has none, so its plain form computes here."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with plain_attention(), sdpa_kernel(SDPBackend.MATH):
             yield
     except (NotImplementedError, RuntimeError) as error:
         if "forward AD" not in str(error) and "forward-mode" not in str(error):
@@ -51,5 +50,3 @@ def forward_mode() -> Iterator[None]:
             f"the exact derivative needs forward mode, which {operator[1] if operator else 'an operator'} "
             "of this model does not have: use estimator='finite' with a small scale"
         ) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)

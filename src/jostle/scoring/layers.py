@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from jostle.inputs import arrays
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows import mean_over
+from jostle.scoring.attention import plain_attention
 from jostle.scoring.network import Network
 from jostle.scoring.padding import fitted_mask
 
@@ -44,7 +45,8 @@ def watching_layers(
 
     hooks = [model.get_submodule(layer).register_forward_hook(watch(layer)) for layer in layers]
     try:
-        yield seen
+        with plain_attention():
+            yield seen
     finally:
         for hook in hooks:
             hook.remove()
