@@ -19,7 +19,7 @@ from unchanged import remembered
 
 import jostle
 from attacks import networks, pools
-from attacks.driver import BrokenPromiseError
+from attacks.driver import BrokenPromiseError, shortened
 from attacks.networks import Keeping, Restless, Selfish, Subject
 from attacks.pools import Held
 from jostle import embeddings, selectors, strategies
@@ -260,8 +260,7 @@ def refuse_raw(error: Exception, made: object, models_fault: bool = False) -> No
     last = traceback.extract_tb(error.__traceback__)[-1]
     ours = last.filename.startswith(SOURCE) and str(last.line).startswith("raise")
     if not ours or not isinstance(error, ValueError | TypeError) or not str(error).strip():
-        shown = "".join(line[:600] for line in traceback.format_exception(error, limit=-4))
-        raise BrokenPromiseError(f"a raw error: {shown}\n{made}") from None
+        raise BrokenPromiseError(f"a raw error: {shortened(error)}\n{made}") from None
 
 
 def judged_mistake(chance: Random, made: Scene) -> str:

@@ -16,6 +16,8 @@ import torch
 
 Attack = Callable[[random.Random, Path], str]  # (chance, an empty folder) -> what happened, in a word or two
 
+FRAMES, LETTERS = 8, 600  # of an error that are shown
+
 
 class BrokenPromiseError(AssertionError):
     """Something that jostle promises did not hold."""
@@ -43,8 +45,13 @@ def attempt(kind: str, attack: Attack, seed: int) -> str | Failure:
             return attack(random.Random(f"{kind}-{seed}"), Path(folder))
         except BrokenPromiseError as broken:
             return Failure(kind, seed, str(broken))
-        except Exception:
-            return Failure(kind, seed, traceback.format_exc())
+        except Exception as error:
+            return Failure(kind, seed, shortened(error))
+
+
+def shortened(error: Exception) -> str:
+    """Where an error came from and what it said; some libraries' say pages."""
+    return "".join(part[:LETTERS] for part in traceback.format_exception(error, limit=-FRAMES))
 
 
 def campaign(

@@ -28,6 +28,7 @@ class Command:
     def __init__(self, forge: subprocess.Popen[str], words: list[str], folder: Path) -> None:
         self.forge, self.words, self.log = forge, words, folder / ".said"
         assert forge.stdin is not None
+        self.log.write_bytes(b"")  # a command that is killed at once says nothing
         forge.stdin.write(json.dumps({"words": words, "folder": str(folder), "log": str(self.log)}) + "\n")
         forge.stdin.flush()
         self.pid = int(self._answer())
@@ -87,9 +88,13 @@ def serve() -> None:
     """The forge's life: a line in, a child, its number, its end; what a child imports, the next ones find."""
     for line in sys.stdin:
         order = json.loads(line)
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT}
+        )  # until the child is ready to be interrupted
         pid = os.fork()
         if pid == 0:
             child(order)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         print(pid, flush=True)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         learn(Path(order["log"] + "-modules"))
@@ -118,6 +123,7 @@ def child(order: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     code: Any = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         from jostle import cli
 
         cli.main(order["words"])

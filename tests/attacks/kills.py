@@ -47,7 +47,7 @@ def attack(chance: Random, folder: Path) -> str:
         raise BrokenPromiseError(f"after {deaths} kills it ended with {code}: {said}")
     if json.dumps(numbers(folder / "runs")) != expected:
         raise BrokenPromiseError(f"after {deaths} kills the numbers are others")
-    return "same numbers" if deaths else "was over before"
+    return f"same numbers after {deaths} deaths" if deaths else "was over before"
 
 
 def killed(chance: Random, folder: Path, seconds: float) -> bool:

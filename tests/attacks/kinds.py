@@ -1,12 +1,17 @@
 """The kinds of attack by name."""
 
-from attacks import arrays, calls, corruptions, interrupts, kills
+from attacks import arrays, calls, corruptions, edits, interrupts, kills, names, places, requests, threads
 from attacks.driver import Attack
 
 KINDS: dict[str, Attack] = {
     "calls": calls.attack,
     "arrays": arrays.attack,
     "interrupts": interrupts.attack,
+    "threads": threads.attack,
     "kills": kills.attack,
+    "edits": edits.attack,
     "corruptions": corruptions.attack,
+    "names": names.attack,
+    "places": places.attack,
+    "requests": requests.attack,
 }

@@ -8,8 +8,11 @@ import pytest
 from attacks.driver import BrokenPromiseError, Failure, attempt
 from attacks.kinds import KINDS
 
-ROUNDS = {"arrays": 100, "interrupts": 30, "kills": 3, "corruptions": 30}
-FORKS = {"kills", "corruptions"}
+ROUNDS = {
+    "calls": 40, "arrays": 60, "interrupts": 20, "threads": 6, "kills": 3, "edits": 2, "corruptions": 20, "names": 2,
+    "places": 6, "requests": 3,
+}  # fmt: skip
+FORKS = {"threads", "kills", "edits", "corruptions", "names", "places"}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind in ROUNDS for seed in range(ROUNDS[kind])])

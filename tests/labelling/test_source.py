@@ -1,12 +1,14 @@
 """Sources: folders, tables and functions, as they are and as they change."""
 
 import csv
+import os
 from datetime import date
 from pathlib import Path
 
 import pytest
 from labelling_data import picture
 
+from jostle.labelling import Session
 from jostle.labelling.contents import Content
 from jostle.labelling.own import Own
 from jostle.labelling.pictures import UnreadableError, check, displayed
@@ -52,6 +54,20 @@ def test_a_folder_reads_nothing_that_it_did_not_list(photos: Path, name: str) ->
     (photos / "notes.txt").write_text("no picture")
     with pytest.raises(KeyError):
         Folder(photos).read(name)
+
+
+def test_names_that_are_not_utf8_can_be_written_and_read_back(photos: Path) -> None:
+    place = os.fsencode(photos) + b"/caf\xe9"
+    os.mkdir(place)
+    picture(97).save(os.fsdecode(place + b"/\xff.png"))
+    picture(96).save(photos / "\\xe9.png")  # letters of a name, and no byte
+    names = [name for name in Folder(photos).places() if "\\x" in name]
+    assert names == ["\\xe9.png", "caf\\xe9/\\xff.png"]
+    assert [Folder(photos).read(name).name for name in names] == names
+    assert Folder(photos).file(names[1]).read_bytes() == Path(os.fsdecode(place + b"/\xff.png")).read_bytes()
+    session = Session.open(photos, answers=["yes", "no"])
+    assert {question.name for question in session.ask(22)} >= set(names)
+    session.close()
 
 
 def test_links_to_folders_are_not_followed(photos: Path, tmp_path: Path) -> None:

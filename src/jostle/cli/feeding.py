@@ -14,7 +14,7 @@ from jostle.datasets.images import normalisation_in_words
 from jostle.datasets.transforms import Transformed
 from jostle.inputs import Inputs, Pool, arrays
 from jostle.results.metrics import main_metric
-from jostle.scoring.network import Network, batch_in_words
+from jostle.scoring.network import Network, Refused, batch_in_words
 from jostle.tasks import TASKS, Task, task_for
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def tried(model: nn.Module, pool: Pool, data: Data, device: str) -> Network:
 
 def refused(error: Exception, batch: Inputs, data: Data) -> ValueError:
     """The error of a model that cannot take what it was given."""
-    first = str(error).partition("\n")[0]
+    said = error.__cause__ if isinstance(error, Refused) else error  # what follows says the rest of it better
+    first = str(said).partition("\n")[0]
     return ValueError(
         f"the model cannot take {data.name}: it was given a batch of {batch_in_words(batch)}, {made(data)}, and said: "
         f"{first}. {ADVICE}"

@@ -188,13 +188,13 @@ def export_folders(session: Session, folder: Path, means: Means = "link") -> int
 
 
 def _place(source: Any, name: str, data: bytes, target: Path, means: Means) -> None:
-    original = getattr(source, "root", None)
-    if original is None:
+    file_of = getattr(source, "file", None)
+    if file_of is None:
         target.with_suffix(target.suffix or ".png").write_bytes(data)  # pictures that are in no file
     elif means == "link":
-        target.symlink_to(original / name)
+        target.symlink_to(file_of(name))
     else:
-        shutil.copyfile(original / name, target)
+        shutil.copyfile(file_of(name), target)
 
 
 def safe(name: str) -> str:

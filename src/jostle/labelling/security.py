@@ -25,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LARGEST_BODY = 256 * 1024  # bytes; a full batch of kept answers has a tenth of that
+LONGEST_NUMBER = 20  # digits; Python refuses to read very long ones
 WILDCARDS = frozenset({"0.0.0.0", "::"})
 HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -229,7 +230,7 @@ def is_page(scope: Scope) -> bool:
 def length(headers: dict[str, str]) -> int:
     """The length that a request announces; what is no number counts as too long."""
     said = headers.get("content-length", "0")
-    return int(said) if said.isdecimal() else 2**63
+    return int(said) if said.isdecimal() and len(said) < LONGEST_NUMBER else 2**63
 
 
 def with_security_headers(send: Send) -> Send:

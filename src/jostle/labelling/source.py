@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from jostle.labelling.contents import Cell, Content, ContentKind
 from jostle.labelling.pictures import UnreadableError
 from jostle.plumbing.files import is_image
+from jostle.plumbing.names import printable, restored
 from jostle.plumbing.user_files import is_own
 
 
@@ -49,8 +50,8 @@ class Folder:
         self.root = root
 
     def places(self) -> dict[str, str]:
-        """Size and time of every image file."""
-        found = dict(self._walk(self.root, ""))
+        """Size and time of every image file; bytes of a name that are no UTF-8 are written as `\\xe9`."""
+        found = {printable(name): stamp for name, stamp in self._walk(self.root, "")}
         if not found:
             raise SourceError(f"{self.root} holds no images, nor do the folders in it")
         return dict(sorted(found.items()))
@@ -71,13 +72,18 @@ class Folder:
 
     def read(self, name: str) -> Content:
         """The bytes of one file."""
-        path = self.root / name
+        path = self.file(name)
         if not is_image(PurePath(name)) or ".." in PurePath(name).parts or not path.is_file():
             raise KeyError(name)
         try:
             return Content("image", name, path.read_bytes())
         except OSError as reason:
             raise UnreadableError(f"{name} cannot be read: {reason.strerror or reason}") from reason
+
+    def file(self, name: str) -> Path:
+        """The file that a place is."""
+        path = self.root / name
+        return path if path.is_file() else self.root / restored(name)
 
     def contents(self) -> Iterator[Content]:
         """Every image file that can be read."""

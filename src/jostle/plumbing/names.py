@@ -1,5 +1,6 @@
 """Names: every unknown one is answered with the nearest known one, and every one can be written down."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -13,6 +14,11 @@ def printable(text: str) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a pair, which no file name gave
         return text.encode("utf-8", "backslashreplace").decode()
+
+
+def restored(text: str) -> str:
+    """The file name that `printable` was given, if its `\\xe9` are bytes and not letters of the name."""
+    return re.sub(r"\\x([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), text)
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:

@@ -1,0 +1,239 @@
+"""Requests to the labelling server, of strangers and of people with strange wishes: nobody gets in, nothing breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+from labelling_data import tickets
+
+from attacks.driver import BrokenPromiseError
+from jostle.labelling import Answers, Session
+from jostle.labelling.security import Door, Guard
+from jostle.labelling.server import guarded
+
+TOKEN, PORT = "a-token-for-attacks", 8321
+EXAMPLES, REQUESTS = 12, 40
+HOSTS = (
+    "127.0.0.1:8321",
+    "localhost",
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "",
+    "[::1]:8321",
+    "0.0.0.0",
+    "a@b",
+)
+LOOKS = (
+    "/", "/api/project", "/api/questions", "/api/grid", "/api/doubts", "/api/disagreements", "/api/answers",
+    "/api/progress", "/static/page.js", "/openapi.json", "/docs",
+)  # fmt: skip
+POSTS = (
+    "/api/answers", "/api/skip", "/api/undo", "/api/release", "/api/correct", "/api/classes/rename",
+    "/api/classes/merge", "/api/classes/add", "/api/train",
+)  # fmt: skip
+FIELDS = ("person", "key", "answer", "answers", "id", "seconds", "ask", "have", "name", "to", "into", "token")
+
+
+@dataclass
+class Asked:
+    """One request, and whether its sender may come in."""
+
+    method: str
+    path: str
+    query: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    allowed: bool
+
+    def __str__(self) -> str:
+        said = [(name, value[:60]) for name, value in self.headers]
+        return f"{self.method} {self.path[:200]!r}?{self.query[:400]} {said} {self.body[:200]!r}"
+
+
+@dataclass
+class Reply:
+    """What came back."""
+
+    status: int = 0
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    body: bytes = b""
+
+
+def attack(chance: Random, folder: Path) -> str:
+    """A new project, and many requests of all kinds to it."""
+    source = tickets(folder / "tickets.csv", EXAMPLES)
+    session = Session.open(source, project=folder / "project", answers=Answers("one", ("good", "bad")))
+    try:
+        door = guarded(session, Door(TOKEN, PORT), "a project")
+        keys = [each.key for each in session.ask(EXAMPLES, "somebody")]
+        asked = [request(chance, keys) for _ in range(REQUESTS)]
+        asyncio.run(tried(door, session, asked, str(folder)))
+    finally:
+        session.close()
+    return "strangers stayed outside"
+
+
+async def tried(door: Guard, session: Session, asked: list[Asked], home: str) -> None:
+    for each in asked:
+        before = None if each.allowed else known(session)
+        try:
+            reply = await answered(door, each)
+        except Exception as error:
+            raise BrokenPromiseError(f"{type(error).__name__}: {error}\nto {each}") from error
+        judge(each, reply, home)
+        if before is not None and known(session) != before:
+            raise BrokenPromiseError(f"a stranger changed what is known: {each}")
+
+
+def known(session: Session) -> str:
+    """All that people have said, as text."""
+    return repr((session.labels(), session.classes(), session.answers("", 1)))
+
+
+def judge(asked: Asked, reply: Reply, home: str) -> None:
+    """A stranger is sent away and told nothing; nobody meets a failure, or a path of this machine."""
+    facts = {
+        "a stranger is sent away": asked.allowed or reply.status in (401, 403, 413, 421),
+        "a stranger is told nothing": asked.allowed
+        or (len(reply.body) < 400 and b"account" not in reply.body),
+        "somebody known is let in": not asked.allowed or reply.status not in (401, 403, 421),
+        "nothing fails": 200 <= reply.status < 500,
+        "no path of this machine is told": home.encode() not in reply.body,
+        "the token is told only to who has it": TOKEN.encode() not in reply.body,
+        "no answer is taken for another kind": reply.headers.get(b"x-content-type-options") == b"nosniff",
+        "no cookie for strangers": asked.allowed or b"set-cookie" not in reply.headers,
+        "nobody is sent elsewhere": not reply.headers.get(b"location", b"/").startswith(
+            (b"//", b"/\\", b"http")
+        ),
+    }
+    if wrong := [fact for fact, holds in facts.items() if not holds]:
+        raise BrokenPromiseError(f"not kept: {wrong}: {reply.status} {reply.body[:300]!r}\nto {asked}")
+
+
+async def answered(door: Guard, asked: Asked) -> Reply:
+    reply, parts = Reply(), iter([asked.body])
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": next(parts, b""), "more_body": False}
+
+    async def send(message: Any) -> None:
+        reply.status = message.get("status", reply.status)
+        reply.headers |= {name.lower(): value for name, value in message.get("headers", ())}
+        reply.body += message.get("body", b"")
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": asked.method, "scheme": "http",
+        "path": asked.path, "raw_path": quote(asked.path).encode(), "root_path": "", "headers": asked.headers,
+        "query_string": asked.query.encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", PORT),
+    }  # fmt: skip
+    await door(scope, receive, send)
+    return reply
+
+
+def request(chance: Random, keys: list[str]) -> Asked:
+    """A request with or without a token, of any shape."""
+    method = chance.choice(["GET"] * 4 + ["POST"] * 5 + ["PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "get"])
+    path = place(chance, keys, POSTS if method == "POST" else LOOKS)
+    host = chance.choice(HOSTS) if chance.random() < 0.3 else HOSTS[0]
+    headers, query, shows = token(chance)
+    site, foreign = origin(chance, host)
+    query += [
+        f"{name}={quote(str(odd(chance, keys)), errors='replace')}"
+        for name in FIELDS
+        if chance.random() < 0.2
+    ]
+    query = [part for part in query if shows or not part.startswith(f"token={TOKEN}")]
+    body = content(chance, keys) if method != "GET" else b""
+    said = {b"host": host.encode(), b"content-type": b"application/json", **headers, **site}
+    allowed = shows and host in ("127.0.0.1:8321", "localhost", "[::1]:8321")
+    allowed &= not foreign or method in ("GET", "HEAD", "OPTIONS")
+    if chance.random() < 0.1:
+        said[b"content-length"] = chance.choice([b"9" * 30, b"-1", b"x", b"1" * 5000, "²".encode("latin-1")])
+    return Asked(method, path, "&".join(query), list(said.items()), body, allowed)
+
+
+def place(chance: Random, keys: list[str], usual: tuple[str, ...]) -> str:
+    """A path that there is, or one that nobody should find."""
+    if chance.random() < 0.7:
+        return chance.choice(usual)
+    key = chance.choice([*keys, "../../labels.db", "\0", "é日本", "x" * 3000, "%2e%2e", ""])
+    return chance.choice(
+        [
+            f"/api/content/{key}",
+            f"/api/suggestion/{key}",
+            f"/static/{key}",
+            f"/{key}",
+            f"//{key}",
+            f"/\\{key}",
+        ]
+    )
+
+
+def token(chance: Random) -> tuple[dict[bytes, bytes], list[str], bool]:
+    """Headers and query that show the token, a wrong one, or none; and whether it is the right one."""
+    right = chance.random() < 0.6
+    shown = (
+        TOKEN
+        if right
+        else chance.choice(["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "é", "\0", "%00"])
+    )
+    way = chance.choice(["query", "cookie", "bearer", "none"])
+    if way == "query":
+        return {}, [f"token={quote(shown)}"], right
+    if way == "cookie":
+        return {b"cookie": f"other; jostle-{PORT}={shown}".encode()}, [], right
+    if way == "bearer":
+        return {b"authorization": f"Bearer {shown}".encode()}, [], right
+    return {}, [], False
+
+
+def origin(chance: Random, host: str) -> tuple[dict[bytes, bytes], bool]:
+    """What a browser says of the page that sends, and whether that is another site's."""
+    if chance.random() < 0.7:
+        return {}, False
+    if chance.random() < 0.5:
+        site = chance.choice(["same-origin", "none", "cross-site", "same-site", "nonsense"])
+        return {b"sec-fetch-site": site.encode()}, site not in ("same-origin", "none")
+    said = chance.choice(
+        [f"http://{host}", "https://evil.example", "null", "http://127.0.0.1:9", "", "//", "["]
+    )
+    return {b"origin": said.encode()}, said != f"http://{host}"
+
+
+def odd(chance: Random, keys: list[str]) -> Any:
+    """A value of any kind."""
+    deep: Any = []
+    for _ in range(chance.choice([1, 50])):
+        deep = [deep]
+    return chance.choice(
+        [
+            chance.choice(keys), "good", "bad", "Ada", "", "x" * 5000, "\0", "é\ud800", "<script>", "' OR 1=1 --", None,
+            True, -1, 0, 1, 3, 2**70, 1e308, float("nan"), float("inf"), [], ["good"], ["good"] * 300, {}, deep,
+        ]
+    )  # fmt: skip
+
+
+def content(chance: Random, keys: list[str]) -> bytes:
+    """A body: JSON of known fields with odd values, or no JSON at all."""
+    if chance.random() < 0.15:
+        return chance.choice([b"", b"{", b"[" * 100_000, b"\xff\xfe", b"null", b"[]", b"3", b"x" * 300_000])
+    body = {name: odd(chance, keys) for name in FIELDS if chance.random() < 0.4}
+    if chance.random() < 0.7:
+        body["person"] = "Ada"
+    if chance.random() < 0.5:
+        body["answers"] = [
+            {
+                "id": f"{i:08}",
+                "key": odd(chance, keys),
+                "answer": odd(chance, keys),
+                "seconds": odd(chance, keys),
+            }
+            for i in range(3)
+        ]
+    return json.dumps(body).encode()
