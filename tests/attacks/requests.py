@@ -15,7 +15,7 @@ from labelling_data import tickets
 from attacks.driver import BrokenPromiseError
 from jostle.labelling import Answers, Session
 from jostle.labelling.security import Door, Guard
-from jostle.labelling.server import guarded
+from jostle.labelling.server import guarded_app
 
 TOKEN, PORT = "a-token-for-attacks", 8321
 EXAMPLES, REQUESTS = 12, 40
@@ -70,7 +70,7 @@ def attack(chance: Random, folder: Path) -> str:
     source = tickets(folder / "tickets.csv", EXAMPLES)
     session = Session.open(source, project=folder / "project", answers=Answers("one", ("good", "bad")))
     try:
-        door = guarded(session, Door(TOKEN, PORT), "a project")
+        door = guarded_app(session, Door(TOKEN, PORT), "a project")
         keys = [each.key for each in session.ask(EXAMPLES, "somebody")]
         asked = [request(chance, keys) for _ in range(REQUESTS)]
         asyncio.run(tried(door, session, asked, str(folder)))
