@@ -70,13 +70,25 @@ def first_line(thing: Any) -> list[str]:
     return (getdoc(thing) or "").splitlines()[:1]
 
 
-def hide_constructor(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
-    """The fields of a dataclass are listed with their defaults: its constructor would say them again."""
-    return ("", None) if what == "class" and is_dataclass(thing) else None
+def shorten_constructor(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> tuple[str, None] | None:
+    """The fields of a dataclass are listed with types and defaults, those of a pydantic model with their types: its
+    constructor need not say them again. A protocol is never constructed.
+    """
+    if what != "class":
+        return None
+    if is_dataclass(thing) or getattr(thing, "_is_protocol", False):
+        return "", None
+    if not hasattr(thing, "model_fields"):
+        return None
+    given = signature(thing).parameters.values()
+    shown = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in given]
+    return f"({', '.join(shown)})", None
 
 
 def is_told_above(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
     """A method that does what its base class promises is not told again, and of a strategy settings are enough."""
+    if name == "model_config":  # pydantic's, of no use to a reader
+        return True
     qualified = getattr(thing, "__qualname__", "").split(".")
     if len(qualified) != 2 or not isfunction(thing):
         return None
@@ -126,7 +138,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("autodoc-process-docstring", mark_code)
     app.connect("autodoc-before-process-signature", evaluate_options)
-    app.connect("autodoc-process-signature", hide_constructor)
+    app.connect("autodoc-process-signature", shorten_constructor)
     app.connect("autodoc-skip-member", is_told_above)
     app.connect("viewcode-follow-imported", home)
     app.connect("warn-missing-reference", may_stay_a_word)
