@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import jostle
-from jostle import Embedded, Embedding, NoiseStability, Query, Request, Strategy
+from jostle import Embedded, Embedding, NoiseStability, Picks, Query, Request, Strategy
 
 
 def right(model: nn.Module, pool: torch.Tensor) -> NDArray[np.int64]:
@@ -41,3 +41,8 @@ class Ratio(Embedding):
     def embedding(self, request: Request) -> Embedded:
         best = request.probabilities().topk(2).values
         return Embedded((best[:, 1] / best[:, 0]) ** self.power)
+
+
+class Overriding(Ratio):
+    def query(self, request: Request, n: int) -> Picks:  # type: ignore[misc]  # the composition is final
+        raise NotImplementedError
