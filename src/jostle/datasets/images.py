@@ -225,7 +225,7 @@ class ImageFiles:
         return list(self[torch.tensor(positions)])
 
     def part(self, start: int, stop: int) -> ImageFiles:
-        """The files between two positions, counted from the first of them."""
+        """The files from `start` to `stop`, that one not included, counted from the first of them."""
         pixels = self.pixels
         keep = pixels.keep_bytes * (stop - start) // max(1, len(self))
         return ImageFiles(
