@@ -126,7 +126,7 @@ class LiteImages(Encoder):
         """What the network's last layer sees."""
         pixels = torch.from_numpy(np.stack(ready)).to(device())
         with torch.inference_mode():
-            return as_vectors(self.network.embed(efficientnet_lite.normalised_pixels(pixels)))
+            return float_rows(self.network.embed(efficientnet_lite.normalised_pixels(pixels)))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class HubImages(Encoder):
         pixels = (torch.from_numpy(np.stack(ready)).to(device()).float() / 255 - mean) / spread
         with torch.inference_mode():
             tower = getattr(self.model, "vision_model", self.model)
-            return as_vectors(pooled(tower(pixel_values=pixels)).flatten(1))
+            return float_rows(pooled(tower(pixel_values=pixels)).flatten(1))
 
 
 class HubTexts(Encoder):
@@ -223,7 +223,7 @@ class HubTexts(Encoder):
         with torch.inference_mode():
             hidden = self.model(**tokens).last_hidden_state  # (n, tokens, d)
         mask = tokens["attention_mask"].unsqueeze(-1)
-        return as_vectors(torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1).clamp(min=1)))
+        return float_rows(torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1).clamp(min=1)))
 
 
 @dataclass(frozen=True)
@@ -274,6 +274,6 @@ def pooled(output: Any) -> Tensor:
     return hidden.mean((2, 3)) if hidden.ndim == 4 else hidden[:, 0]
 
 
-def as_vectors(rows: Tensor) -> Vectors:
+def float_rows(rows: Tensor) -> Vectors:
     """Rows as float32 on the CPU."""
     return rows.float().cpu().numpy()
