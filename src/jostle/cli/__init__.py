@@ -82,9 +82,14 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = report_error(error)
     if code == INTERRUPTED:
-        goes_on = any(word in RESUMABLE for word in kept)
+        goes_on = any(word in RESUMABLE for word in kept) or ("pick" in kept and resumable(kept))
         complain("stopped; the same command goes on from here" if goes_on else "stopped")
     sys.exit(code)
+
+
+def resumable(words: list[str]) -> bool:
+    """Whether picks go on where they were: their rows are in a folder."""
+    return any(word == "--work" or word.startswith("--work=") for word in words)
 
 
 def spell_what_terminals_lack() -> None:

@@ -6,9 +6,9 @@ import inspect
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from jostle.cli.feeding import Known
-    from jostle.core import Query
+    from jostle.core import Query, Strategy
     from jostle.datasets import Data
     from jostle.inputs import Pool
     from jostle.report.gallery import Answer
     from jostle.scoring.network import Network
+    from jostle.scoring.options import Options
     from jostle.tasks import Task
 
 FRAMING = {
@@ -66,6 +67,15 @@ def pick(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Examples per forward pass. Default: what fits.")
     ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for the rows of a long scoring: the same command goes on after an interrupt."
+        ),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Tell passes, time and memory of these picks, and pick nothing.")
+    ] = False,
     device: options.Device = "cpu",
     data: options.DataRoot = None,
 ) -> None:
@@ -76,6 +86,7 @@ def pick(
 
     name, settings = name_and_settings(strategy)
     chosen = strategies.build(name, **settings)
+    chosen = chosen if work is None else at_work(chosen, name, work)
     device_named(device)
     places, told, read = Places(out, gallery, overwrite), Told(), Reader(data, encoder, transform)
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
@@ -84,18 +95,22 @@ def pick(
         network = load_model(model).to(device)
         labels = read("--labeled", labeled) if labeled else None
         job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
-        query = chosen.select(
-            network,
-            job.pool,
-            n,
-            labeled=job.labelled,
-            fit=function("--fit", fit) if fit else None,
-            task=job.task,
-            exclude=job.excluded,
-            seed=seed,
-            batch_size=batch_size,
-            device=device,
-        )
+        call: Options = {
+            "labeled": job.labelled,
+            "fit": function("--fit", fit) if fit else None,
+            "task": job.task,
+            "exclude": job.excluded,
+            "seed": seed,
+            "batch_size": batch_size,
+            "device": device,
+        }
+        wanted = chosen.plan(network, job.pool, n, **call) if plan else None
+        query = None if plan else chosen.select(network, job.pool, n, **call)
+    if query is None:
+        print(wanted)
+        return
+    for note in query.notes:
+        told.say("Memory", note)
     places.write_picks(query, job.examples)
     where = "standard output" if str(out) == "-" else out
     told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {where}")
@@ -182,6 +197,16 @@ class Told:
         """A line of it, just as it is."""
         self.facts[what] = words.partition("\n")[0]
         say(f"{what}: {words}")
+
+
+def at_work(chosen: Strategy, name: str, work: Path) -> Strategy:
+    """The strategy with its rows in a folder, where it has rows that a file can hold."""
+    if "rows_file" not in {each.name for each in fields(chosen)}:
+        raise ValueError(
+            f"--work keeps the rows of noise stability, which takes long; {name} has no such rows"
+        )
+    placed: Strategy = replace(cast(Any, chosen), rows_file=work / "rows.npy")
+    return placed
 
 
 def function(option: str, spec: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jostle.plumbing.memory import SMALLER, check_memory
+from jostle.rows.mapped import RELEASE
 from jostle.scoring.request import Request
 from jostle.scoring.room import Room
 
@@ -25,7 +26,7 @@ class Costs:
     width: int = 1
     """Numbers in a row, as the selector sees it."""
     in_file: bool = False
-    """Rows go to a file and take no memory."""
+    """Rows go to a file, and take hardly any memory."""
     spills: bool = False
     """That file is a temporary one."""
     buffer: int = 0
@@ -42,15 +43,20 @@ class Costs:
     """What to do where it does not fit."""
     more: str = ""
     """Work that passes do not tell, such as a training."""
+    notes: tuple[str, ...] = ()
+    """What is done by itself, in words."""
     cheaper: tuple[str, ...] = ()
     """What would take less, in words."""
 
     @property
     def memory(self) -> int:
         """The most bytes that rows, buffers and selectors hold at once."""
-        return (0 if self.in_file else self.rows) + max(
-            self.buffer + self.working, self.selecting + self.fixed
-        )
+        return self.held + max(self.buffer + self.working, self.selecting + self.fixed)
+
+    @property
+    def held(self) -> int:
+        """Bytes of rows in memory: of those in a file the pages that are just read or written, and some around them."""
+        return min(self.rows, 2 * RELEASE) if self.in_file else self.rows
 
     def check(self, method: str, room: Room) -> None:
         """An error where that is more than is allowed, before the work.

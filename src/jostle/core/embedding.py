@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from jostle.core.costs import Costs, scores
+from jostle.core.plan import rehearsed
 from jostle.core.strategy import Embedded, Strategy
 from jostle.plumbing.progress import noted
 from jostle.scoring.request import Request
@@ -54,6 +55,10 @@ class Embedding(Strategy):
         if n is None:
             return made
         return replace(made, selecting=selector(self.selector).room(len(request.pool), made.width, n))
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """As its selector takes among a few random rows."""
+        return rehearsed(selector(self.selector), costs, len(request.pool), n)
 
     @final
     def query(self, request: Request, n: int) -> Picks:

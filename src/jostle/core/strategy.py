@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from jostle.core.costs import Costs
 from jostle.core.joined import Joined
+from jostle.core.plan import Plan, planned
 from jostle.core.query import Query
 from jostle.inputs import Inputs, Pool, check_count
 from jostle.plumbing.documented import with_options
 from jostle.rows import Rows
 from jostle.scoring.network import Head, Overwritten, Read, Refused
 from jostle.scoring.options import DEFAULTS, Options
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks
 
@@ -90,6 +92,25 @@ class Strategy(ABC):
             or re.sub("(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
         )
 
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """How long scoring would take, reading left out.
+
+        Args:
+            rehearsal: A few micro-batches to try.
+            costs: What the query would take.
+        """
+        return costs.passes * rehearsal.seconds(rehearsal.request.network.outputs)
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """How long selection would take; 0 where that cannot be told.
+
+        Args:
+            request: The call.
+            costs: What the query would take.
+            n: How many are to be picked.
+        """
+        return 0.0
+
     def check_costs(self, request: Request, n: int | None) -> None:
         """An error where a call would take more memory than it may, before the work.
 
@@ -136,6 +157,21 @@ class Strategy(ABC):
             return Query(indices, scores, request.seconds, request.seed, request.passes, tuple(request.notes))
 
         return self.answer(ask, model, inputs, options)
+
+    @with_options(Options, DEFAULTS)
+    def plan(self, model: nn.Module, pool: Any, n: int, **options: Unpack[Options]) -> Plan:
+        """What `select` would take, without doing the work: passes, time, memory, and what would be cheaper.
+
+        A few micro-batches are read and timed. What `select` would refuse for want of memory is refused here too.
+
+        Args:
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            n: How many would be picked.
+        """
+        inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
+        n = check_count(n, inputs.without(options.get("exclude")), inputs)
+        return self.answer(lambda request: planned(self, request, n), model, inputs, options)
 
     @with_options(Options, DEFAULTS)
     def embed(self, model: nn.Module, pool: Any, **options: Unpack[Options]) -> Rows:

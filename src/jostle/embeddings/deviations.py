@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,12 +19,14 @@ from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import FIRST, LEAST, raced
 from jostle.embeddings.row_store import Movements
 from jostle.inputs import Inputs, Pool, arrays, count
-from jostle.plumbing.memory import check_memory
+from jostle.plumbing.memory import check_memory, in_words
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
+FEW_JOLTS, NARROW = 10, 512  # what is often enough
 SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
 SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or pass a part of the pool"
@@ -199,7 +202,30 @@ class Deviations(Embedding):
             working=(self.project or 0) * width * item,
             what=f"movements of {n:,} examples under {self.jolts} jolts, {width:,} numbers each, and selection",
             instead=SMALLER_ROWS,
+            cheaper=tuple(self.savings(n, width, item)),
         )
+
+    def savings(self, n: int, width: int, item: int) -> Iterator[str]:
+        """Settings under which n examples would take less."""
+        if self.jolts > FEW_JOLTS:
+            yield f"jolts={FEW_JOLTS}: {n * (FEW_JOLTS + 1):,} passes, with rougher rows"
+        if self.race is None:
+            yield "race=0.005: only what can be picked is jolted in full, where the selector allows it"
+        if self.project is None and self.jolts * width > NARROW:
+            yield f"project={NARROW}: {in_words(n * NARROW * item)} of rows, with distances that are right on average"
+
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """All passes, and for each chunk and jolt the noise."""
+        request = rehearsal.request
+        with request.aside():
+            watch, jolts = self.watch(request), self.jolts_of(request)
+            start = time.perf_counter()
+            with jolts.applied(0):
+                drawing = time.perf_counter() - start
+        n = costs.passes // (self.jolts + 1)
+        whole = n * rehearsal.each
+        chunks = max(1, -(-whole // max(1, costs.buffer)), 0 if self.rows_file is None else min(SHARES, n))
+        return costs.passes * rehearsal.seconds(watch) + chunks * self.jolts * drawing
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """What all jolts take; a race takes less, by how much it finds out."""
@@ -213,6 +239,7 @@ class Deviations(Embedding):
             rows=(size + 2 * first * self.jolts) * width * request.row_type.itemsize,
             in_file=False,
             spills=False,
+            notes=("jolts race: the passes are those without a race, which are seldom needed",),
             what=f"{size:,} clean outputs and movements of {first:,} or more that race, {width:,} numbers each",
         )
 

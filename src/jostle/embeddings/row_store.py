@@ -15,7 +15,7 @@ from torch import Tensor
 from jostle.embeddings.journal import Journal, identity
 from jostle.inputs import Inputs
 from jostle.rows.geometry import blocks
-from jostle.rows.mapped import is_mapped, release
+from jostle.rows.mapped import RELEASE, is_mapped, release
 from jostle.scoring.request import Request
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Movements:
 
     def put(self, start: int, k: int, movements: Iterator[Tensor]) -> None:
         """The k-th movements of the examples from `start` on, micro-batch by micro-batch."""
-        plane = self.plane(k)
+        plane, seen = self.plane(k), 0
         for moved in movements:
             target = self.tensor[start : start + len(moved)]
             scaled = moved.mul_(self.scale).to(target.dtype)  # outputs need not be of the weights' type
@@ -71,6 +71,10 @@ class Movements:
             else:
                 target += (scaled @ plane).to(target.device)
             start += len(moved)
+            seen += target.nbytes
+            if seen >= RELEASE:
+                release(self.tensor)
+                seen = 0
 
     def keep(self, batches: list[Inputs]) -> None:
         """The rows of a chunk are whole."""

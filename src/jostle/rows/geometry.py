@@ -6,13 +6,12 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from jostle.rows.mapped import release
+from jostle.rows.mapped import RELEASE, release
 from jostle.rows.outer import Outer
 
 Rows = Tensor | Outer
 
 BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
-RELEASE_BLOCKS = 8  # of mapped rows, after which their pages are given back
 CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares
 
 
@@ -22,10 +21,14 @@ def blocks(count: int, *, per_row: int, of: Rows | None = None) -> Iterator[slic
     Where `of` are rows in a file, the memory of every few blocks goes back to the system.
     """
     size = max(1, BLOCK_NUMBERS // per_row)
-    for turn, start in enumerate(range(0, count, size)):
+    seen = 0  # bytes since pages were given back
+    for start in range(0, count, size):
         yield slice(start, min(start + size, count))
-        if isinstance(of, Tensor) and turn % RELEASE_BLOCKS == RELEASE_BLOCKS - 1:
-            release(of)
+        if isinstance(of, Tensor):
+            seen += of[start : start + size].nbytes
+            if seen >= RELEASE or start + size >= count:
+                release(of)
+                seen = 0
 
 
 def width(rows: Rows) -> int:
@@ -42,7 +45,9 @@ def rows_at(rows: Rows, positions: Tensor) -> Rows:
     """The same as rows[positions], faster."""
     if isinstance(rows, Outer):
         return Outer(rows.left.index_select(0, positions), rows.right.index_select(0, positions))
-    return rows.index_select(0, positions)
+    found = rows.index_select(0, positions)
+    release(rows)
+    return found
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -22,6 +22,7 @@ from torch import Tensor
 from jostle.plumbing.files import check_target
 
 MARK = b"rows of jostle".ljust(64)
+RELEASE = 32 * 2**20  # bytes of mapped rows that are read or written before their pages are given back
 IN_MEMORY = {"tmpfs", "ramfs"}  # kinds of file systems whose files are memory after all
 
 _maps: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first byte -> what is mapped there

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from jostle.plumbing.memory import in_words
-from jostle.rows.mapped import release, spill_folder, spill_room, spilled_rows
+from jostle.rows.mapped import RELEASE, release, spill_folder, spill_room, spilled_rows
 from jostle.rows.vectors import check_shapes
 
 BUFFER = 4  # inputs that are held at once take at most this part of what is allowed
-RELEASE = 64 * 2**20  # bytes of mapped rows that are written before their pages are given back
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 WORD = 8  # bytes of a float64 or of a position
-BLOCKS = 4 * WORD * BLOCK_NUMBERS  # what a pass over blocks of rows holds at once
 
 
 class Picks(NamedTuple):
@@ -78,11 +77,16 @@ class Selector(ABC):
             width: Numbers of a row.
             n: How many to pick.
         """
-        return WORD * size * (width + 4) + BLOCKS  # somebody's own may copy all rows
+        return WORD * size * (width + 4) + block_room(size, width)  # somebody's own may copy all rows
 
     def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
         """Positions only, int64 (n,)."""
         return self.pick(rows, n, centers=centers, seed=seed).positions
+
+
+def block_room(size: int, width: int) -> int:
+    """Bytes that a pass over blocks of rows holds at once."""
+    return 4 * WORD * min(BLOCK_NUMBERS, size * width)
 
 
 class Weighing(Selector):

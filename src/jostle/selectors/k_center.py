@@ -8,7 +8,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import CROWD_NUMBERS, Rows
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, check_pickable, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, check_pickable, checked_rows
 from jostle.selectors.shards import Here, Offer, Round, Seen, Shards
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
@@ -56,7 +56,7 @@ class KCenter(Selector):
     def room(self, size: int, width: int, n: int) -> int:
         """Bounds of all gaps, and the rows that compete with their mutual distances."""
         crowd = min(size, MOST, max(16, CROWD_NUMBERS // width))
-        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + BLOCKS
+        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width)
 
 
 def the_row(shards: Shards, place: int) -> Rows:

@@ -17,7 +17,7 @@ from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths
 from jostle.rows.outer import Outer
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
 
 PROPOSALS = 128  # rows drawn at once
 
@@ -51,7 +51,7 @@ class KDPP(Selector):
     def room(self, size: int, width: int, n: int) -> int:
         """The smaller Gram matrix with its eigenvectors, and chances of all rows."""
         side = min(size, width)
-        return WORD * (4 * side * side + 3 * size + n * (side + width)) + BLOCKS
+        return WORD * (4 * side * side + 3 * size + n * (side + width)) + block_room(size, width)
 
 
 def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from jostle.rows.geometry import (
     squared_distances,
 )
 from jostle.rows.outer import Outer
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
 
 PICKED = -1.0  # below every gap
 
@@ -50,7 +50,7 @@ class LCMD(Selector):
 
     def room(self, size: int, width: int, n: int) -> int:
         """The nearest center of each row and the distance to it, looked at for every pick."""
-        return 7 * WORD * size + BLOCKS
+        return 7 * WORD * size + block_room(size, width)
 
 
 def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:

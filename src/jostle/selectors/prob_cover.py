@@ -10,7 +10,7 @@ from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, rows_at, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
 
 BALLS = 1024  # whose contents are counted at once
 
@@ -55,7 +55,7 @@ class ProbCover(Selector):
 
     def room(self, size: int, width: int, n: int) -> int:
         """What each ball would cover, and a thousand balls at once."""
-        return 5 * WORD * size + 2 * WORD * BALLS * width + BLOCKS
+        return 5 * WORD * size + 2 * WORD * BALLS * width + block_room(size, width)
 
     def _within(self, rows: Tensor, others: Tensor, which: Tensor) -> Tensor:
         """How many of the others, those at some positions, lie within delta of each row, (n,)."""

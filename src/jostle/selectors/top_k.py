@@ -7,7 +7,15 @@ from torch import Tensor
 
 from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, check_pickable, checked_rows, checked_scores
+from jostle.selectors.base import (
+    WORD,
+    Picks,
+    Selector,
+    block_room,
+    check_pickable,
+    checked_rows,
+    checked_scores,
+)
 from jostle.selectors.shards import Here, Largest, Shards
 
 SORTING = 8 * WORD  # bytes for each score that is put in order
@@ -53,7 +61,7 @@ class Longest(Selector):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Lengths of all rows, and them sorted."""
-        return (SORTING + 3 * WORD) * size + BLOCKS
+        return (SORTING + 3 * WORD) * size + block_room(size, width)
 
     def reach(self, rows: Rows, n: int) -> float | None:
         """The n-th longest row's length."""

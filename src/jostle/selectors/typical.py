@@ -11,7 +11,7 @@ from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed
 from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.rows.outer import Outer
-from jostle.selectors.base import BLOCKS, WORD, Picks, Selector, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
 from jostle.selectors.k_means import in_float64, k_means
 
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
@@ -57,7 +57,7 @@ class Typical(Selector):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Rows in float64, and once more for k-means."""
-        return 2 * WORD * size * (width + 2) + BLOCKS
+        return 2 * WORD * size * (width + 2) + block_room(size, width)
 
     def _turns(self, points: Tensor, cells: Tensor, n: int, k: int) -> Iterator[tuple[int, float]]:
         """All rows: those of large clusters in turn, then of small ones, then rows that are clusters of their own."""

@@ -12,7 +12,7 @@ from jostle.plumbing.progress import note
 from jostle.rows.geometry import Rows, blocks, unit_length
 from jostle.rows.mapped import like_rows
 from jostle.rows.outer import Outer
-from jostle.selectors.base import BLOCKS, WORD, Picks, Weighing, checked_rows
+from jostle.selectors.base import WORD, Picks, Weighing, block_room, checked_rows
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ExplainedVariance(Weighing):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Directions of all rows in float64."""
-        return WORD * (size * (width + 8) + 4 * width * width) + BLOCKS
+        return WORD * (size * (width + 8) + 4 * width * width) + block_room(size, width)
 
 
 def _directions(rows: Tensor) -> Tensor:

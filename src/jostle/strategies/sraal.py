@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Embedded
+from jostle.core import Costs, Embedded
 from jostle.scoring.request import Request
 from jostle.strategies.autoencoders import (
     Autoencoding,
@@ -68,6 +68,10 @@ class SRAAL(Autoencoding):
     """Weight of the task's loss on labelled images."""
     adversary: float = 1.0
     """Weight of fooling the discriminator."""
+
+    def making(self, request: Request) -> Costs:
+        """As all autoencoders, and one pass of the model over the pool."""
+        return replace(super().making(request), passes=len(request.pool))
 
     def embedding(self, request: Request) -> Embedded:
         """How much labelling each image of the pool would change its state."""

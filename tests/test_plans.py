@@ -1,0 +1,153 @@
+"""Plans tell what then happens: passes exactly, time within a factor of 2, memory within 25 %."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from quick import QUICK
+from torch import nn
+from torch.utils.data import TensorDataset
+from zoo import ConvNet
+
+import jostle
+from jostle import cli, models, strategies
+from jostle.scoring.passes import tallied
+
+LOOKS = 40  # examples that first looks may take: shapes, dropout's places, heads
+
+
+@pytest.mark.parametrize("name", [name for name in strategies.names() if name != "ll4al"])
+def test_passes_are_those_that_are_made(name: str) -> None:
+    torch.manual_seed(0)
+    model, pool = ConvNet(), torch.randn(400, 1, 8, 8)
+    labeled = TensorDataset(torch.randn(60, 1, 8, 8), torch.arange(60) % 4)
+    settings = {key: value for key, value in QUICK.get(name, {}).items() if key != "fit"}
+    strategy = strategies.build(name, **settings)
+    call: dict[str, Any] = {"labeled": labeled, "fit": lambda dataset, seed: ConvNet(), "seed": 0}
+    plan = strategy.plan(model, pool, 6, **call)
+    with tallied() as tally:
+        strategy.select(model, pool, 6, **call)
+    assert plan.passes <= tally.examples <= plan.passes + LOOKS
+    assert plan.peak >= max(plan.memory["rows"], plan.memory["selection"]) > 0
+    assert f"{plan.passes:,} examples through the model" in str(plan)
+
+
+def test_a_plan_makes_hardly_any_pass_and_changes_nothing(unchanged: Any) -> None:
+    model, pool = ConvNet(), torch.randn(300, 1, 8, 8)
+    check = unchanged(model)
+    before = torch.get_rng_state()
+    with tallied() as tally:
+        jostle.NoiseStability().plan(model, pool, 5, batch_size=8)
+    assert tally.examples == 0, "a rehearsal counts nowhere"
+    assert torch.equal(torch.get_rng_state(), before)
+    check()
+
+
+@pytest.mark.parametrize("name", ["noise-stability", "margin", "bald"])
+def test_time_is_told_within_a_factor_of_two(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", time.process_time)  # without what other processes take
+    model = nn.Sequential(*models.build("mnist-cnn", seed=0)[:-1], nn.Dropout(0.3), nn.Linear(128, 10))
+    pool = torch.randn(400, 1, 28, 28)
+    strategy = strategies.build(
+        name, **{"noise-stability": {"jolts": 8}, "bald": {"passes": 8}}.get(name, {})
+    )
+    told, real = [], []
+    for _ in range(2):  # the best of each, in turns
+        told.append(sum(strategy.plan(model, pool, 5, seed=0).seconds.values()))
+        real.append(sum(strategy.select(model, pool, 5, seed=0).seconds.values()))
+    assert 0.5 < min(told) / min(real) < 2, (told, real)
+
+
+MEASURED = """
+import json, re, sys, torch, jostle
+from pathlib import Path
+from torch import nn
+
+def bytes_of(field):
+    return int(re.search(field + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+torch.set_num_threads(1)
+name, settings, size = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+model = nn.Sequential(nn.Linear(50, 300), nn.ReLU(), nn.Linear(300, 60))
+pool = torch.randn(size, 50)
+known = torch.utils.data.TensorDataset(torch.randn(50, 50), torch.arange(50) % 60)
+strategy = jostle.strategies.build(name, **settings)
+plan = strategy.plan(model, pool, 40, labeled=known, seed=0, progress=False)
+jostle.strategies.build(name, **settings | {"memory_bytes": None}).select(
+    model, pool[:500], 40, labeled=known, seed=0, progress=False
+)
+Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+before = bytes_of("VmRSS")
+strategy.select(model, pool, 40, labeled=known, seed=0, progress=False)
+print(json.dumps([plan.peak, bytes_of("VmHWM") - before]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells the peak of a process")
+@pytest.mark.parametrize(
+    ("name", "settings", "size"),
+    [
+        ("noise-stability", {"jolts": 20}, 60_000),  # 288 MB of rows
+        ("noise-stability", {"jolts": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
+        ("noise-stability", {"jolts": 5, "project": 600}, 60_000),
+        ("coreset", {}, 200_000),  # 240 MB of features
+    ],
+)
+def test_memory_is_told_within_a_quarter(name: str, settings: dict[str, Any], size: int) -> None:
+    words = [sys.executable, "-c", MEASURED, name, json.dumps(settings), str(size)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    told, real = json.loads(done.stdout)
+    assert 0.75 < told / real < 1.25, (told, real)
+
+
+def test_what_would_be_refused_is_refused_in_the_plan() -> None:
+    with pytest.raises(ValueError, match=r"would need .* more than memory_bytes=1,000"):
+        jostle.NoiseStability(memory_bytes=1000).plan(nn.Linear(4, 3), torch.randn(500, 4), 5)
+
+
+def test_files_and_races_are_told() -> None:
+    model, pool = nn.Linear(4, 30), torch.randn(20_000, 4)
+    spilled = jostle.NoiseStability(memory_bytes=120_000_000).plan(model, pool, 5)
+    assert spilled.file == 20_000 * 30 * 30 * 4
+    assert spilled.memory["rows"] < spilled.file / 2
+    assert "temporary file" in str(spilled)
+    assert "72 MB of rows" in str(spilled)
+    raced = jostle.NoiseStability(race=0.01).plan(model, pool, 5)
+    assert "race" in " ".join(raced.notes)
+    assert any("jolts=10: 220,000 passes" in way for way in spilled.cheaper)
+
+
+def test_the_command_line_prints_a_plan_and_picks_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from jostle import models\n\ndef load():\n    return models.build('digits-cnn', seed=0)\n"
+    )
+    words = ["pick", "--model", "mine.py:load", "--pool", "digits", "-n", "5"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--plan", "--strategy", "noise-stability(jolts=3)"])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("noise-stability: 5 of ")
+    assert "passes" in out
+    assert not (tmp_path / "picks.csv").exists()
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--work", "work", "--strategy", "noise-stability(jolts=3)"])
+    assert ended.value.code == 0
+    assert (tmp_path / "work" / "rows.npy.journal").exists()
+    picks = (tmp_path / "picks.csv").read_text()
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--work", "work", "--strategy", "noise-stability(jolts=3)"])
+    assert (tmp_path / "picks.csv").read_text() == picks
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--work", "work", "--strategy", "margin"])
+    assert ended.value.code == 2
+    assert "margin has no such rows" in capsys.readouterr().err
