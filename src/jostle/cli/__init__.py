@@ -11,7 +11,7 @@ import typer
 
 # What is slow to import, they import when they run.
 import jostle
-from jostle.cli import labelling, labelstudio, listing, picking, reading, running
+from jostle.cli import advising, labelling, labelstudio, listing, picking, reading, running
 from jostle.cli.saying import say
 from jostle.plumbing.user_files import line_in_own_file
 
@@ -26,6 +26,7 @@ app.command("run")(running.run)
 app.command("report")(reading.report)
 app.command("compare")(reading.compare)
 app.command("pick")(picking.pick)
+app.command("advise")(advising.advise)
 app.command("label")(labelling.label)
 app.command("list")(listing.list_names)
 app.command("show")(listing.show)

@@ -24,6 +24,7 @@ from jostle.strategies.classical import (
 from jostle.strategies.cluster_margin import ClusterMargin
 from jostle.strategies.composition import compose
 from jostle.strategies.coreset import CoreSet
+from jostle.strategies.default import Default
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
 from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.flip_cover import FlipCover
@@ -98,6 +99,7 @@ __all__ = [
     "ClusterMargin",
     "CoreGCN",
     "CoreSet",
+    "Default",
     "DropQuery",
     "Entropy",
     "EntropyDropout",

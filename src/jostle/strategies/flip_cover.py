@@ -9,11 +9,10 @@ from torch import Tensor
 
 from jostle.core import Costs, Embedded, Strategy
 from jostle.embeddings.movements import movement_costs, movements
-from jostle.embeddings.uncertainty import small_margin
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
-from jostle.selectors.top_k import largest_first
+from jostle.strategies.candidates import LEAST, drawn, of_smallest_margin
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -51,7 +50,7 @@ class FlipCover(Strategy):
     noise: float | None = None
     """The s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
     keep: int = 20
-    """Candidates for each pick, those of the smallest margins; a regression keeps all."""
+    """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,21 +83,21 @@ class FlipCover(Strategy):
         """One pass over the pool, then movements of the candidates and of the labelled set."""
         size, known = len(request.pool), sum(map(len, request.pools[1:]))
         regression = request.task.name == "regression"
-        kept = size if n is None or regression else min(size, self.keep * n)
+        kept = size if n is None else min(size, max(self.keep * n, LEAST if regression else 0))
         jolts = self.jolts or (REGRESSION_JOLTS if regression else 20)
         made = movement_costs(request, jolts, kept + known)
-        margins = 0 if kept == size else size
+        margins = 0 if kept == size or regression else size
         outputs = 0 if regression else kept + known  # the clean logits, once more
         selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
         return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
 
     def kept(self, request: Request, n: int) -> Tensor:
         """Positions of the candidates, in order."""
-        size = len(request.pool)
-        if request.task.name == "regression" or self.keep * n >= size:
-            return torch.arange(size, device="cpu")
-        margins = request.score(small_margin, "margins")
-        return largest_first(margins, request.seed)[: self.keep * n].sort().values.cpu()
+        if request.task.name == "regression":
+            return drawn(request, self.keep * n)
+        if self.keep * n >= len(request.pool):
+            return torch.arange(len(request.pool), device="cpu")
+        return of_smallest_margin(request, self.keep * n)[0]
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
         """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""

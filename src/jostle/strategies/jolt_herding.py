@@ -9,14 +9,11 @@ from torch import Tensor
 
 from jostle.core import Costs, Embedded, Strategy
 from jostle.embeddings.movements import movement_costs, movements
-from jostle.embeddings.uncertainty import small_margin
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
-from jostle.selectors.top_k import largest_first, order_of_ties
+from jostle.strategies.candidates import LEAST, drawn, of_smallest_margin
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.herding import GAIN
-
-LEAST = 2048  # candidates of a regression, at least: it has no margins to choose them by
 
 
 @register(
@@ -88,9 +85,7 @@ class JoltHerding(Strategy):
     def kept(self, request: Request, n: int) -> tuple[Tensor, Tensor]:
         """Positions of the candidates, in order, and what each counts."""
         if request.task.name == "regression":
-            alike = torch.ones(len(request.pool))
-            drawn = order_of_ties(alike, request.seed)[: max(self.keep * n, LEAST)]
-            return drawn.sort().values, alike[drawn]
-        margins = request.score(small_margin, "margins")
-        kept = largest_first(margins, request.seed)[: self.keep * n].sort().values
-        return kept.cpu(), margins[kept].pow(self.power)
+            places = drawn(request, self.keep * n)
+            return places, torch.ones(len(places))
+        places, margins = of_smallest_margin(request, self.keep * n)
+        return places, margins.pow(self.power)

@@ -1,0 +1,81 @@
+"""Advice for one case: the strategy, the reasons, the price, and the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jostle import strategies
+from jostle.advice.arena import Setting, nearest
+from jostle.strategies.default import default_for, passes_of_default
+
+FEW_PASSES = 1.0  # what a strategy that looks at every example once costs
+
+
+@dataclass(frozen=True)
+class Case:
+    """What somebody is about to do."""
+
+    task: str
+    classes: int
+    """Outputs of the model; 1 for a regression."""
+    pool: int
+    """Examples to choose from."""
+    n: int
+    """Examples to pick."""
+    labels: int = 0
+    """Examples labelled by now."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to use, and why."""
+
+    strategy: str
+    why: tuple[str, ...]
+    """Reasons, a sentence each."""
+    passes: float
+    """Passes over the pool that its selection takes."""
+    seen: tuple[Setting, ...]
+    """The settings of the arena most like the case."""
+
+
+def advise(case: Case) -> Advice:
+    """The strategy for a case, with its reasons; the arena's nearest settings are told, whatever they say."""
+    seen = tuple(nearest(case.task, case.classes, case.pool, case.labels, case.n))
+    if case.n >= case.pool:
+        return Advice(
+            "random", ("all of the pool is to be labelled, so there is nothing to choose",), 0.0, seen
+        )
+    if case.labels == 0:
+        why = (
+            "nothing is labelled, so the model cannot be unsure yet: cover the pool by the features of a model trained "
+            "on something else",
+            "without such a model, pick at random",
+        )
+        return Advice("max-herding", why, FEW_PASSES, seen)
+    return Advice(
+        "default", reasons(case, seen), passes_of_default(case.task, case.pool, case.n, case.labels), seen
+    )
+
+
+def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
+    """Why the default is meant for this case, in the arena's words."""
+    chosen = default_for(case.task)
+    why = [f"`default` is {chosen} here: {strategies.describe(chosen).gist}"]
+    if not seen:
+        return (
+            *why,
+            f"the arena has no {case.task}, so this is a guess from its classifications and regressions",
+        )
+    told = dict.fromkeys(label for label in ("default", seen[0].best_first[0]) if label in seen[0].seen)
+    return (*why, *(in_words(seen[0], label) for label in told))
+
+
+def in_words(setting: Setting, label: str) -> str:
+    """What the arena saw of a strategy in a setting."""
+    seen = setting.seen[label]
+    verdict = {1: "ahead of random", 0: "not to be told from random", -1: "behind random"}[seen.clear]
+    return (
+        f"in {setting.name}, {label} was {verdict} over {seen.seeds} seeds: {seen.gain:+.0%} of random's error, "
+        f"{seen.saved:+.0%} of its labels saved"
+    )

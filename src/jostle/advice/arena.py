@@ -1,0 +1,86 @@
+"""What the arena saw: a setting is one of its protocols, with what each strategy gained there over random picking.
+
+`arena.json` beside this file is written by `make docs` from results/arena-*.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from jostle.tasks import CLASS_TASKS
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How one strategy did in a setting, beside random picking on the same seeds."""
+
+    gain: float
+    """The share of random's error that it takes away, as an area under the curve."""
+    saved: float
+    """The share of labels that it saves for what random reaches at its end; negative where it costs some."""
+    seeds: int
+    """Runs that both have."""
+    clear: int
+    """1 where the seeds agree that it is ahead of random, -1 where behind, 0 where they cannot tell."""
+    passes: float | None
+    """Passes over the candidates that a selection took; None where they were not counted."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A protocol of the arena."""
+
+    name: str
+    title: str
+    task: str
+    classes: int
+    pool: int
+    """Examples to choose from."""
+    labels: int
+    """Labelled examples at the start."""
+    pick: int
+    """Examples labelled in a round."""
+    seen: Mapping[str, Seen]
+
+    @property
+    def best_first(self) -> list[str]:
+        """The strategies, the largest gain first."""
+        return sorted(self.seen, key=lambda label: -self.seen[label].gain)
+
+
+@cache
+def settings() -> tuple[Setting, ...]:
+    """All that the arena saw."""
+    text = (files("jostle.advice") / "arena.json").read_text(encoding="utf-8")
+    return tuple(
+        Setting(**{**each, "seen": {label: Seen(**seen) for label, seen in each["seen"].items()}})
+        for each in json.loads(text)
+    )
+
+
+def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: int = 3) -> list[Setting]:
+    """The settings most like a case, the likest first; none where the arena has no such task.
+
+    Likeness is a matter of factors: twice as many labels for each class are as far away as half as many.
+    """
+    family = CLASS_TASKS if task in CLASS_TASKS else (task,)
+    known = [each for each in settings() if each.task in family]
+
+    def distance(each: Setting) -> float:
+        return (
+            _apart((labels + 1) / classes, (each.labels + 1) / each.classes)
+            + _apart(pick / classes, each.pick / each.classes)
+            + _apart(classes, each.classes)
+            + _apart(pool, each.pool) / 2
+        )
+
+    return sorted(known, key=distance)[:count]
+
+
+def _apart(one: float, other: float) -> float:
+    return abs(math.log(one / other))

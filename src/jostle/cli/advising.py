@@ -1,0 +1,83 @@
+"""`jostle advise`: which strategy for a model and a pool of one's own, why, and at what price."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
+
+from jostle.cli import options
+
+if TYPE_CHECKING:
+    from jostle.advice import Advice, Case
+    from jostle.cli.picking import Job
+    from jostle.results.tables import Table
+
+SHOWN = 6  # strategies of a setting in the table
+
+
+def advise(
+    model: options.Model,
+    pool: options.Pool,
+    n: options.Count,
+    labeled: options.Labeled = None,
+    exclude: options.Exclude = None,
+    transform: options.Transform = None,
+    task: options.TaskName = None,
+    encoder: options.TextEncoder = None,
+    device: options.Device = "cpu",
+    data: options.DataRoot = None,
+) -> None:
+    """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours."""
+    from jostle.advice import advise as advice_for
+    from jostle.cli.picking import Job, Reader, Told, load_model
+    from jostle.cli.screen import print_table
+
+    read, told = Reader(data, encoder, transform), Told()
+    with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
+        network = load_model(model).to(device)
+        labels = read("--labeled", labeled) if labeled else None
+        job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
+    case = case_of(job, n)
+    advice = advice_for(case)
+    print(f"Use: --strategy {advice.strategy}")
+    for sentence in advice.why:
+        print(f"Why: {sentence}")
+    print(f"Cost: {advice.passes:.1f} passes over {case.pool} examples")
+    for setting in advice.seen:
+        print_table(table_of(advice, setting.name))
+
+
+def case_of(job: Job, n: int) -> Case:
+    """What is about to be done, as the arena describes its settings."""
+    from jostle.advice import Case
+    from jostle.tasks import task_for
+
+    outputs = job.seen.example_outputs
+    kind = task_for(job.task, outputs)
+    width = outputs.shape[-1] if kind.name == "sequence" else outputs.shape[1:2].numel()
+    labels = 0 if job.known is None else len(job.known.data.train)
+    return Case(
+        kind.name, 2 if kind.name == "binary" else width, len(job.pool) - len(job.excluded), n, labels
+    )
+
+
+def table_of(advice: Advice, name: str) -> Table:
+    """What the arena saw in one setting: the best, and what is advised."""
+    from jostle.results.tables import Cell, Table
+
+    setting = next(each for each in advice.seen if each.name == name)
+    labels = setting.best_first[:SHOWN]
+    if advice.strategy in setting.seen and advice.strategy not in labels:
+        labels = [*labels[:-1], advice.strategy]
+    seen = [setting.seen[label] for label in labels]
+    return Table.of(
+        f"{setting.title} ({setting.pool} examples, from {setting.labels} labels, {setting.pick} at a time)",
+        {
+            "strategy": [Cell(label) for label in labels],
+            "less of random's error, %": [Cell(100 * each.gain, digits=1, signed=True) for each in seen],
+            "labels saved, %": [Cell(100 * each.saved, digits=0, signed=True) for each in seen],
+            "passes": [Cell(each.passes, digits=1) for each in seen],
+            "seeds": [Cell(each.seeds, digits=0) for each in seen],
+        },
+    )

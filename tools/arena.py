@@ -1,0 +1,73 @@
+"""What the arena's runs say, as `jostle advise` reads it.
+
+    python -m tools.arena src/jostle/advice/arena.json results/arena-*
+
+writes the file from folders of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jostle import datasets
+from jostle.plumbing.files import write_whole
+from jostle.report.comparison import load_all
+from jostle.results.across import Across, clear_sign
+from jostle.results.curves import Results
+from jostle.results.times import times
+
+DIGITS = 4
+
+
+def settings(across: Across) -> list[dict[str, Any]]:
+    """Every folder as a setting."""
+    gains = {label: across.gains(label) for label in across.labels}
+    saved = {label: across.savings(label) for label in across.labels}
+    made = []
+    for name, results in across.runs.items():
+        passes = {each.label: each.passes for each in times(results)}
+        seen = {
+            label: {
+                "gain": round(gains[label][name], DIGITS),
+                "saved": round(saved[label][name], DIGITS),
+                "seeds": len(across.leads(name, label, across.baseline)),
+                "clear": clear_sign(across.leads(name, label, across.baseline)),
+                "passes": None if math.isnan(passes[label]) else round(passes[label], 2),
+            }
+            for label in results.labels
+            if label != across.baseline and name in gains[label]
+        }
+        made.append({**facts(name, results), "seen": seen})
+    return made
+
+
+def facts(name: str, results: Results) -> dict[str, Any]:
+    """What a setting is; its data is read again, since runs do not tell its size."""
+    protocol = results.protocol
+    use, own = protocol["dataset"]["use"], {k: v for k, v in protocol["dataset"].items() if k != "use"}
+    data = datasets.named(use, None, own)
+    return {
+        "name": name,
+        "title": protocol["title"].removeprefix("Arena: "),
+        "task": data.task,
+        "classes": max(1, len(data.classes)),
+        "pool": len(data.train) - protocol["initial"],
+        "labels": protocol["initial"],
+        "pick": protocol["pick"],
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the first path from the folders that follow."""
+    out, *folders = arguments
+    across = Across.of(load_all(sorted(folders)))
+    write_whole(Path(out), json.dumps(settings(across), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
