@@ -14,7 +14,7 @@ LAYERS = [  # from the ground up; a module imports from layers below its own, or
     {"core"},
     {"embeddings", "training"},
     {"strategies", "datasets", "models"},
-    {"results"},
+    {"results", "advice"},
     {"runs"},
     {"report", "labelling"},
     {"cli"},

@@ -48,7 +48,7 @@ def pick(
     ] = Path("picks.csv"),
     strategy: Annotated[
         str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
-    ] = "noise-stability",
+    ] = "default",
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
     transform: options.Transform = None,

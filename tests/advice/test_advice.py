@@ -1,0 +1,132 @@
+"""Advice: the nearest settings by factors, the arena's numbers from runs, and what is said of a case."""
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic_runs import write_runs
+from tools.arena import main as write_arena
+
+from jostle import cli, strategies
+from jostle.advice import Case, Seen, Setting, advise, arena, nearest
+from jostle.strategies.default import passes_of_default
+
+
+def setting(
+    name: str, task: str = "classification", classes: int = 2, labels: int = 10, **seen: float
+) -> Setting:
+    found = {label: Seen(gain, gain, 5, 1 if gain > 0 else -1, 1.0) for label, gain in seen.items()}
+    return Setting(name, name, task, classes, 1000, labels, 10, found)
+
+
+@pytest.fixture
+def small_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = (
+        setting("cold", labels=2, default=0.1, margin=0.3),
+        setting("warm", labels=100, default=0.4, margin=0.2),
+        setting("many", classes=26, labels=100, default=0.4),
+        setting("numbers", "regression", classes=1, default=0.2, lcmd=0.1),
+    )
+    monkeypatch.setattr(arena, "settings", lambda: known)
+
+
+@pytest.mark.usefixtures("small_arena")
+def test_the_nearest_setting_is_that_of_like_labels_and_classes() -> None:
+    def names(*case: int, task: str = "classification") -> list[str]:
+        return [each.name for each in nearest(task, *case)]
+
+    assert names(2, 1000, 150, 10) == ["warm", "cold", "many"]
+    assert names(2, 1000, 3, 10)[0] == "cold"
+    assert names(20, 1000, 80, 10)[0] == "many"
+    assert names(2, 1000, 3, 10, task="binary")[0] == "cold"
+    assert names(1, 1000, 10, 10, task="regression") == ["numbers"]
+    assert names(5, 1000, 10, 10, task="segmentation") == []
+
+
+@pytest.mark.usefixtures("small_arena")
+def test_the_default_is_advised_and_whoever_was_better_is_named() -> None:
+    advice = advise(Case("classification", 2, 1000, n=10, labels=3))
+    assert advice.strategy == "default"
+    assert advice.passes == passes_of_default("classification", 1000, 10, 3)
+    assert "in cold, default was ahead of random over 5 seeds: +10% of random's error" in advice.why[1]
+    assert "in cold, margin was ahead" in advice.why[2]
+    assert len(advise(Case("classification", 2, 1000, n=10, labels=200)).why) == 2  # it is the best itself
+
+
+@pytest.mark.usefixtures("small_arena")
+def test_cases_without_labels_without_choice_and_without_evidence() -> None:
+    assert advise(Case("classification", 2, 1000, n=10)).strategy == "max-herding"
+    assert advise(Case("classification", 2, 10, n=10, labels=5)).strategy == "random"
+    unknown = advise(Case("segmentation", 5, 1000, n=10, labels=5))
+    assert (unknown.strategy, unknown.seen) == ("default", ())
+    assert "the arena has no segmentation" in unknown.why[-1]
+
+
+def test_what_the_package_carries_names_strategies_that_exist() -> None:
+    assert arena.settings()
+    for each in arena.settings():
+        assert each.seen.keys() <= set(strategies.names())
+        assert each.best_first[0] in each.seen
+
+
+def test_the_file_is_made_of_runs(tmp_path: Path) -> None:
+    curves = {"random": [[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]], "margin": [[0.5, 0.8, 0.9], [0.5, 0.7, 0.9]]}
+    facts = {"dataset": {"use": "digits"}, "title": "Arena: digits", "initial": 20, "pick": 20}
+    folders = [str(write_runs(tmp_path / name, curves, **facts)) for name in ("arena-a", "arena-b")]
+    out = tmp_path / "arena.json"
+    write_arena([str(out), *folders])
+    first, second = json.loads(out.read_text())
+    assert (first["name"], second["name"]) == ("arena-a", "arena-b")
+    assert (first["title"], first["task"], first["classes"], first["labels"]) == (
+        "digits",
+        "classification",
+        10,
+        20,
+    )
+    margin = first["seen"]["margin"]
+    assert margin["seeds"] == 2
+    # areas: 60 for random, 75 and 70 for margin, by trapezes; random lacks 40 points of 100
+    assert margin["gain"] == pytest.approx((15 + 10) / 2 / 40, abs=1e-3)
+    assert "random" not in first["seen"]
+
+
+MINE = """
+import torch
+from torch import nn
+
+def load():
+    torch.manual_seed(0)
+    return nn.Linear(3, 4)
+
+def pool():
+    return torch.randn(200, 3)
+
+def known():
+    return torch.randn(12, 3), torch.arange(12) % 4, torch.empty(0, 3), torch.empty(0, dtype=torch.int64)
+"""
+
+
+def test_the_command_tells_strategy_reasons_price_and_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    words = [
+        "advise",
+        "--model",
+        "mine.py:load",
+        "--pool",
+        "mine.py:pool",
+        "--labeled",
+        "mine.py:known",
+        "-n",
+        "5",
+    ]
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    said = capsys.readouterr()
+    assert end.value.code == 0, said.err
+    assert "Use: --strategy default" in said.out
+    assert "Why: `default` is jolt-herding here" in said.out
+    assert f"Cost: {passes_of_default('classification', 200, 5, 12):.1f} passes over 200 examples" in said.out
+    assert "labels saved, %" in said.out

@@ -1,0 +1,59 @@
+"""The default stands for what the arena chose, whatever the task, with labels and without."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from jostle import strategies
+from jostle.inputs import Pool
+from jostle.scoring.network import Network
+from jostle.strategies.default import default_for, passes_of_default
+
+
+def net(outputs: int) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, outputs))
+
+
+@pytest.mark.parametrize(("outputs", "name"), [(3, "jolt-herding"), (1, "flip-cover")])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_it_picks_what_the_chosen_strategy_picks(outputs: int, name: str, labelled: bool) -> None:
+    pool = torch.randn(90, 4)
+    targets = torch.arange(12) % 3 if outputs == 3 else torch.randn(12, 1)
+    labeled = TensorDataset(torch.randn(12, 4), targets) if labelled else None
+    picks = [
+        strategies.build(each).select(net(outputs), pool, 7, labeled=labeled, seed=0).indices.tolist()
+        for each in ("default", name)
+    ]
+    assert picks[0] == picks[1]
+    assert default_for("regression" if outputs == 1 else "classification") == name
+
+
+@pytest.mark.parametrize(
+    ("task", "pool", "outputs"),
+    [("classification", 4000, 3), ("classification", 300, 3), ("regression", 5000, 1)],
+)
+def test_its_price_is_told_beforehand(
+    task: str, pool: int, outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = 0
+    call = Network.call
+
+    def counted(self: Network, inputs: Tensor) -> object:
+        nonlocal seen
+        seen += len(inputs)
+        return call(self, inputs)
+
+    monkeypatch.setattr(Network, "call", counted)
+    targets = torch.arange(30) % 3 if outputs == 3 else torch.randn(30, 1)
+    labeled = TensorDataset(torch.randn(30, 4), targets)
+    strategies.build("default").select(net(outputs), torch.randn(pool, 4), 10, labeled=labeled, seed=0)
+    assert seen / len(Pool.of(torch.empty(pool, 1))) == pytest.approx(
+        passes_of_default(task, pool, 10, 30), rel=0.1
+    )
+
+
+def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes() -> None:
+    assert passes_of_default("classification", 100_000, 100, 2_000) < 3
+    assert passes_of_default("regression", 100_000, 100, 2_000) < 3
