@@ -20,6 +20,7 @@ from jostle.report.comparison import load_all
 from jostle.results.across import Across, clear_sign
 from jostle.results.curves import Results
 from jostle.results.times import times
+from jostle.strategies.default import default_for
 
 DIGITS = 4
 
@@ -42,7 +43,10 @@ def settings(across: Across) -> list[dict[str, Any]]:
             for label in results.labels
             if label != across.baseline and name in gains[label]
         }
-        made.append({**facts(name, results), "seen": seen})
+        about = facts(name, results)
+        if "default" in seen:  # another name for it
+            seen.setdefault(default_for(about["task"]), seen["default"])
+        made.append({**about, "seen": seen})
     return made
 
 

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from jostle.advice import record
 from jostle.strategies.cards import default_as_code, own_settings
 from jostle.strategies.catalogue import Entry, describe, names
 
@@ -21,6 +22,8 @@ function from what the model returns to its output tensor), and those that have 
 | dropout | dropout layers in the model, or `insert_dropout=` |
 | extra training | time: something is trained beside the model |
 | images | inputs that are images |
+
+"In the arena" says how a strategy did on real data of many kinds beside random picking: [arena.md](arena.md) explains it.
 """
 
 
@@ -42,6 +45,7 @@ def section(entry: Entry) -> str:
         "Cost": entry.cost,
         "Reference": entry.paper,
         "When": entry.when,
+        "In the [arena](arena.md)": record(entry.name),
     }
     lines += [f"- **{title}:** {fact}" for title, fact in facts.items() if fact]
     lines += [f"- **{name}** = `{default_as_code(value)}`{why}" for name, value, why in own_settings(entry)]

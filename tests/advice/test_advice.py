@@ -62,6 +62,15 @@ def test_cases_without_labels_without_choice_and_without_evidence() -> None:
     assert "the arena has no segmentation" in unknown.why[-1]
 
 
+@pytest.mark.usefixtures("small_arena")
+def test_a_record_over_all_settings() -> None:
+    assert arena.record("margin") == (
+        "+25% of random's error taken away on average over 2 settings, from +20% to +30%; "
+        "clearly ahead of random in 2, clearly behind in 0"
+    )
+    assert arena.record("entropy") == ""
+
+
 def test_what_the_package_carries_names_strategies_that_exist() -> None:
     assert arena.settings()
     for each in arena.settings():

@@ -1,6 +1,6 @@
 """Which strategy for a task at hand, what it costs, and what the arena saw in settings like it."""
 
 from jostle.advice.advice import Advice, Case, advise
-from jostle.advice.arena import Seen, Setting, nearest, settings
+from jostle.advice.arena import Seen, Setting, nearest, record, settings
 
-__all__ = ["Advice", "Case", "Seen", "Setting", "advise", "nearest", "settings"]
+__all__ = ["Advice", "Case", "Seen", "Setting", "advise", "nearest", "record", "settings"]

@@ -84,3 +84,16 @@ def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: i
 
 def _apart(one: float, other: float) -> float:
     return abs(math.log(one / other))
+
+
+def record(label: str) -> str:
+    """What the arena saw of a strategy in all its settings, in a sentence; nothing where it was not there."""
+    seen = [each.seen[label] for each in settings() if label in each.seen]
+    if not seen:
+        return ""
+    gains = [each.gain for each in seen]
+    ahead, behind = (sum(each.clear == sign for each in seen) for sign in (1, -1))
+    return (
+        f"{sum(gains) / len(gains):+.0%} of random's error taken away on average over {len(gains)} settings, from "
+        f"{min(gains):+.0%} to {max(gains):+.0%}; clearly ahead of random in {ahead}, clearly behind in {behind}"
+    )
