@@ -23,7 +23,7 @@ function from what the model returns to its output tensor), and those that have 
 | extra training | time: something is trained beside the model |
 | images | inputs that are images |
 
-"In the arena" says how a strategy did on real data of many kinds beside random picking: [arena.md](arena.md) explains it.
+"In the arena" says how a strategy did beside random picking on real data of many kinds ([arena.md](arena.md)).
 """
 
 
