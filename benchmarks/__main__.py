@@ -16,6 +16,7 @@ SECTIONS = {
     "k-center": selection.k_center_ratios,
     "coreset": selection.coreset_ratios,
     "badge": selection.badge_ratios,
+    "herding": selection.herding_ratios,
     "deviations": engine.deviations,
     "memory": engine.memory,
     "race": racing.mnist_ratios,

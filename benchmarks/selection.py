@@ -17,8 +17,9 @@ from torch.nn import functional as F
 
 import jostle
 from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process
+from jostle.embeddings.uncertainty import small_margin
 from jostle.rows import Outer
-from jostle.selectors import k_center, k_means_pp
+from jostle.selectors import k_center, k_means_pp, max_herding
 
 
 @contextmanager
@@ -186,6 +187,24 @@ def badge_ratios(quick: bool = False) -> list[Figure]:
         ),
         figure(f"{what}: peak memory beside inputs", extra / 1e9, "1 GB", at_most=1),
     ]
+
+
+def herding_ratios(quick: bool = False) -> list[Figure]:
+    """Herding's selection beside BADGE's, on the same features."""
+    n, d, picks = (20_000, 512, 50) if quick else (100_000, 512, 100)
+    rng = torch.Generator().manual_seed(0)
+    features, known = (torch.randn(count, d, generator=rng).relu() for count in (n, 200))
+    predicted = (2 * torch.randn(n, 10, generator=rng)).softmax(1)
+    gradients = Outer(predicted - F.one_hot(predicted.argmax(1), 10), features)
+    weights = small_margin(predicted) ** 2
+    with one_thread():
+        seconds = best_seconds(
+            3,
+            ours=lambda: max_herding.pick(features, picks, centers=known, weights=weights, seed=0),
+            badge=lambda: k_means_pp(gradients, picks, seed=0),
+        )
+    what = f"herding, {n:,} x {d}, {picks} picks"
+    return [figure(what, seconds["ours"] / seconds["badge"], "BADGE's selection", at_most=3)]
 
 
 def memory(field: str) -> int:

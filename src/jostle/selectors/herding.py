@@ -17,6 +17,7 @@ from jostle.selectors.base import WORD, Picks, Weighing, checked_rows
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
+KEPT = 2**24  # numbers of the kernel that are kept, at most; more are computed again when they are needed
 
 
 def median_gap(centers: Tensor) -> float:
@@ -119,16 +120,38 @@ class Field:
     def cover(self, rows: Tensor) -> None:
         """Take these rows for labelled."""
         for part in rows.split(LOOK):
-            torch.maximum(self.covered, self.kernel(part).amax(0), out=self.covered)
+            self.cover_near(self.kernel(part))
 
-    def gains(self, rows: Tensor) -> Tensor:
-        """What each row would add, (k,)."""
-        return self.kernel(rows).sub_(self.covered).clamp_(min=0) @ self.weights
+    def cover_near(self, nearness: Tensor) -> None:
+        """Take rows for labelled whose nearness, (k, t), is known."""
+        torch.maximum(self.covered, nearness.amax(0), out=self.covered)
+
+    def gains(self, nearness: Tensor) -> Tensor:
+        """What rows of such nearness, (k, t), would add, (k,)."""
+        return (nearness - self.covered).clamp_(min=0) @ self.weights
+
+
+class Competing:
+    """The rows that may be picked, and how near each is to what is to be covered."""
+
+    def __init__(self, points: Tensor, field: Field) -> None:
+        self.points, self.field = points, field
+        few = len(points) * len(field.points) <= KEPT
+        self.kept = torch.cat([field.kernel(part) for part in points.split(LOOK)]) if few else None  # (n, t)
+
+    def nearness(self, places: Tensor) -> Tensor:
+        """Rows of the kernel, (k, t)."""
+        return self.field.kernel(self.points[places]) if self.kept is None else self.kept[places]
+
+    def gains(self, places: Tensor) -> Tensor:
+        """What these rows would add by now, (k,)."""
+        return self.field.gains(self.nearness(places))
 
 
 def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Lazily: a gain never grows, so a stale one is a bound, and only the largest are looked at again."""
-    bounds = torch.cat([field.gains(part) for part in points.split(LOOK)])
+    competing, everyone = Competing(points, field), torch.arange(len(points), device=points.device)
+    bounds = torch.cat([competing.gains(part) for part in everyone.split(LOOK)])
     stale = torch.zeros(len(points), dtype=torch.bool, device=points.device)
     places, gains = list[int](), list[float]()
     while len(places) < n:
@@ -136,12 +159,12 @@ def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
         if stale[top]:
             again = torch.where(stale, bounds, -torch.inf).topk(min(LOOK, len(points))).indices
             again = again[stale[again]]
-            bounds[again], stale[again] = field.gains(points[again]), False
+            bounds[again], stale[again] = competing.gains(again), False
             continue
         places.append(top)
         gains.append(float(bounds[top]))
         note(1)
-        field.cover(points[top].unsqueeze(0))
+        field.cover_near(competing.nearness(everyone[top : top + 1]))
         bounds[top] = -torch.inf
         stale = bounds > -torch.inf
     scores = torch.tensor(gains, dtype=torch.float64, device=points.device)
