@@ -132,26 +132,28 @@ class Field:
 
 
 class Competing:
-    """The rows that may be picked, and how near each is to what is to be covered."""
+    """The rows that may be picked; how near one is to what is to be covered is kept, since the best come up again."""
 
     def __init__(self, points: Tensor, field: Field) -> None:
         self.points, self.field = points, field
-        few = len(points) * len(field.points) <= KEPT
-        self.kept = torch.cat([field.kernel(part) for part in points.split(LOOK)]) if few else None  # (n, t)
+        self.kept = dict[int, Tensor]()  # place -> its row of the kernel, (t,)
 
     def nearness(self, places: Tensor) -> Tensor:
         """Rows of the kernel, (k, t)."""
-        return self.field.kernel(self.points[places]) if self.kept is None else self.kept[places]
-
-    def gains(self, places: Tensor) -> Tensor:
-        """What these rows would add by now, (k,)."""
-        return self.field.gains(self.nearness(places))
+        wanted = places.tolist()
+        new = [place for place in wanted if place not in self.kept]
+        if new:
+            self.kept |= zip(new, self.field.kernel(self.points[new]), strict=True)
+        rows = torch.stack([self.kept[place] for place in wanted])
+        if len(self.kept) * len(self.field.points) > KEPT:
+            self.kept.clear()
+        return rows
 
 
 def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """Lazily: a gain never grows, so a stale one is a bound, and only the largest are looked at again."""
     competing, everyone = Competing(points, field), torch.arange(len(points), device=points.device)
-    bounds = torch.cat([competing.gains(part) for part in everyone.split(LOOK)])
+    bounds = torch.cat([field.gains(field.kernel(part)) for part in points.split(LOOK)])
     stale = torch.zeros(len(points), dtype=torch.bool, device=points.device)
     places, gains = list[int](), list[float]()
     while len(places) < n:
@@ -159,7 +161,7 @@ def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
         if stale[top]:
             again = torch.where(stale, bounds, -torch.inf).topk(min(LOOK, len(points))).indices
             again = again[stale[again]]
-            bounds[again], stale[again] = competing.gains(again), False
+            bounds[again], stale[again] = field.gains(competing.nearness(again)), False
             continue
         places.append(top)
         gains.append(float(bounds[top]))
