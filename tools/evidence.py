@@ -1,7 +1,8 @@
 """docs/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
-link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
+link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`. Several folders,
+`results/arena-*`, are judged together.
 """
 
 import re
@@ -12,14 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from jostle.plumbing.names import look_up
 from jostle.report import figures
+from jostle.report.comparison import load_all
 from jostle.report.sections import YARDSTICK
 from jostle.report.settings import varied_setting
 from jostle.report.styles import svg
 from jostle.results import pairs
+from jostle.results.across import Across
+from jostle.results.across_tables import overview_table
 from jostle.results.curves import Results, load
 from jostle.results.ranks import average_ranks
 from jostle.results.summary import aubc_table, gain_table, over, ratio_table
@@ -50,6 +55,8 @@ def gathered(page: str, root: Path) -> Evidence:
         opening, kind, folder, rest, body, closing = found.groups()
         if "<!--" in body:
             raise ValueError(f"the block {opening.strip()} has no <!-- end --> before the next one begins")
+        if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
+            return f"{opening}{together(kind, sorted(root.glob(folder)))}{closing}"
         results = load(root / folder)
         if kind in FIGURES:
             name = "-".join([results.name, kind, *rest.split()]) + ".svg"
@@ -57,6 +64,13 @@ def gathered(page: str, root: Path) -> Evidence:
             return f"{opening}![{results.name}: {kind}](figures/{name})\n{closing}"
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
         return f"{opening}{table.markdown()}{closing}"
+
+    def together(kind: str, folders: list[Path]) -> str:
+        across = Across.of(load_all(folders))
+        if kind in TABLES_ACROSS:
+            return TABLES_ACROSS[kind](across).markdown()
+        drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
+        return f"![{kind}](figures/{kind}.svg)\n"
 
     return Evidence(BLOCK.sub(made, page), drawn)
 
@@ -96,7 +110,23 @@ def setting(results: Results, metric: str) -> Figure:
     return figures.setting_dots(results, metric, *varied)
 
 
+def gain_map(across: Across) -> Figure:
+    """What each strategy gains in each setting."""
+    labels = [label for label in across.labels if label != across.baseline]
+    found = [[100 * across.gains(label).get(name, np.nan) for name in across.runs] for label in labels]
+    return figures.gain_map(labels, [name.removeprefix("arena-") for name in across.runs], np.array(found))
+
+
+def rank_diagram(across: Across) -> Figure:
+    """Average ranks, and who cannot be told from whom."""
+    return figures.rank_diagram(
+        across.average_ranks, across.critical_difference, across.cliques, across.labels
+    )
+
+
 TABLES: dict[str, Callable[..., Table]] = {"aubc": areas, "gains": gains, "ratios": ratios}
+TABLES_ACROSS: dict[str, Callable[[Across], Table]] = {"overview": overview_table}
+FIGURES_ACROSS: dict[str, Callable[[Across], Figure]] = {"arena_ranks": rank_diagram, "arena_gains": gain_map}
 FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, "setting": setting}
 
 
