@@ -55,13 +55,13 @@ def test_every_setting_of_a_strategy_is_explained(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "row"), [("results.md", "| noise-stability-code | "), ("arena.md", "| default | ")]
+    ("page", "row", "tables"), [("results.md", "noise-stability-code | ", 2), ("arena.md", "default | ", 1)]
 )
-def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, row: str) -> None:
+def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, row: str, tables: int) -> None:
     written = (ROOT / "docs" / page).read_text()
     found = evidence.gathered(written, ROOT)
     assert written == found.page, "run `make docs`"
-    assert row in written  # the tables are there
+    assert written.count(row) >= tables  # the tables are there
     assert found.figures
     if matplotlib.__version_info__ < DRAWN_WITH:
         pytest.skip("older releases of Matplotlib write the same drawings in other words")
