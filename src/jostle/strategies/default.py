@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jostle.core import Embedded, Strategy
+from jostle.core import Costs, Embedded, Strategy
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.candidates import LEAST
@@ -47,12 +47,16 @@ class Default(Strategy):
 
     def chosen(self, request: Request) -> Strategy:
         """The strategy for the request's task."""
-        kind = FlipCover if default_for(request.task.name) == REGRESSION else JoltHerding
+        kind = FlipCover if request.task.name == "regression" else JoltHerding
         return kind(head=self.head, outputs=self.outputs)
 
     def embedding(self, request: Request) -> Embedded:
         """That of the strategy for the task."""
         return self.chosen(request).embedding(request)
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """Those of the strategy for the task."""
+        return self.chosen(request).costs(request, n)
 
     def query(self, request: Request, n: int) -> Picks:
         """The picks of the strategy for the task."""
