@@ -61,6 +61,7 @@ def attack(chance: Random, folder: Path) -> str:
     """One command with odd places to write to."""
     box = folder / "box"
     shutil.copytree(originals(), box)
+    shutil.copytree(box / "runs", box / "again")
     before = listing(box.parent)
     where = [chance.choice(PLACES)(chance, box), fresh(chance, box)]
     chance.shuffle(where)
@@ -72,7 +73,9 @@ def attack(chance: Random, folder: Path) -> str:
     after = listing(box.parent)
     kept = {**before, **made}
     changed = [name for name in kept if after.get(name) != kept[name] and not name.startswith(ALSO)]
-    changed += [name for name in after if name not in kept and not name.startswith(NEW)]
+    named = os.path.relpath(box / where[0], folder) if words[0] in ("report", "compare") else ""
+    new = [name for name in after if name not in kept and not name.startswith(NEW)]
+    changed += [name for name in new if not named or Path(named) not in Path(name).parents]
     if changed or special(box) != nodes:
         raise BrokenPromiseError(
             f"{words} ended with {code} and changed {changed or 'a device or a link'}: {said[-600:]}"
@@ -112,7 +115,11 @@ def label(chance: Random, where: list[str]) -> list[str]:
 
 
 def compare(chance: Random, where: list[str]) -> list[str]:
-    return ["compare", "runs", "runs", "--out", where[0]]
+    return ["compare", "runs", "again", "--out", where[0]]
+
+
+def report(chance: Random, where: list[str]) -> list[str]:
+    return ["report", "runs", "--out", where[0]]
 
 
 def run(chance: Random, where: list[str]) -> list[str]:
@@ -130,4 +137,4 @@ def run(chance: Random, where: list[str]) -> list[str]:
     ]
 
 
-COMMANDS = [pick, pick, pick, label, compare, run]
+COMMANDS = [pick, pick, pick, label, report, compare, run]

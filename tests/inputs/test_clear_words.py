@@ -216,3 +216,14 @@ def test_a_task_that_the_outputs_cannot_have_is_refused(task: str) -> None:
 def test_maps_are_no_classes() -> None:
     with pytest.raises(ValueError, match=r"task='classification' wants .*\(2, 4, 6, 6\).*'segmentation' for"):
         jostle.select("entropy", nn.Conv2d(3, 4, 3), torch.randn(9, 3, 8, 8), 2, task="classification")
+
+
+@pytest.mark.parametrize("strategy", ["coreset", "bait", "lcmd", "max-herding", "core-gcn"])
+def test_a_labelled_set_that_the_model_cannot_take_is_told_from_the_pool(strategy: str) -> None:
+    model = nn.Sequential(nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(
+        ValueError, match=r"such as torch\.float32 \(1, 3\).*took torch\.float32 \(1, 7\) from the pool"
+    ):
+        jostle.select(
+            strategy, model, torch.randn(20, 7), n=3, labeled=(torch.randn(5, 3), torch.arange(5) % 3)
+        )

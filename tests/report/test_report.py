@@ -110,6 +110,22 @@ def test_tables_and_figures_lie_beside_it(folder):
     assert drawn == {f"{name}.{suffix}" for name in names for suffix in ("png", "svg")}
 
 
+@pytest.mark.parametrize("name", ["report.html", "tables/aubc.csv", "figures/aubc.svg"])
+def test_files_of_others_are_not_written_over(folder, tmp_path, name):
+    theirs = tmp_path / "site" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+    with pytest.raises(
+        FileExistsError, match="not of jostle's making, so it is left alone: name another folder"
+    ):
+        write_report(folder, tmp_path / "site")
+    assert [path.name for path in (tmp_path / "site").rglob("*.*")] == [theirs.name]
+    assert theirs.read_text() == "precious"
+    theirs.unlink()
+    first = write_report(folder, tmp_path / "site").read_bytes()
+    assert write_report(folder, tmp_path / "site").read_bytes() == first  # an earlier one is ours
+
+
 def test_a_report_is_the_same_every_time_and_adds_no_run(report):
     folder = report.parents[1]
     first = {path: path.read_bytes() for path in report.parent.rglob("*.*")}

@@ -14,7 +14,8 @@ from jostle.datasets.images import normalisation_in_words
 from jostle.datasets.transforms import Transformed
 from jostle.inputs import Inputs, Pool, arrays
 from jostle.results.metrics import main_metric
-from jostle.scoring.network import Network, Refused, batch_in_words
+from jostle.scoring.network import Network
+from jostle.scoring.refusals import Refused, batch_in_words
 from jostle.tasks import TASKS, Task, task_for
 
 if TYPE_CHECKING:

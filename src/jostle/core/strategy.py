@@ -18,8 +18,9 @@ from jostle.core.query import Query
 from jostle.inputs import Inputs, Pool, check_count
 from jostle.plumbing.documented import with_options
 from jostle.rows import Rows
-from jostle.scoring.network import Head, Overwritten, Read, Refused
+from jostle.scoring.network import Head, Overwritten, Read
 from jostle.scoring.options import DEFAULTS, Options
+from jostle.scoring.refusals import Refused
 from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks

@@ -39,7 +39,10 @@ def _names(folders: Sequence[str | Path]) -> list[str]:
 
 
 def write_comparison(across: Across, out: str | Path) -> Path:
-    """Write `compare.html` with its tables and figures: ranks over all folders, gains, wins, curves, differences."""
+    """Write `compare.html` with its tables and figures: ranks over all folders, gains, wins, curves, differences.
+
+    Nothing in the folder is written over but an earlier comparison.
+    """
     chapters = (
         _overview(across),
         *_ranks(across),

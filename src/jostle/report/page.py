@@ -10,10 +10,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from jostle.plumbing.files import write_whole
+from jostle.plumbing.files import check_target, write_whole
 from jostle.report.styles import INK, png, svg
 from jostle.results.previews import Preview
 from jostle.results.tables import Table
+
+TITLE = re.compile(rb" jostle [a-z]+</title>")
+DRAWN, TOLD = (".png", ".svg"), (".md", ".tex", ".csv")
+ELSEWHERE = "name another folder"
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,11 @@ class Section:
     strips: tuple[Strip, ...] = ()
     listings: tuple[tuple[str, str], ...] = ()  # (heading, text to copy)
 
+    @property
+    def files(self) -> dict[str, Table]:
+        """All tables that are written to files, by name."""
+        return {**(self.tables or {}), **(self.filed or {})}
+
 
 @dataclass(frozen=True)
 class Page:
@@ -73,26 +82,52 @@ class Page:
         return any(section.drawings or section.tables or section.filed for section in self.sections)
 
 
-def write(page: Page, out: Path, name: str) -> Path:
-    """Write the page and, beside it, its tables (md, tex, csv) and figures (png, svg)."""
+def write(page: Page, out: Path, name: str, own: bool = False) -> Path:
+    """Write the page and, beside it, its tables (md, tex, csv) and figures (png, svg).
+
+    Nothing is written over but an earlier page and what lies beside it, unless the folder is jostle's `own`.
+    """
+    path = out / name
+    if not own:
+        check_place(path, [out / place for place in places_of(page)])
+    write_whole(path, render(page))  # first, so that what is written half is known for ours
     for section in page.sections:
         for drawing in section.drawings:
             _write_drawing(drawing, out / "figures")
-        for stem, table in {**(section.tables or {}), **(section.filed or {})}.items():
+        for stem, table in section.files.items():
             _write_table(table, out / "tables" / stem)
-    path = out / name
-    write_whole(path, render(page))
     return path
 
 
+def check_place(page: Path, beside: Sequence[Path]) -> None:
+    """Refuse a folder in which the page or a file beside it would take the place of somebody else's."""
+    check_target(page, is_page, advice=ELSEWHERE)
+    if not page.exists():
+        for path in beside:
+            check_target(path, lambda head: False, advice=ELSEWHERE)
+
+
+def is_page(head: bytes) -> bool:
+    """Whether a file begins as a report or a comparison does."""
+    return TITLE.search(head) is not None
+
+
+def places_of(page: Page) -> list[str]:
+    """Every file beside a page, by its path in the folder."""
+    drawn = [f"figures/{drawing.name}" for section in page.sections for drawing in section.drawings]
+    told = [f"tables/{stem}" for section in page.sections for stem in section.files]
+    return [stem + end for stem in drawn for end in DRAWN] + [stem + end for stem in told for end in TOLD]
+
+
 def _write_drawing(drawing: Drawing, folder: Path) -> None:
-    write_whole(folder / f"{drawing.name}.png", png(drawing.figure))
-    write_whole(folder / f"{drawing.name}.svg", drawing.svg)
+    contents: tuple[bytes | str, ...] = (png(drawing.figure), drawing.svg)
+    for end, content in zip(DRAWN, contents, strict=True):
+        write_whole(folder / (drawing.name + end), content)
 
 
 def _write_table(table: Table, stem: Path) -> None:
-    for suffix, text in ((".md", table.markdown()), (".tex", table.latex()), (".csv", table.csv())):
-        write_whole(stem.with_name(stem.name + suffix), text)
+    for end, text in zip(TOLD, (table.markdown(), table.latex(), table.csv()), strict=True):
+        write_whole(stem.with_name(stem.name + end), text)
 
 
 def render(page: Page) -> str:

@@ -33,6 +33,7 @@ def write_report(
     Labels saved are counted against `baseline`, paired differences taken to `reference` (unless named, the
     baseline; the best strategy if there is no baseline). `levels` are values of the metric to reach, in
     percent where it is a share. `previews` are those kept with the runs, unless given; `warnings` stand on the page.
+    In a folder that is named, nothing is written over but an earlier report.
     """
     metric = results.metric(metric)
     known = _baseline(results, baseline)
@@ -58,7 +59,7 @@ def write_report(
         sections=[chapter for chapter in chapters if chapter],
         colours={label: style.colour for label, style in line_styles(results.labels).items()},
     )
-    return write(page, Path(out) if out else results.folder / "report", "report.html")
+    return write(page, Path(out) if out else results.folder / "report", "report.html", own=out is None)
 
 
 def _baseline(results: Results, baseline: str) -> str | None:

@@ -17,6 +17,7 @@ from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
 from jostle.scoring import passes
 from jostle.scoring.copies import memory, private_copy, retie, scoring_device, unwrapped
+from jostle.scoring.refusals import Refused, one_in_words, refused_at_first, refused_later
 from jostle.scoring.trace import Trace
 
 Head = str | Callable[[nn.Module, Inputs], Tensor] | None  # a module's name, or features as a function
@@ -88,10 +89,7 @@ class Network:
         except torch.cuda.OutOfMemoryError:
             raise
         except Exception as error:
-            first = next(iter(str(error).splitlines()), "")
-            advice = BYTES if "type" in first else AS_TRAINED
-            arrived, reason = batch_in_words(inputs), f"{type(error).__name__}: {first}"
-            raise Refused(f"the model cannot take a first batch of {arrived}: {reason}. {advice}") from error
+            raise refused_at_first(inputs, error) from error
 
     @property
     def example_outputs(self) -> Tensor:
@@ -131,8 +129,20 @@ class Network:
     def call(self, inputs: Inputs) -> Any:
         """What the model returns for these inputs, which stay as they are."""
         passes.note(count(inputs))
-        with self.lending(inputs) as lent:
+        with self.lending(inputs) as lent, self.telling_the_form_of(inputs):
             return self.run(lent)
+
+    @contextmanager
+    def telling_the_form_of(self, inputs: Inputs) -> Iterator[None]:
+        """A model that fails at inputs of another form than it took at first is an error that shows both."""
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if one_in_words(inputs) == one_in_words(self.example):
+                raise
+            raise refused_later(inputs, self.example, error) from error
 
     @contextmanager
     def lending(self, inputs: Inputs) -> Iterator[Inputs]:
@@ -286,15 +296,6 @@ class Parameter:
         return self.names[0]
 
 
-def batch_in_words(inputs: Inputs) -> str:
-    """A batch in words, for errors."""
-    if isinstance(inputs, Mapping):
-        return "{" + ", ".join(f"{key}: {batch_in_words(value)}" for key, value in inputs.items()) + "}"
-    if isinstance(inputs, (tuple, list)):
-        return "[" + ", ".join(map(batch_in_words, inputs)) + "]"
-    return f"{inputs.dtype} {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
-
-
 def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Inputs as forward takes them: by position, or a dict's entries by name; names it lacks are left out."""
     if not isinstance(inputs, Mapping):
@@ -312,20 +313,6 @@ def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, An
 
 class HeadReached(Exception):  # noqa: N818
     """Ends a forward pass once the features are known."""
-
-
-class Refused(RuntimeError, ValueError):  # noqa: N818
-    """A model cannot take what the pool holds."""
-
-
-AS_TRAINED = (
-    "Give it examples as it was trained on, of the same shape and order of dimensions: change the pool, "
-    "or pass collate_fn="
-)
-BYTES = (
-    "Give it numbers of the type and range that it was trained on: of bytes pass pool.float() / 255 or what else "
-    "training did, of class or token numbers pool.long()"
-)
 
 
 class Overwritten(RuntimeError):  # noqa: N818
