@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
@@ -18,7 +19,7 @@ from typing import Any
 
 from attacks.driver import BrokenPromiseError
 
-LONGEST = 120.0  # seconds: a command that takes longer hangs
+LONGEST = 600.0  # seconds: a command that takes longer hangs, however busy the machine is
 MEMORY = 3 * 2**30  # bytes that a command may ask for on top of what the warm process has
 
 
@@ -63,7 +64,7 @@ class Command:
 @cache
 def forge() -> subprocess.Popen[str]:
     """The warm process of this one; it ends when its input does."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "attacks.forge"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -71,6 +72,8 @@ def forge() -> subprocess.Popen[str]:
         bufsize=1,
         cwd=Path(__file__).parent.parent,
     )
+    atexit.register(process.communicate)  # closes its input, and waits
+    return process
 
 
 def start(words: list[str], folder: Path) -> Command:
