@@ -28,7 +28,8 @@ PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimiz
 }
 PROMISED = {
     *PUBLISHED, "mnist-zeta", "mnist-jolts", "mnist-selectors", "mnist-ablation",
-    "mnist-beyond", "ames-beyond", "digits", "cifar10-small", "camvid-small", "mrpc-small",
+    "mnist-beyond", "ames-beyond", "mnist-tail", "ames-tail", "cifar10-small-tail",
+    "digits", "cifar10-small", "camvid-small", "mrpc-small",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from jostle.plumbing.memory import check_memory, in_words
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.rehearsal import Rehearsal
+from jostle.scoring.replay import Record, Replay, can_replay
 from jostle.scoring.request import Request
 from jostle.selectors import selector
 
@@ -33,6 +35,9 @@ SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
+Look = Callable[
+    [Inputs], tuple[Tensor, Record]
+]  # inputs -> what is watched at rest, and what no jolt reaches
 Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest -> its movement, (n, d)
 
 
@@ -126,14 +131,14 @@ class Deviations(Embedding):
             start = rows.known(batches)
             advance(start)
             bad = [torch.zeros(start, dtype=torch.bool)]
-            for chunk in self.chunks(request, batches, watch, n):
+            for chunk in self.chunks(request, batches, self.recording(request, jolts, watch), n):
                 check_shapes([(rows.width,), *(tuple(part.shape[1:]) for part in chunk.clean)])
                 bad += map(non_finite, chunk.clean)
                 if not any(map(torch.any, bad)):
                     rows.begin(start, chunk.size)
                     for k in range(self.jolts):
                         with self.jolted(jolts, k, watch) as movement:
-                            rows.put(start, k, map(movement, chunk.inputs, chunk.clean))
+                            rows.put(start, k, chunk.under(movement))
                         del movement  # or two directions would be held while the next is drawn
                         advance(chunk.size / self.jolts)
                     rows.keep(chunk.inputs)
@@ -163,7 +168,7 @@ class Deviations(Embedding):
         return math.sqrt(jolts.entries / self.jolts)
 
     def chunks(
-        self, request: Request, batches: Iterator[Inputs], watch: Watch | None, n: int
+        self, request: Request, batches: Iterator[Inputs], look: Look | None, n: int
     ) -> Iterator[Chunk]:
         """Micro-batches with what is watched of them, as many at once as the buffer holds.
 
@@ -173,7 +178,7 @@ class Deviations(Embedding):
         most = n if self.rows_file is None else -(-n // SHARES)
         chunk = Chunk()
         for inputs in batches:
-            chunk.add(inputs, None if watch is None else watch(inputs))
+            chunk.add(inputs, *(() if look is None else look(inputs)))
             del inputs
             if chunk.held >= room or chunk.size >= most:
                 yield chunk
@@ -181,15 +186,26 @@ class Deviations(Embedding):
         if chunk.inputs:
             yield chunk
 
+    def recording(self, request: Request, jolts: Jolts, watch: Watch) -> Look:
+        """From inputs to what is watched of them at rest, and the outputs of modules that no jolt reaches."""
+        network = request.network
+        partly = self.parameters is not None and self.estimator == "finite" and can_replay(network)
+        if not partly:
+            return lambda inputs: (watch(inputs), Record(network.module))
+        return partial(Replay(network, jolts.moving).recorded, watch)
+
     def making(self, request: Request) -> Costs:
         """Movements of the pool, and of the labelled set where k-center starts from it."""
         pools = request.pools if self.start == "labeled" else (request.pool,)
         n = sum(map(len, pools))
-        with request.aside():
-            width = self.width(request, self.watch(request, *pools))
-        item, wide = request.row_type.itemsize, self.project or self.jolts * width
         example = request.network.example
-        each = sum(array.nbytes for array in arrays(example)) // count(example) + width * item
+        with request.aside():
+            watch = self.watch(request, *pools)
+            width = self.width(request, watch)
+            replayed = self.recording(request, self.jolts_of(request), watch)(example)[1].nbytes
+        item, wide = request.row_type.itemsize, self.project or self.jolts * width
+        inputs = sum(array.nbytes for array in arrays(example))
+        each = (inputs + replayed) // count(example) + width * item
         held = max(min(n, request.micro_batch) * each, min(n * each, request.room.buffer(self.buffer_bytes)))
         rows = n * wide * item
         return Costs(
@@ -222,10 +238,19 @@ class Deviations(Embedding):
             start = time.perf_counter()
             with jolts.applied(0):
                 drawing = time.perf_counter() - start
+            look = self.recording(request, jolts, watch)
+            records = {id(inputs): look(inputs)[1] for inputs in rehearsal.batches}
+
+        def jolted(inputs: Inputs) -> None:
+            with records[id(inputs)]:
+                watch(inputs)
+
         n = costs.passes // (self.jolts + 1)
         whole = n * rehearsal.each
         chunks = max(1, -(-whole // max(1, costs.buffer)), 0 if self.rows_file is None else min(SHARES, n))
-        return costs.passes * rehearsal.seconds(watch) + chunks * self.jolts * drawing
+        clean = rehearsal.seconds(watch)
+        tail = rehearsal.seconds(jolted) if self.parameters is not None else clean
+        return n * (clean + self.jolts * tail) + chunks * self.jolts * drawing
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """What all jolts take; a race takes less, by how much it finds out."""
@@ -282,17 +307,26 @@ class Chunk:
 
     inputs: list[Inputs] = field(default_factory=list)
     clean: list[Tensor] = field(default_factory=list)  # what is watched of each at rest, (micro-batch, d)
+    records: list[Record] = field(default_factory=list)  # what no jolt reaches
     size: int = 0  # examples
     held: int = 0  # bytes
 
-    def add(self, inputs: Inputs, clean: Tensor | None) -> None:
+    def add(self, inputs: Inputs, clean: Tensor | None = None, record: Record | None = None) -> None:
         """One more."""
         self.inputs.append(inputs)
         self.held += sum(array.nbytes for array in arrays(inputs))
         self.size += count(inputs)
-        if clean is not None:
+        if clean is not None and record is not None:
             self.clean.append(clean)
-            self.held += clean.nbytes
+            self.records.append(record)
+            self.held += clean.nbytes + record.nbytes
+
+    def under(self, movement: Measure) -> Iterator[Tensor]:
+        """Movements of each, with what no jolt reaches given again."""
+        for inputs, clean, record in zip(self.inputs, self.clean, self.records, strict=True):
+            with record:
+                moved = movement(inputs, clean)
+            yield moved
 
 
 def clean_lengths(clean: Tensor) -> Tensor:
