@@ -93,6 +93,20 @@ def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines() == names()  # type: ignore[operator]
 
 
+def test_lists_have_a_line_about_each_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "90")
+    assert run_cli("list", "selectors") == 0
+    shown = capsys.readouterr()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.out).splitlines()
+    assert [line.split()[0] for line in plain] == selectors.names()
+    assert all(len(line.split()) > 3 for line in plain)
+    assert max(map(len, plain)) <= 90
+    assert "jostle show NAME" in shown.err
+
+
 @pytest.mark.parametrize(
     "name",
     ["mnist", "noise-stability", "digits", "mlp", "badge", "deviations", "typical", "folder", "csv:my.csv"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,28 @@ def test_a_labelled_set_that_the_model_cannot_take_is_told_from_the_pool(strateg
         jostle.select(
             strategy, model, torch.randn(20, 7), n=3, labeled=(torch.randn(5, 3), torch.arange(5) % 3)
         )
+
+
+class Sheet:
+    """As little of a table as is asked for: named columns that become arrays."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.held, self.columns = (
+            {name: np.asarray(values) for name, values in columns.items()},
+            list(columns),
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return SimpleNamespace(to_numpy=lambda: self.held[name])
+
+    def to_numpy(self) -> Any:
+        raise AssertionError("columns are read one by one")
+
+
+def test_a_table_of_any_package_is_a_pool_and_a_labelled_set() -> None:
+    sheet = Sheet(a=[1, 2, 3], b=[0.5, 0.25, 0.0], label=[0, 1, 0])
+    [batch] = Pool.of(sheet).batches(3)
+    torch.testing.assert_close(batch, torch.tensor([[1, 0.5], [2, 0.25], [3, 0]], dtype=torch.float64))
+    assert Labeled.of(sheet).targets().tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="distinct columns of numbers beside its labels; it has 'label'"):
+        Pool.of(Sheet(label=[0, 1]))

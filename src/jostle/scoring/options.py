@@ -15,7 +15,7 @@ from jostle.plumbing.names import unknown
 from jostle.scoring.padding import Mask
 from jostle.tasks import Task, task_named
 
-__all__ = ["Fit", "Options"]
+__all__ = ["Options"]
 
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 
