@@ -1,7 +1,7 @@
 """The whole loop without a page: pictures, texts, numbers, classes that change, a project that is opened again."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,11 @@ def colours(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def session(colours: Path) -> Session:
-    return Session.open(colours, answers=COLOURS, batch=20, encoder="pixels")
+def session(colours: Path, url: str) -> Iterator[Session]:
+    """The same on both databases."""
+    opened = Session.open(colours, answers=COLOURS, batch=20, encoder="pixels", db=url)
+    yield opened
+    opened.close()
 
 
 def colour_in(name: str) -> str:
