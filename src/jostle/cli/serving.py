@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import webbrowser
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from jostle.labelling.security import Door
     from jostle.labelling.session import Session
 
+SWITCH = (
+    5e-4  # seconds that a thread computes before another may: an answer does not wait for somebody's figures
+)
 WAITING = 128  # connections that wait until the server is up
 
 
@@ -83,6 +87,7 @@ def serve_until_interrupt(app: Any, listening: socket.socket, session: Session) 
         timeout_keep_alive=75,  # seconds; longer than people think about an example
         timeout_graceful_shutdown=2,
     )
+    sys.setswitchinterval(SWITCH)
     trainer = Trainer(session)
     trainer.start()
     try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jostle.strategies import Strategy
 
 FIRST = "max-herding"  # without any label
-DEFAULT: dict[AnswerKind, str] = {"one": "margin-herding", "several": "margin-herding", "number": "lcmd"}
+DEFAULT: dict[AnswerKind, str] = {"one": "margin-herding", "several": "margin-herding", "number": "typiclust"}
 SPARE = 3  # a ranking is so many batches long: nobody waits while the next one is made
 MOST_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
 FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty

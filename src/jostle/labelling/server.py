@@ -33,6 +33,7 @@ PICTURE = {
     "cache-control": "private, max-age=31536000, immutable",
 }
 FRESH = 1.0  # seconds that figures are shown before they are computed again
+REST = 20  # times as long as the computing took that nothing is computed: people who answer come first
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=64)]
@@ -104,27 +105,28 @@ class Added(Body):
 
 
 class Figures:
-    """The session's progress, computed at most once a second however many look."""
+    """The session's progress, computed at most once a second however many look, and rarely where it takes long."""
 
     def __init__(self, compute: Callable[[], dict[str, Any]]) -> None:
         self.compute, self.busy = compute, threading.Lock()
         self.found: dict[str, Any] = {}
-        self.at = float("-inf")
+        self.until = float("-inf")
 
     def now(self) -> dict[str, Any]:
         """The figures; while somebody computes newer ones, those of before."""
-        if time.monotonic() - self.at > FRESH and self.busy.acquire(blocking=not self.found):
+        if time.monotonic() > self.until and self.busy.acquire(blocking=not self.found):
             try:
-                if time.monotonic() - self.at > FRESH:
+                began = time.monotonic()
+                if began > self.until:
                     self.found = self.compute()
-                    self.at = time.monotonic()
+                    self.until = time.monotonic() + max(FRESH, REST * (time.monotonic() - began))
             finally:
                 self.busy.release()
         return self.found
 
     def expire(self) -> None:
         """Something changed that people expect to see at once."""
-        self.at = float("-inf")
+        self.until = float("-inf")
 
 
 class NoPageError(LookupError):

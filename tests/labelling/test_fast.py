@@ -1,0 +1,64 @@
+"""People do not wait, and the server stays small: the small form of `python -m benchmarks.labelling`."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from benchmarks.labelling import computed, pictures, resident, rows
+from tools.serving import Person, Server
+
+from jostle.labelling.server import FRESH, REST, Figures
+
+MEMORY = 500  # MB, without the encoder
+COMPUTING = 50  # ms of the server for an answer and the next question; 20 people give 20 a second
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="memory is read from /proc")
+
+
+@needs_proc
+def test_a_folder_is_asked_about_before_it_is_read_by_a_server_without_torch(tmp_path: Path) -> None:
+    pictures(tmp_path / "photos", 200)
+    with Server([str(tmp_path / "photos"), "--classes", "a,b"], tmp_path / "photos.labels") as server:
+        somebody = Person("first", server.port)
+        shown = somebody.questions(5)
+        assert len(shown) == 5
+        assert somebody.call("GET", shown[0]["content"]["url"])[0] == 200
+        assert server.process is not None
+        assert resident(server.process.pid) < MEMORY
+        assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
+
+
+@needs_proc
+def test_an_answer_costs_little_however_many_examples_there_are(tmp_path: Path) -> None:
+    rows(tmp_path / "rows.csv", 10_000)
+    with Server([str(tmp_path / "rows.csv"), "--classes", "a,b"], tmp_path / "project") as server:
+        assert server.process is not None
+        people = [Person(f"p{number}", server.port) for number in range(5)]
+        hands = {each.name: each.questions(5) for each in people}
+        before = computed(server.process.pid)
+        for turn in range(100):
+            each = people[turn % 5]
+            key = hands[each.name].pop(0)["key"]
+            have = [question["key"] for question in hands[each.name]]
+            hands[each.name] += each.answer(key, "a", ask=5, have=have)["questions"]
+        assert 1000 * (computed(server.process.pid) - before) / 100 < COMPUTING
+        assert resident(server.process.pid) < MEMORY
+
+
+def test_figures_that_take_long_are_computed_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, times = SimpleNamespace(now=0.0), []
+
+    def compute() -> dict[str, Any]:
+        times.append(clock.now)
+        clock.now += 0.3
+        return {"computed": len(times)}
+
+    monkeypatch.setattr("jostle.labelling.server.time", SimpleNamespace(monotonic=lambda: clock.now))
+    seen = Figures(compute)
+    while clock.now < 3 * REST * 0.3:
+        assert seen.now() == {"computed": len(times)}
+        clock.now += FRESH / 10
+    assert len(times) == 3
+    seen.expire()
+    assert seen.now() == {"computed": 4}
