@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations test-labelstudio soak attack coverage check bench docs site release-check clean arena-data arena-advice
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-ray soak attack coverage check bench bench-scale docs site release-check clean arena-data arena-advice
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +8,7 @@ OLDEST_READY := .venv-oldest/ready
 PYTEST := -m pytest -q -n 2
 
 # Two test processes share two cores: more threads in each would be in each other's way.
-test test-data test-oldest test-integrations attack coverage: export OMP_NUM_THREADS = 1
+test test-data test-oldest test-integrations test-ray attack coverage bench-scale: export OMP_NUM_THREADS = 1
 
 demo: $(READY)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
@@ -33,6 +33,9 @@ test-labelstudio: $(READY)  ## with a Label Studio of its own and its official p
 	PYTHONPATH=src .venv-labelstudio/bin/python -m pytest -q --noconftest tests/labelling/test_labelstudio.py
 	JOSTLE_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q tests/labelling/test_labelstudio_real.py
 
+test-ray: $(READY)  ## a Ray cluster of three simulated nodes, which are killed; minutes
+	$(BIN)/python -m pytest -q -m ray tests/engines
+
 soak: $(READY)  ## 100 people answer 20,000 questions while the labelling server is killed 20 times; minutes
 	$(BIN)/python -m tools.soak
 
@@ -51,6 +54,9 @@ check: $(READY)  ## format, lint, types
 
 bench: $(READY)  ## speed and memory as ratios, a table and benchmarks/results/bench.json
 	$(BIN)/python -m benchmarks
+
+bench-scale: $(READY)  ## pools on a Ray cluster: cost against one process, memory, 10^6 examples from Parquet; minutes
+	$(BIN)/python -m benchmarks.scale
 
 arena-data: $(READY)  ## the packages whose tables the arena protocols read
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[arena]"

@@ -11,6 +11,7 @@ LAYERS = [  # from the ground up; a module imports from layers below its own, or
     {"selectors"},
     {"inputs", "tasks"},
     {"scoring"},
+    {"engines"},
     {"core"},
     {"embeddings", "training"},
     {"strategies", "datasets", "models"},

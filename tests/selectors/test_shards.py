@@ -4,12 +4,13 @@ import random
 
 import pytest
 import torch
-from selector_oracles import tiny_blocks
+from selector_oracles import distances, tiny_blocks
 from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances, squared_differences
 from jostle.selectors import KCenter, Selector, selector
+from jostle.selectors.rounds import two_rounds
 from jostle.selectors.shards import Here, Shard
 
 
@@ -156,3 +157,19 @@ def test_a_selector_that_needs_all_rows_says_so() -> None:
         selector("k-dpp").pick_over(parted(normal(20, 3), 2), 3)
     assert not selector("uniform").over_shards
     assert selector("k-center").over_shards
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_two_rounds_cover_as_their_certificate_says(labelled: bool) -> None:
+    rows = normal(300, 5)
+    centers = rows[:3] if labelled else None
+    picks, certificate = two_rounds(parted(rows, 4), KCenter(), 25, centers)
+    known = torch.cat([torch.zeros(1, 5) if centers is None else centers, rows[picks.positions]])
+    assert certificate.radius == pytest.approx(distances(rows, known).amin(1).max().item(), rel=1e-9)
+    exact = KCenter().pick(rows, 26, centers=centers)
+    assert certificate.least <= exact.scores[-1]
+    assert (
+        exact.scores[-1] / 2 <= certificate.radius <= 4 * exact.scores[-1]
+    )  # its gap is at most twice the best
+    with pytest.raises(ValueError, match="a way to k-center"):
+        two_rounds(parted(rows, 2), selector("k-means++"), 5, None)

@@ -14,10 +14,15 @@ DataRoot = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Where to compute: ray, a Ray cluster, with settings in brackets: 'ray(address=host:6379, workers=8)'. "
+        "Default: this process."
+    ),
+]
 
-Spec = (
-    "a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: 'folder:photos(size=64)'"
-)
+Spec = "a name, folder:PATH, csv:PATH, parquet:PATH or file.py:function, settings in brackets: 'folder:photos(size=64)'"
 Model = Annotated[str, typer.Option(help="Your model as file.py:function; the function returns it, trained.")]
 Pool = Annotated[str, typer.Option(help=f"What to choose from: {Spec}.")]
 Count = Annotated[int, typer.Option("-n", min=1, help="How many examples to pick.")]

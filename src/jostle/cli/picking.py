@@ -77,10 +77,11 @@ def pick(
         bool, typer.Option("--plan", help="Tell passes, time and memory of these picks, and pick nothing.")
     ] = False,
     device: options.Device = "cpu",
+    engine: options.Engine = None,
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
-    from jostle import strategies
+    from jostle import engines, strategies
     from jostle.cli.places import Places
     from jostle.scoring.copies import device_named
 
@@ -88,6 +89,7 @@ def pick(
     chosen = strategies.build(name, **settings)
     chosen = chosen if work is None else at_work(chosen, name, work)
     device_named(device)
+    cluster = engines.engine(engine)
     places, told, read = Places(out, gallery, overwrite), Told(), Reader(data, encoder, transform)
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
     places.check(given, exclude or ())
@@ -103,6 +105,7 @@ def pick(
             "seed": seed,
             "batch_size": batch_size,
             "device": device,
+            "engine": cluster,
         }
         wanted = chosen.plan(network, job.pool, n, **call) if plan else None
         query = None if plan else chosen.select(network, job.pool, n, **call)
@@ -113,6 +116,8 @@ def pick(
         told.say("Memory", note)
     places.write_picks(query, job.examples)
     where = "standard output" if str(out) == "-" else out
+    if query.certificate is not None:
+        told.say("Certificate", str(query.certificate))
     told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {where}")
     if gallery is not None:
         places.write_gallery(query, job.examples, told.facts, job.answers(query))

@@ -80,6 +80,7 @@ def run(
     seeds: Seeds = None,
     out: Out = None,
     jobs: Jobs = 1,
+    engine: options.Engine = None,
     data: options.DataRoot = None,
     set_: Set = None,
     dataset: DataSet = None,
@@ -106,7 +107,7 @@ def run(
     if strategies is not None:
         chosen = chosen.chosen(parse_specs(strategies))
     folder = out or Path("runs") / chosen.name
-    run_on_screen(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report)
+    run_on_screen(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report, engine)
 
 
 def demo(
@@ -148,13 +149,16 @@ def run_on_screen(
     data: Path | None,
     device: str,
     report: bool,
+    engine: str | None = None,
 ) -> None:
     """Conduct the experiment on the screen, show the table, and say what failed."""
+    from jostle import engines
     from jostle.cli.screen import progress_display
     from jostle.runs.experiment import conduct
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     screen = progress_display(console, jobs)
+    cluster = engines.engine(engine)
     command = ["jostle", *sys.argv[1:]]
     with ExitStack() as stack:
 
@@ -166,7 +170,15 @@ def run_on_screen(
             return stack.enter_context(screen.shown(plan))
 
         plan = conduct(
-            chosen, folder, seeds, root=data, device=device, processes=jobs, command=command, tell=tell
+            chosen,
+            folder,
+            seeds,
+            root=data,
+            device=device,
+            processes=jobs,
+            engine=cluster,
+            command=command,
+            tell=tell,
         )
     if any(points >= plan.points for points in plan.done.values()):
         tell_results(folder, report, console)

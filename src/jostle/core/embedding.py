@@ -5,12 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
+
+from torch import nn
 
 from jostle.core.costs import Costs, scores
 from jostle.core.plan import rehearsed
+from jostle.core.query import Query
 from jostle.core.strategy import Embedded, Strategy
+from jostle.engines import Candidates, Ray
+from jostle.inputs import Pool, check_count
+from jostle.inputs.pool import positions_in
 from jostle.plumbing.progress import noted
+from jostle.scoring.options import Options
 from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector, Weighing, k_center, selector
 
@@ -23,6 +30,9 @@ class Embedding(Strategy):
 
     `embedding` says the rows; how rows become picks is written here, once and for all.
     """
+
+    alone: ClassVar[bool] = False
+    """Whether a row depends on its own example alone, so that shards of a pool can be scored apart."""
 
     selector: Choice = k_center
     """How rows become picks: a selector, its name, or a function (rows, n) -> positions."""
@@ -59,6 +69,27 @@ class Embedding(Strategy):
     def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
         """As its selector takes among a few random rows."""
         return rehearsed(selector(self.selector), costs, len(request.pool), n)
+
+    def refuse_shards(self, request: Request) -> None:
+        """Refuse settings and pools whose rows would depend on other examples, before a cluster begins."""
+
+    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
+        """Have shards of the pool scored by a cluster, and pick among the rows where they lie."""
+        picker = selector(self.selector)
+        if not self.alone:
+            raise ValueError(self.needs_whole_pool)
+        if not picker.over_shards:
+            raise ValueError(
+                f"{self.spoken}: {type(picker).__name__} looks at all rows at once, which lie in shards on a cluster: "
+                "leave engine= out, or set selector= to k-center, k-means++, longest or top-k"
+            )
+        source, _, largest = Pool.parts_of(pool, options.get("collate_fn"), options.get("num_workers", 0))
+        candidates = Candidates(source, positions_in(options.get("exclude"), len(source)), largest)
+        n = check_count(n, candidates, source)
+        found = where.picks(self, picker, model, candidates, n, options)
+        indices = candidates.positions(found.picks.positions.cpu()).numpy()
+        values = found.picks.scores.double().cpu().numpy()
+        return Query(indices, values, found.seconds, found.seed, certificate=found.certificate)
 
     @final
     def query(self, request: Request, n: int) -> Picks:

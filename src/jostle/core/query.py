@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from jostle.plumbing.files import check_target, write_whole
 from jostle.scoring.request import Passes
+from jostle.selectors.rounds import Certificate
 
 COLUMNS = ("position", "order", "score")  # of a query's csv
 
@@ -32,6 +33,8 @@ class Query:
     """Of a race of jolts: forward passes made and saved, and the chance that a pick is another; None: no race."""
     notes: tuple[str, ...] = ()
     """What the call did by itself and you should know: rows that went to a file, say."""
+    certificate: Certificate | None = None
+    """Of `approximate=True` on a cluster: how well the picks cover the pool; None: they are the exact ones."""
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -15,6 +15,7 @@ from jostle.core.costs import Costs
 from jostle.core.joined import Joined
 from jostle.core.plan import Plan, planned
 from jostle.core.query import Query
+from jostle.engines import Ray, engine
 from jostle.inputs import Inputs, Pool, check_count
 from jostle.plumbing.documented import with_options
 from jostle.rows import Rows
@@ -26,6 +27,15 @@ from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks
 
 T = TypeVar("T")
+
+INSTEAD = (
+    "noise-stability",
+    "badge",
+    "coreset",
+    "margin",
+    "entropy",
+    "bald",
+)  # looks at one example at a time
 
 
 @dataclass(frozen=True)
@@ -146,6 +156,9 @@ class Strategy(ABC):
             pool: What to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data loader.
             n: How many to pick, at most the pool less the excluded.
         """
+        where = engine(options.get("engine"))
+        if where is not None:
+            return self.select_on(where, model, pool, n, options)
         inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
         candidates = inputs.without(options.get("exclude"))
         n = check_count(n, candidates, inputs)
@@ -158,6 +171,18 @@ class Strategy(ABC):
             return Query(indices, scores, request.seconds, request.seed, request.passes, tuple(request.notes))
 
         return self.answer(ask, model, inputs, options)
+
+    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
+        """Choose on a cluster, which not every strategy can."""
+        raise ValueError(self.needs_whole_pool)
+
+    @property
+    def needs_whole_pool(self) -> str:
+        """Why shards of a pool cannot be scored apart, and what to use instead."""
+        return (
+            f"{self.spoken} looks at the pool as a whole, which lies in shards on a "
+            f"cluster: leave engine= out, or use one of {', '.join(INSTEAD)}"
+        )
 
     @with_options(Options, DEFAULTS)
     def plan(self, model: nn.Module, pool: Any, n: int, **options: Unpack[Options]) -> Plan:

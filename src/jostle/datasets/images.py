@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -223,6 +224,15 @@ class ImageFiles:
     def __getitems__(self, positions: list[int]) -> list[Tensor]:
         """What torch's data loader asks for, so that it too decodes by the batch."""
         return list(self[torch.tensor(positions)])
+
+    @property
+    def stamps(self) -> str:
+        """What is read, and from which files, in words that change with them."""
+        files = [
+            (str(f), f.stat().st_mtime_ns if isinstance(f, Path) else len(f.content))
+            for f in self.pixels.files
+        ]
+        return f"{self} {hashlib.sha256(repr(files).encode()).hexdigest()}"
 
     def part(self, start: int, stop: int) -> ImageFiles:
         """The files from `start` to `stop`, that one not included, counted from the first of them."""

@@ -56,6 +56,12 @@ class Columns:
         """Positions of the first examples of the groups."""
         return [group.start for group in self.groups]
 
+    @property
+    def stamps(self) -> list[tuple[str, ...]]:
+        """The files, and what changes with them."""
+        files = dict.fromkeys(group.file for group in self.groups)
+        return [(file, *map(str, stamp(file))) for file in files]
+
     def values(self, positions: Tensor) -> list[list[Any]]:
         """What the columns hold at some positions, column by column."""
         return [self.array(name, positions).to_pylist() for name in self.names]
@@ -176,6 +182,11 @@ class ParquetInputs:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    @property
+    def stamps(self) -> str:
+        """What is read, and from which files, in words that change with them."""
+        return f"{self.columns.stamps} {self.columns.names} {self.kind} {self.settings}"
 
     @property
     def starts(self) -> list[int]:

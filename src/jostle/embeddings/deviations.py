@@ -48,6 +48,8 @@ class Deviations(Embedding):
     Squared row lengths estimate the squared Frobenius norm of the Jacobian, whatever `jolts` and `scale` are.
     """
 
+    alone = True
+
     method: ClassVar[str] = "deviations"
     start: str = "origin"
     """Where k-center starts; "labeled": from the movements of the labelled set."""
@@ -102,6 +104,20 @@ class Deviations(Embedding):
             return Embedded(self.rows(request))
         request.needs_labeled(f"{self.method} with start='labeled'")
         return Embedded(*self.rows_of_both(request))
+
+    def refuse_shards(self, request: Request) -> None:
+        """Rows of sequences are as wide as the longest of the pool, and a file of rows or a race is one for all."""
+        if self.rows_file is not None:
+            raise ValueError(
+                "rows_file= is one file: on a cluster say engine=jostle.engines.Ray(rows=folder)"
+            )
+        if self.race is not None:
+            raise ValueError("race= looks at the whole pool: on a cluster leave it out")
+        if request.padded:
+            raise ValueError(
+                f"{self.method} lays tokens side by side, as many as the pool's longest sequence has, which no shard "
+                "knows: pass mask=False and sequences of one length, or space='features', or leave engine= out"
+            )
 
     def contending(self, request: Request, n: int) -> Embedded:
         """The movements of those examples that may be picked, where that can be told before all are jolted."""

@@ -41,6 +41,8 @@ class DropoutPasses(Embedding):
     dropout acts; BatchNorm stays in eval mode.
     """
 
+    alone = True
+
     selector: Choice = top_k
     passes: int = 50
     """T, how many passes there are."""

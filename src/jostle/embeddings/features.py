@@ -11,6 +11,8 @@ from jostle.scoring.request import Request
 class Features(Embedding):
     """The input of the model's head, maps and tokens averaged; that of the labelled set gives centers."""
 
+    alone = True
+
     def embedding(self, request: Request) -> Embedded:
         """Features of the pool, and those of the labelled set as centers."""
         return Embedded(*request.parted(request.features(*request.pools)))

@@ -32,6 +32,8 @@ ONE_OUTPUT = "it follows the gradient of one output; use coreset or noise-stabil
 class LastLayerGradients(Embedding):
     """The gradient that the predicted class would cause in the last layer, kept as two factors."""
 
+    alone = True
+
     method: ClassVar[str] = "last-layer-gradients"
 
     def embedding(self, request: Request) -> Embedded:
@@ -56,6 +58,8 @@ class SketchedGradients(Embedding):
     jolts are a random projection that keeps inner products. A regression's outputs are sketched side by side,
     of a classifier the logit of the predicted class, or the only one.
     """
+
+    alone = True
 
     method: ClassVar[str] = "sketched-gradients"
     serves: ClassVar[tuple[str, ...]] = ("regression", *CLASS_TASKS)
@@ -86,6 +90,8 @@ class ExpectedGradientLength(Embedding):
     """Take the examples that would change the last layer most, averaged over the labels they may have.
     It weighs how unsure the model is with the length of the features.
     """
+
+    alone = True
 
     selector: Choice = top_k
 

@@ -23,6 +23,8 @@ DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
 class Probabilities(Embedding):
     """The predicted probabilities, those of all pixels, labels or tokens averaged."""
 
+    alone = True
+
     def embedding(self, request: Request) -> Embedded:
         """Distributions of the pool, (n, c)."""
         request.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
@@ -41,6 +43,8 @@ class Entropy(Embedding):
     uniform one.
     """
 
+    alone = True
+
     selector: Choice = top_k
 
     def embedding(self, request: Request) -> Embedded:
@@ -52,6 +56,8 @@ class Entropy(Embedding):
 @dataclass(frozen=True, kw_only=True)
 class Margin(Embedding):
     """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
+
+    alone = True
 
     selector: Choice = top_k
 
@@ -66,6 +72,8 @@ class LeastConfidence(Embedding):
     """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
     chance to be wrong.
     """
+
+    alone = True
 
     selector: Choice = top_k
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,14 +41,29 @@ class Pool:
         """
         if isinstance(holder, Pool):
             return holder
+        source, num_workers, largest = cls.parts_of(holder, collate_fn, num_workers)
+        return cls(source, torch.arange(len(source), device="cpu"), num_workers, largest)
+
+    @staticmethod
+    def parts_of(holder: Any, collate_fn: Collate | None, num_workers: int) -> tuple[Source, int, int | None]:
+        """The source of a pool, its workers and its largest batch, without a list of positions.
+
+        Args:
+            holder: As `of` takes it.
+            collate_fn: As `of` takes it.
+            num_workers: As `of` takes it.
+        """
+        if isinstance(holder, Pool):
+            if len(holder) != len(holder.source):
+                raise ValueError("a part of a pool cannot be cut into shards: pass all of it, and exclude=")
+            return holder.source, holder.workers, holder.largest_batch
         largest = None
         if isinstance(holder, DataLoader):
             largest = holder.batch_size
             holder, collate_fn, num_workers = unshuffled(holder, collate_fn, num_workers)
         if hasattr(holder, "to_numpy"):
             holder, collate_fn = numbers_of(holder) if is_frame(holder) else holder.to_numpy(), None
-        source = as_source(holder, collate_fn)
-        return cls(source, torch.arange(len(source), device="cpu"), num_workers, largest)
+        return as_source(holder, collate_fn), num_workers, largest
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -57,12 +72,7 @@ class Pool:
         """The pool less the positions that are `excluded`; all of it less None."""
         if excluded is None:
             return self
-        gone = as_positions(excluded)
-        if len(gone) and not (int(gone.min()) >= 0 and int(gone.max()) < len(self.source)):
-            raise ValueError(
-                f"exclude holds positions {int(gone.min())} to {int(gone.max())}, "
-                f"but the pool's positions are 0 to {len(self.source) - 1}"
-            )
+        gone = positions_in(excluded, len(self.source))
         return replace(self, positions=self.positions[~torch.isin(self.positions, gone)])
 
     def take(self, places: Tensor) -> Pool:
@@ -82,6 +92,17 @@ class Pool:
         )
 
 
+def positions_in(excluded: Any, size: int) -> Tensor:
+    """Distinct positions of a pool of this `size`, ascending, or an error; none for None."""
+    gone = torch.empty(0, dtype=torch.int64) if excluded is None else as_positions(excluded).unique()
+    if len(gone) and not (int(gone[0]) >= 0 and int(gone[-1]) < size):
+        raise ValueError(
+            f"exclude holds positions {int(gone[0])} to {int(gone[-1])}, "
+            f"but the pool's positions are 0 to {size - 1}"
+        )
+    return gone
+
+
 def as_positions(excluded: Any) -> Tensor:
     """Positions as a tensor on the CPU; a mask or fractions are refused, since they would be misread."""
     if isinstance(excluded, Tensor):
@@ -94,7 +115,7 @@ def as_positions(excluded: Any) -> Tensor:
     return torch.from_numpy(held.astype(np.int64).reshape(-1))
 
 
-def check_count(n: int, candidates: Pool, inputs: Pool) -> int:
+def check_count(n: int, candidates: Sized, inputs: Sized) -> int:
     """n, so many of the `candidates` as can be chosen, or an error that says why not; `inputs` is the pool before any
     were excluded.
     """

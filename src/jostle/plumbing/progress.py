@@ -2,6 +2,7 @@
 
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,8 +30,8 @@ def noted(advance: Advance) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Advance]:
-    """Yield `advance(steps)`; show=None shows the bar when standard error is a terminal."""
+def progress_bar(what: str, total: int, show: bool | None = None, speed: bool = False) -> Iterator[Advance]:
+    """Yield `advance(steps)`; show=None shows the bar when standard error is a terminal; `speed` shows it too."""
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps: None
         return
@@ -40,7 +41,17 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Ad
 
     random.setstate(state)
     console = Console(stderr=True, force_terminal=show)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    if speed:
+        columns.insert(3, TextColumn("{task.fields[rate]}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        work = bar.add_task(what, total=total)
-        yield lambda steps: bar.advance(work, steps)
+        work = bar.add_task(what, total=total, rate="")
+        begun, done = time.monotonic(), 0.0
+
+        def advance(steps: float) -> None:
+            nonlocal done
+            done += steps
+            rate = done / max(time.monotonic() - begun, 1e-9)
+            bar.update(work, advance=steps, rate=f"{rate:,.0f} a second")
+
+        yield advance

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jostle.datasets import Data
+from jostle.engines import Ray
 from jostle.plumbing.user_files import from_file, is_own, kept_sources
 from jostle.results import manifest as manifests
 from jostle.results import previews
@@ -13,6 +14,7 @@ from jostle.results.store import RunFile
 from jostle.runs.bench import Bench, manifest, strategy_of
 from jostle.runs.fitting import user_fit
 from jostle.runs.guard import RunGuard
+from jostle.runs.on_ray import carry_out_on
 from jostle.runs.protocol import Protocol
 from jostle.runs.tryout import try_out
 from jostle.runs.workers import Event, Job, Order, Tell, carry_out, one_thread
@@ -57,6 +59,7 @@ def conduct(
     root: str | Path | None = None,
     device: str = "cpu",
     processes: int = 1,
+    engine: Ray | None = None,
     command: Sequence[str] = (),
     tell: Callable[[Plan], Tell] = lambda plan: lambda event: None,
 ) -> Plan:
@@ -73,6 +76,7 @@ def conduct(
         root: Where local copies of data sets lie; None: the variable JOSTLE_DATA.
         device: Where networks are trained.
         processes: Runs at the same time.
+        engine: A cluster that carries runs out, as many at the same time as it has workers; None: this machine.
         command: The words that asked for it, for the manifest.
         tell: Given the plan, it gives what is told of every event.
     """
@@ -93,7 +97,10 @@ def conduct(
                 keep_previews(folder, bench.data, event)
             report(event)
 
-        carry_out(bench, order, todo.missing, processes, hear)
+        if engine is None:
+            carry_out(bench, order, todo.missing, processes, hear)
+        elif todo.missing:
+            carry_out_on(engine, bench, order, todo.missing, hear)
     return todo
 
 

@@ -102,14 +102,19 @@ class Worker:
         with file.locked():
             done = RunGuard(self.bench).read(file)
             tell(Event("began", job, done[-1] if done else None))
-            strategy = strategy_of(self.bench.protocol.strategies[job.label])
-            for cycle in cycles(self.bench, strategy, job.seed, tuple(done)):
-                if self.guard.reads_files:  # nothing that came from changed files is written down
-                    self.guard.verify()
+            for cycle in self.cycles(job, tuple(done)):
                 done.append(cycle)
                 file.append(cycle)
                 tell(Event("cycle", job, cycle))
         tell(Event("done", job, done[-1]))
+
+    def cycles(self, job: Job, done: tuple[Cycle, ...]) -> Iterator[Cycle]:
+        """The cycles of a run after those that are `done`; nothing that came from changed files is among them."""
+        strategy = strategy_of(self.bench.protocol.strategies[job.label])
+        for cycle in cycles(self.bench, strategy, job.seed, done):
+            if self.guard.reads_files:
+                self.guard.verify()
+            yield cycle
 
 
 def failure(job: Job, error: Exception) -> Event:

@@ -45,6 +45,8 @@ class Options(TypedDict, total=False):
     """Worker processes that read the pool, as a `DataLoader` has them."""
     collate_fn: Collate | None
     """Puts examples of the pool together to a batch, as a `DataLoader` takes it."""
+    engine: Any
+    """Where to compute: "ray" or a `jostle.engines.Ray`, a cluster that scores shards of the pool; None: here."""
     progress: bool | None
     """A bar on standard error: True always, False never; None: on a terminal."""
 

@@ -30,6 +30,7 @@ from jostle.selectors.draws import arrivals, lucks
 from jostle.selectors.gaps import PICKED, Contest, Gaps
 
 NOWHERE = 2**62  # a place after every other
+FARTHEST = 64  # rows that are looked at for the largest gap
 ENOUGH = 8.0  # early clocks for each draw, to be expected
 STALE = 0.5  # gaps so much smaller than their bounds: then all are lowered
 LITTLE = 1e-300  # keeps a level finite
@@ -186,6 +187,21 @@ class Shard:
                 return self._offer(positions, level, rival)
             size = min(most, 2 * size)
             gaps.tidy()
+
+    def summary(self, n: int, centers: Rows | None, unit: bool) -> Offer:
+        """n rows that cover the shard, greedily picked, or all of it."""
+        from jostle.selectors.k_center import KCenter  # which picks over shards itself
+
+        rows = self.matrix(centers)
+        positions = KCenter(unit=unit).pick(rows, min(n, len(rows)), centers=centers).positions.sort().values
+        gaps = torch.zeros(len(positions), dtype=torch.float64, device=rows.device)
+        return Offer(self.places[positions], rows_at(rows, positions), gaps, PICKED, NOWHERE)
+
+    def radius(self) -> float:
+        """The largest distance of a row to its nearest center."""
+        assert self.gaps is not None
+        offer = self.farthest(FARTHEST, FARTHEST, None)
+        return float(offer.gaps.max().clamp(min=0).sqrt()) if len(offer.gaps) else 0.0
 
     def drawn(self, key: int, step: int, steps: int, rest: bool, seen: Seen | None) -> Draws:
         """Rows that may be drawn at some steps to come; at the first of them, one at least if there is any.

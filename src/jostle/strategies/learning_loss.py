@@ -55,6 +55,8 @@ class LearningLoss(Embedding):
         query = strategy.select(joined.model, pool, n=100)
     """
 
+    alone = True
+
     selector: Choice = top_k
     layers: Sequence[str] | None = None
     """Names of the layers to read; None: up to four, over the depth."""

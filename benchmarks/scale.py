@@ -1,0 +1,191 @@
+"""`make bench-scale`: what a Ray cluster costs against one process, what memory it takes, and what 10^9 would need.
+
+Seconds are of scoring and of picking; starting a cluster is told apart. Beside the clock stand the seconds that
+processes computed, which other work on the machine does not lengthen.
+"""
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.measure import in_fresh_process, peak_bytes
+from jostle import datasets
+from jostle.engines import Candidates, Ray
+from jostle.engines.on_ray import settled
+from jostle.inputs import Pool
+from jostle.selectors import k_center
+from jostle.selectors.rounds import two_rounds
+from jostle.selectors.shards import Here, Shard
+from jostle.strategies import NoiseStability, deviations
+
+WIDTH, CLASSES, PICKS = 32, 10, 1000
+STRATEGY = NoiseStability(jolts=10, project=32)
+GROUP = 8192  # rows of a row group
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, CLASSES)
+    )
+
+
+def written(folder: Path, n: int) -> Path:
+    """A pool of n examples as Parquet, written group by group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = pa.list_(pa.float32(), WIDTH)
+    rng = torch.Generator().manual_seed(1)
+    with pq.ParquetWriter(folder / "pool.parquet", pa.schema([("row", kind)])) as writer:
+        for start in range(0, n, GROUP):
+            rows = torch.randn(min(GROUP, n - start), WIDTH, generator=rng)
+            column = pa.FixedSizeListArray.from_arrays(pa.array(rows.flatten().numpy()), WIDTH)
+            writer.write_table(pa.table({"row": column}, schema=pa.schema([("row", kind)])))
+    return folder / "pool.parquet"
+
+
+def here(path: str, picks: int) -> dict[str, float]:
+    """The call in this process."""
+    torch.set_num_threads(1)
+    pool = datasets.pool(f"parquet:{path}").train.inputs
+    before = time.process_time()
+    query = STRATEGY.select(model(), pool, picks, seed=0, task="classification", progress=False)
+    return {
+        **query.seconds,
+        "computed": time.process_time() - before,
+        "driver peak": peak_bytes(),
+        "check": int(query.indices.sum()),
+    }
+
+
+def on_ray(path: str, picks: int, workers: int) -> dict[str, float]:
+    """The call on a cluster of this machine's own, its parts timed."""
+    import ray
+
+    torch.set_num_threads(1)
+    source = datasets.pool(f"parquet:{path}").train.inputs
+    candidates = Candidates(Pool.parts_of(source, None, 0)[0], torch.empty(0, dtype=torch.int64))
+    engine = Ray(workers=workers, portion=GROUP * 2)
+    begun = time.perf_counter()
+    order, size = settled(STRATEGY, model(), candidates, {"seed": 0, "task": "classification"})
+    with engine.fleet(order, candidates, size) as fleet:
+        started, own = time.perf_counter(), time.process_time()
+        used = sum(ray.get([worker.usage.remote() for worker in fleet.workers]))
+        fleet.score(candidates.spans(size, engine.portion), lambda steps: None)
+        scored = time.perf_counter()
+        picks_found = STRATEGY.selector.pick_over(fleet, picks, seed=0)
+        done = time.perf_counter()
+        computed = sum(ray.get([worker.usage.remote() for worker in fleet.workers])) - used
+    return {
+        "start": started - begun,
+        "embedding": scored - started,
+        "selection": done - scored,
+        "computed": computed + time.process_time() - own,
+        "driver computed": time.process_time() - own,
+        "driver peak": peak_bytes(),
+        "check": int(picks_found.positions.sum()),
+    }
+
+
+def measured(path: Path, picks: int, workers: int) -> dict[str, float]:
+    """One call in a process of its own."""
+    words = in_fresh_process("benchmarks.scale", "--one", str(path), str(picks), str(workers))
+    found: dict[str, float] = json.loads(words.strip().splitlines()[-1])
+    label = f"{workers} workers" if workers else "this process"
+    print(label, path.parent.name, {key: round(value, 3) for key, value in found.items()}, flush=True)
+    return found
+
+
+def two_rounds_on_digits(picks: int, shards: int) -> dict[str, float]:
+    """Exact picks and two rounds on movements of a network that was trained on handwritten digits, in this process."""
+    data = datasets.load("digits")
+    images, targets = data.train.inputs[:].flatten(1), data.train.targets[:]
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(images), targets).backward()
+        optimizer.step()
+    rows = deviations(network, images, seed=0)
+    owner = torch.arange(len(rows)) % shards
+    parts = [Shard(rows[owner == s], (owner == s).nonzero()[:, 0]) for s in range(shards)]
+    start = time.process_time()
+    exact = k_center.pick_over(Here(parts), picks)
+    between = time.process_time()
+    found, certificate = two_rounds(Here(parts), k_center, picks, None)
+    took = time.process_time() - between
+    chosen = torch.cat([torch.zeros_like(rows[:1]), rows[exact.positions]]).double()
+    radius = torch.cdist(rows.double(), chosen).amin(1).max().item()
+    return {
+        "rows": len(rows),
+        "exact seconds": between - start,
+        "exact radius": radius,
+        "two rounds seconds": took,
+        "two rounds radius": certificate.radius,
+        "certified factor": certificate.factor,
+        "picks in common": len(set(found.positions.tolist()) & set(exact.positions.tolist())),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
+    parser.add_argument("--one", nargs=3, help="a file, how many picks, how many workers; 0: this process")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the examples")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"))
+    arguments = parser.parse_args()
+    if arguments.one:
+        path, picks, workers = arguments.one[0], int(arguments.one[1]), int(arguments.one[2])
+        print(json.dumps(on_ray(path, picks, workers) if workers else here(path, picks)))
+        return
+    scale = 10 if arguments.quick else 1
+    record: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        pools = {}
+        for n in (50_000, 100_000, 1_000_000):
+            (Path(folder) / str(n)).mkdir()
+            pools[n] = written(Path(folder) / str(n), n // scale)
+        for workers in (0, 1, 2):
+            record[f"50000, {workers} workers"] = measured(pools[50_000], PICKS // scale, workers)
+        for n in (100_000, 1_000_000):
+            record[f"{n}, 2 workers"] = measured(pools[n], PICKS // scale, 2)
+    checks = {record[f"50000, {workers} workers"]["check"] for workers in (0, 1, 2)}
+    assert len(checks) == 1, "picks differ"
+    record["two rounds, digits"] = two_rounds_on_digits(100, 7)
+    print(record["two rounds, digits"])
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    report(record)
+
+
+def report(record: dict[str, dict[str, float]]) -> None:
+    """Ratios, and what larger pools would take by them."""
+    alone, one, two = (record[f"50000, {workers} workers"] for workers in (0, 1, 2))
+    total = {
+        key: found["embedding"] + found["selection"] for key, found in record.items() if "embedding" in found
+    }
+    print(
+        f"one worker against this process: {total['50000, 1 workers'] / total['50000, 0 workers']:.2f} of the clock,"
+    )
+    print(f"  {one['computed'] / alone['computed']:.2f} of computing")
+    print(f"two workers against one, scoring: {one['embedding'] / two['embedding']:.2f} times as fast")
+    small, large = record["100000, 2 workers"], record["1000000, 2 workers"]
+    print(f"the driver's peak: {small['driver peak'] / 2**20:.0f} and {large['driver peak'] / 2**20:.0f} MiB")
+    each = large["computed"] / 1_000_000
+    for power in (7, 8, 9):
+        hours = each * 10**power / 3600
+        print(
+            f"10^{power}: {hours:,.1f} hours of one core, {math.ceil(hours / 10 / 8)} machines of 8 cores, 10 hours"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

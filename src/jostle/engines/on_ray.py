@@ -1,0 +1,213 @@
+"""A call carried out by a Ray cluster: portions are scored where there is room, rows stay there, picks come back."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from jostle.engines.beside import described, key_of
+from jostle.engines.cluster import connected
+from jostle.engines.fleet import Fleet
+from jostle.engines.portions import Candidates
+from jostle.engines.scorer import Embeds, Order
+from jostle.engines.waiting import EngineError, got, ready
+from jostle.engines.workers import Worker
+from jostle.inputs import Pool
+from jostle.plumbing.progress import progress_bar
+from jostle.rng import as_seed
+from jostle.scoring.options import Options
+from jostle.scoring.request import requested
+from jostle.selectors import Picks, Selector
+from jostle.selectors.rounds import Certificate, two_rounds
+
+
+class Found(NamedTuple):
+    """What a cluster found: positions, scores, and what they took."""
+
+    picks: Picks
+    seconds: dict[str, float]
+    seed: int
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ray:
+    """A Ray cluster that scores pools and picks from them; the picks are those of one machine."""
+
+    address: str | None = None
+    """Where the cluster is: host:port, ray://host:port or "auto"; None: one of this machine's own, for the call."""
+    workers: int | None = None
+    """How many processes score; None: one for each GPU of the cluster, or else for each CPU."""
+    gpus: float | None = None
+    """GPUs of each worker; None: one where the cluster has some."""
+    threads: int = 1
+    """Threads of each worker. Sums in another order are other numbers: compare with as many on one machine."""
+    portion: int = 16_384
+    """Examples that are scored at a time: what a dead worker loses of its work, and what is kept beside."""
+    rows: str | Path | None = None
+    """A folder on every node, or one that all share, for rows in Parquet; a call that was cut short goes on from there.
+    None: in memory only."""
+    patience: float = 600.0
+    """Seconds without any news from the cluster after which a call is given up, with an error."""
+    approximate: bool = False
+    """k-center in two rounds, whatever n is: not the exact picks, but within 4 times the best radius, certified."""
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is at least 1; got {self.workers}")
+        if self.threads < 1 or self.portion < 1 or not self.patience > 0:
+            raise ValueError("threads, portion and patience are above 0")
+
+    def picks(
+        self,
+        strategy: Embeds,
+        selector: Selector,
+        model: nn.Module,
+        candidates: Candidates,
+        n: int,
+        options: Options,
+    ) -> Found:
+        """n picks of the candidates by a strategy's rows and a selector."""
+        order, size = settled(strategy, model, candidates, options)
+        with self.fleet(order, candidates, size) as fleet:
+            start = time.perf_counter()
+            with progress_bar("scoring", len(candidates), options.get("progress"), speed=True) as advance:
+                centers = self.centers(fleet) if "labeled" in order.options else None
+                fleet.score(candidates.spans(size, max(size, self.portion)), advance)
+            scored = time.perf_counter()
+            seed = as_seed(order.options["seed"])
+            certificate = None
+            if self.approximate:
+                picks, certificate = two_rounds(fleet, selector, n, centers)
+            else:
+                picks = selector.pick_over(fleet, n, centers=centers, seed=seed)
+            seconds = {"embedding": scored - start, "selection": time.perf_counter() - scored}
+        return Found(picks, seconds, seed, certificate)
+
+    def centers(self, fleet: Fleet) -> Any:
+        """Rows of the labelled set, made by one worker for all."""
+        first = next(fleet.candidates.spans(1, 1))
+        ref = fleet.workers[0].centers.remote(fleet.candidates.portion(first))
+        return got(fleet.ray, ref, fleet.patience, "rows of the labelled set")
+
+    @contextmanager
+    def fleet(self, order: Order, candidates: Candidates, size: int) -> Iterator[Fleet]:
+        """Workers that have the model, for a while."""
+        with connected(self.address, self.workers) as ray:
+            gpus = self.gpus_of_a_worker(ray)
+            kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Worker)
+            key = "" if self.rows is None else key_of(order, described(candidates))
+            sent = sent_once(ray, order)
+            folder = None if self.rows is None else str(Path(self.rows).absolute())
+
+            def start() -> Any:
+                return kind.remote(sent, folder, key, self.threads)
+
+            def again() -> Any:
+                worker = start()
+                got(
+                    ray, worker.ready.remote(), self.patience, "room for a worker in place of those that died"
+                )
+                return worker
+
+            workers = [start() for _ in range(self.count(ray, gpus))]
+            try:
+                self.wait_for(ray, workers)
+                yield Fleet(ray, workers, candidates, self.patience, again)
+            finally:
+                for worker in workers:
+                    ray.kill(worker)
+
+    def gpus_of_a_worker(self, ray: Any) -> float:
+        """As set, or one where there are some."""
+        if self.gpus is not None:
+            return self.gpus
+        return 1.0 if ray.cluster_resources().get("GPU") else 0.0
+
+    def count(self, ray: Any, gpus: float) -> int:
+        """How many workers there are to be."""
+        room = ray.cluster_resources()
+        whole = room.get("GPU", 0) / gpus if gpus else room.get("CPU", 1)
+        return self.workers or max(1, int(whole))
+
+    def wait_for(self, ray: Any, workers: list[Any]) -> None:
+        """All workers, started; an error where the cluster has no room for them."""
+        refs = {worker.ready.remote(): worker for worker in workers}
+        doing = f"{len(workers)} workers to start (1 CPU each): ask for fewer with workers="
+        for ref, worker in ready(ray, refs, self.patience, doing):
+            try:
+                got(ray, ref, self.patience, doing)
+            except ray.exceptions.RayError as error:
+                raise EngineError(f"a worker could not start: {error}") from error
+            del worker
+
+
+def settled(
+    strategy: Embeds, model: nn.Module, candidates: Candidates, options: Options
+) -> tuple[Order, int]:
+    """What every worker is to be given, and the size of micro-batches: the model is tried here, on two examples."""
+    few = candidates.positions(torch.arange(min(2, len(candidates))))
+    own = Options(**{key: value for key, value in options.items() if key not in ("engine", "exclude")})  # type: ignore[typeddict-item]
+    own["seed"] = as_seed(options.get("seed"))
+    own["progress"] = False
+    if own.get("labeled") is None:
+        own.pop("labeled", None)
+    pool = Pool(candidates.source, few, largest_batch=candidates.largest)
+    example = pool.first(2)
+    with requested(model, pool, own, strategy.head, strategy.outputs) as request:
+        own["batch_size"] = request.micro_batch
+        refuse = getattr(strategy, "refuse_shards", None)
+        if refuse is not None:
+            refuse(request)
+    whole = None if candidates.portion(next(candidates.spans(1, 1))).source is not None else candidates.source
+    return Order(strategy, model, own, example, whole), own["batch_size"] or 1
+
+
+def sent_once(ray: Any, order: Order) -> Any:
+    """The order in the cluster's memory, from where each node fetches it once."""
+    for module in modules_of(order):
+        by_value(ray, module)
+    try:
+        return ray.put(order)
+    except Exception as error:  # whatever pickle meets
+        reason: BaseException = error
+        while (deeper := reason.__cause__ or reason.__context__) is not None:
+            reason = deeper
+        raise EngineError(
+            f"the model or what came with it cannot be sent to workers: {type(reason).__name__}: {reason}; leave out "
+            "open files, locks and the like, or keep them out of its __getstate__"
+        ) from error
+
+
+def modules_of(order: Order) -> set[str]:
+    """Where the classes and functions of an order are defined."""
+    given = [order.strategy, *vars(order.strategy).values(), *order.options.values(), *order.model.modules()]
+    if order.source is not None:
+        given += [order.source, *vars(order.source).values()]
+        given += [
+            value for each in vars(order.source).values() for value in getattr(each, "__dict__", {}).values()
+        ]
+    kinds = [
+        each if isinstance(each, type) or hasattr(each, "__qualname__") else type(each) for each in given
+    ]
+    return {kind.__module__ for kind in kinds if isinstance(getattr(kind, "__module__", None), str)}
+
+
+def by_value(ray: Any, name: str) -> None:
+    """Send classes of a user's own file along with what is made of them: workers may not find that file."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if file is None or name.partition(".")[0] in ("jostle", "__main__"):
+        return
+    installed = (sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
+    if not any(Path(file).is_relative_to(path) for path in installed):
+        ray.cloudpickle.register_pickle_by_value(module)

@@ -1,0 +1,101 @@
+"""A pool in portions that workers score apart: cut where micro-batches are cut anyway, so that rows are the same.
+
+Examples are counted twice: a position is a place in the pool as it was given, a place counts the candidates only, those
+that are not excluded. Neither depends on the number of portions, and no list of all of them is ever made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from jostle.inputs import Pool
+from jostle.inputs.batches import mapped
+from jostle.inputs.sources import Batched, Columns, Items, Source, Window
+
+
+class Span(NamedTuple):
+    """A portion by its places: from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The examples of a pool that may be picked, by place."""
+
+    source: Source
+    excluded: Tensor  # (m,) positions, ascending
+    largest: int | None = None  # batch that the user's loader has
+
+    def __len__(self) -> int:
+        return len(self.source) - len(self.excluded)
+
+    def positions(self, places: Tensor) -> Tensor:
+        """Positions of some places."""
+        before = self.excluded - torch.arange(len(self.excluded))  # candidates before each that is excluded
+        return places + torch.searchsorted(before, places, right=True)
+
+    def spans(self, micro_batch: int, size: int) -> Iterator[Span]:
+        """Portions of at least `size` examples, none of which cuts a micro-batch."""
+        start = 0
+        for cut in self._cuts(micro_batch, size):
+            if cut - start >= size:
+                yield Span(start, cut)
+                start = cut
+        if start < len(self):
+            yield Span(start, len(self))
+
+    def _cuts(self, micro_batch: int, size: int) -> Iterator[int]:
+        starts = getattr(self.source.holder, "starts", None) if isinstance(self.source, Batched) else None
+        if starts is None:
+            whole = -(-size // micro_batch) * micro_batch
+            yield from range(whole, len(self), whole)
+            return
+        for start in starts[1:]:
+            yield start - int(torch.searchsorted(self.excluded, start))
+
+    def portion(self, span: Span) -> Portion:
+        """A portion with all that is needed to read it, and no more where that can be."""
+        positions = self.positions(torch.arange(span.start, span.stop))
+        return Portion(span, positions, cut_out(self.source, positions))
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Some examples that are scored together."""
+
+    span: Span
+    positions: Tensor
+    source: Source | None
+    """What reads them, by position; None: the whole pool's."""
+
+    def pool(self, whole: Source | None) -> Pool:
+        """The examples as a pool of their own, whose positions are those of the whole one."""
+        source = self.source if self.source is not None else whole
+        assert source is not None
+        return Pool(source, self.positions)
+
+
+def cut_out(source: Source, positions: Tensor) -> Source | None:
+    """A source of no more than these positions, which keep their numbers; None where it cannot be cut."""
+    start, stop = int(positions[0]), int(positions[-1]) + 1
+    if isinstance(source, Columns):
+        inside: Source = Columns(mapped(lambda array: as_own(array[start:stop]), source.arrays))
+    elif isinstance(source, Items) and isinstance(source.dataset, list):
+        inside = Items(source.dataset[start:stop], source.collate)
+    elif isinstance(source, Batched) and hasattr(source.holder, "part"):
+        inside = Batched(source.holder.part(start, stop))
+    else:
+        return None
+    return Window(inside, start, len(source))
+
+
+def as_own(array: Any) -> Any:
+    """A part of an array in memory of its own: sent elsewhere, a view would take all of it along."""
+    return array.clone() if isinstance(array, Tensor) else array.copy()

@@ -1,0 +1,81 @@
+"""What runs on the cluster: a worker scores portions, keeps their rows, and answers questions about them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jostle.engines.beside import file_of, read_rows, write_rows
+from jostle.engines.portions import Portion, Span
+from jostle.engines.scorer import Order, Scorer
+from jostle.rows.geometry import Rows, joined, rows_at
+from jostle.selectors.shards import Offer, Shard
+
+
+class Worker:
+    """Rows of some portions: they never leave it, but for those that may be picked."""
+
+    def __init__(self, order: Order, folder: str | None, key: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.scorer = Scorer(order)
+        self.folder, self.key = None if folder is None else Path(folder), key
+        self.fresh: dict[Span, Shard] = {}  # scored, and not yet part of a shard
+        self.shards: dict[int, Shard] = {}
+
+    def ready(self) -> str:
+        """A sign of life."""
+        return "ready"
+
+    def usage(self) -> float:
+        """Seconds of computing so far."""
+        return time.process_time()
+
+    def score(self, portion: Portion) -> bool:
+        """Score a portion, or read its rows where they lie beside; whether it was scored."""
+        path = None if self.folder is None else file_of(self.folder, self.key, portion.span)
+        kept = None if path is None else read_rows(path)
+        if kept is not None and len(kept) == len(portion.positions):
+            places = torch.arange(portion.span.start, portion.span.stop)
+            self.fresh[portion.span] = Shard(kept, places)
+            return False
+        shard = self.scorer.shard(portion)
+        if path is not None:
+            write_rows(path, shard.rows, shard.places)
+        self.fresh[portion.span] = shard
+        return True
+
+    def centers(self, portion: Portion) -> Any:
+        """Rows of the labelled set, where there are some."""
+        found = self.scorer.centers(portion)
+        return None if found is None else found.cpu()
+
+    def settle(self, number: int, history: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Make one shard of what was scored, and tell it all that the others were told."""
+        fresh = [self.fresh[span] for span in sorted(self.fresh)]
+        shard = Shard(together([each.rows for each in fresh]), torch.cat([each.places for each in fresh]))
+        for news, about in history:
+            getattr(shard, news)(*about)
+        self.shards[number], self.fresh = shard, {}
+
+    def answer(self, number: int, question: str, about: tuple[Any, ...]) -> Any:
+        """What a shard says, on the CPU, where it can be sent."""
+        return on_cpu(getattr(self.shards[number], question)(*about))
+
+
+def together(parts: list[Rows]) -> Rows:
+    """Rows one after the other, scores too."""
+    return (
+        joined(parts)
+        if len(parts) > 1
+        else rows_at(parts[0], torch.arange(len(parts[0]), device=parts[0].device))
+    )
+
+
+def on_cpu(answer: Any) -> Any:
+    """An answer with its tensors on the CPU."""
+    if isinstance(answer, Offer) or (isinstance(answer, tuple) and hasattr(answer, "_fields")):
+        return type(answer)(*map(on_cpu, answer))
+    return answer.to(torch.device("cpu")) if hasattr(answer, "device") else answer

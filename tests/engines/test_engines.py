@@ -1,0 +1,69 @@
+"""What goes wrong before a cluster begins is said at once, and needs no cluster to be seen."""
+
+import sys
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import jostle
+from jostle.engines import EngineError, Ray, engine
+from jostle.engines.cluster import check_address, connected
+from jostle.engines.waiting import ready
+
+MODEL = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def test_an_engine_is_a_name_with_settings_or_a_value() -> None:
+    assert engine(None) is None
+    assert engine("ray") == Ray()
+    assert engine("ray(workers=3, address=auto)") == Ray(workers=3, address="auto")
+    with pytest.raises(ValueError, match="unknown engine 'spark'"):
+        engine("spark")
+    with pytest.raises(TypeError, match=r"engine is .ray. or a jostle.engines.Ray; got 3"):
+        engine(3)
+    with pytest.raises(ValueError, match="worker"):
+        engine("ray(worker=3)")
+    with pytest.raises(ValueError, match="workers is at least 1"):
+        Ray(workers=0)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"pip install 'jostle\[ray\]'"):
+        jostle.select("entropy", MODEL, torch.randn(9, 3), 2, engine="ray")
+
+
+def test_an_address_where_nobody_answers_is_an_error_within_seconds() -> None:
+    start = time.monotonic()
+    with pytest.raises(EngineError, match=r"no Ray cluster answers at 127.0.0.1:9"):
+        check_address("127.0.0.1:9")
+    with pytest.raises(EngineError, match="host:port"):
+        check_address("nowhere")
+    assert time.monotonic() - start < 15
+
+
+def test_connecting_checks_the_address_first() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(EngineError, match=r"no Ray cluster answers"), connected("127.0.0.1:9", None):
+        pass
+
+
+def test_a_wait_ends_and_says_what_it_waited_for() -> None:
+    class Silent:
+        @staticmethod
+        def wait(refs, num_returns, timeout):
+            return [], refs
+
+    with pytest.raises(
+        EngineError, match=r"waited 5 seconds for godot, and nothing came from any of 2 workers"
+    ):
+        next(ready(Silent(), {"a": 1, "b": 2}, 5, "godot"))
+
+
+def test_counts_and_exclusions_are_checked_before_a_cluster_starts() -> None:
+    with pytest.raises(ValueError, match=r"asked for 8 examples from a pool of 9 less 2 excluded"):
+        jostle.select("entropy", MODEL, torch.randn(9, 3), 8, engine="ray", exclude=[0, 1])
+    with pytest.raises(ValueError, match=r"positions are 0 to 8"):
+        jostle.select("entropy", MODEL, torch.randn(9, 3), 2, engine="ray", exclude=[9])

@@ -1,0 +1,141 @@
+"""Portions of a pool, scored apart, give the rows and picks of the whole: no cluster is needed to see that."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from jostle import datasets, strategies
+from jostle.core import Embedding
+from jostle.engines.beside import described, key_of, read_rows, write_rows
+from jostle.engines.on_ray import settled
+from jostle.engines.portions import Candidates
+from jostle.engines.scorer import Scorer
+from jostle.inputs import Pool
+from jostle.inputs.pool import positions_in
+from jostle.rows import Outer
+from jostle.selectors import selector
+from jostle.selectors.shards import Here
+
+RUNS = {
+    "badge", "bald", "coreset", "egl", "entropy", "entropy-dropout", "least-confidence", "ll4al", "margin",
+    "noise-stability", "noise-stability-d", "noise-stability-m", "noise-stability-relative",
+}  # fmt: skip
+
+
+def scene() -> tuple[nn.Module, torch.Tensor, TensorDataset]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 4))
+    labeled = TensorDataset(torch.randn(9, 6), torch.arange(9) % 4)
+    return model.eval(), torch.randn(150, 6), labeled
+
+
+def over_portions(strategy: Embedding, model, pool, n: int, size: int, **options):
+    source = Pool.parts_of(pool, None, 0)[0]
+    candidates = Candidates(source, positions_in(options.get("exclude"), len(source)))
+    order, micro = settled(strategy, model, candidates, options)
+    spans = list(candidates.spans(micro, size))
+    scorer = Scorer(order)
+    shards = Here([scorer.shard(candidates.portion(span)) for span in spans])
+    centers = scorer.centers(candidates.portion(spans[0])) if options.get("labeled") is not None else None
+    picks = selector(strategy.selector).pick_over(shards, n, centers=centers, seed=options["seed"])
+    return candidates.positions(picks.positions).tolist(), picks.scores.tolist(), len(spans)
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_which_strategies_run_over_shards(name: str) -> None:
+    model, pool, labeled = scene()
+    strategy = strategies.build(name, **({"jolts": 3} if name.startswith("noise") else {}))
+    model = strategy.join(model, pool[:2], 0).model.eval()
+    options = {"labeled": labeled, "seed": 3, "batch_size": 16, "task": "classification"}
+    if name not in RUNS:
+        with pytest.raises(
+            ValueError, match=r"on a cluster: leave engine= out, or (use one of|set selector=)"
+        ):
+            strategy.select(model, pool, 10, engine="ray", **options)
+        return
+    whole = strategy.select(model, pool, 10, **options)
+    found, scores, count = over_portions(strategy, model, pool, 10, 32, **options)
+    assert count == 5
+    assert found == whole.indices.tolist()
+    np.testing.assert_array_equal(scores, whole.scores)
+
+
+def test_what_is_excluded_moves_places_not_positions() -> None:
+    model, pool, _ = scene()
+    strategy = strategies.build("noise-stability", jolts=2)
+    options = {"seed": 0, "batch_size": 16, "exclude": [0, 1, 2, 40, 149]}
+    whole = strategy.select(model, pool, 20, **options)
+    assert over_portions(strategy, model, pool, 20, 16, **options)[0] == whole.indices.tolist()
+
+
+@pytest.mark.parametrize("kind", ["list", "dict", "dataset", "parquet"])
+def test_any_pool_can_be_cut(kind: str, tmp_path: Path) -> None:
+    model, pool, _ = scene()
+    if kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"row": pool.tolist()}), tmp_path / "pool.parquet", row_group_size=40)
+        held = datasets.pool(f"parquet:{tmp_path}").train.inputs
+    else:
+        held = {
+            "list": list(pool),
+            "dict": {"input": pool},
+            "dataset": TensorDataset(pool, torch.zeros(150)),
+        }[kind]
+    strategy = strategies.build("entropy")
+    options = {"seed": 0, "batch_size": 16}
+    whole = strategy.select(model, held, 12, **options)
+    found, scores, count = over_portions(strategy, model, held, 12, 32, **options)
+    assert count > 2
+    assert found == whole.indices.tolist()
+    np.testing.assert_array_equal(scores, whole.scores)
+
+
+def test_rows_beside_come_back_as_they_were(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for rows in (torch.randn(5, 3), torch.randn(4).double(), Outer(torch.randn(6, 2), torch.randn(6, 5))):
+        write_rows(tmp_path / "rows.parquet", rows, torch.arange(len(rows)))
+        back = read_rows(tmp_path / "rows.parquet")
+        parts = (rows, back) if isinstance(rows, torch.Tensor) else (rows.dense(), back.dense())
+        assert torch.equal(*parts)
+    (tmp_path / "rows.parquet").write_bytes(b"half a file")
+    assert read_rows(tmp_path / "rows.parquet") is None
+    assert read_rows(tmp_path / "none.parquet") is None
+
+
+def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
+    model, pool, _ = scene()
+    strategy = strategies.build("entropy")
+
+    def key(model, pool, seed: int = 0, **options) -> str:
+        source = Pool.parts_of(pool, None, 0)[0]
+        candidates = Candidates(source, positions_in(options.get("exclude"), len(source)))
+        return key_of(
+            settled(strategy, model, candidates, {"seed": seed, **options})[0], described(candidates)
+        )
+
+    first = key(model, pool)
+    assert first == key(model, pool.clone())
+    with torch.no_grad():
+        changed = nn.Sequential(*model)
+        others = {key(model, pool + 1), key(model, pool, 1), key(model, pool, exclude=[3]), first}
+        changed[0].weight[0, 0] += 1
+        assert len({*others, key(changed, pool)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"race": 0.01}, "race="),
+        ({"rows_file": "x.npy"}, "rows_file="),
+        ({"selector": "k-dpp"}, "KDPP looks at all rows"),
+    ],
+)
+def test_settings_that_need_the_whole_pool_are_refused(settings: dict, words: str) -> None:
+    model, pool, _ = scene()
+    strategy = strategies.build("noise-stability", jolts=3, **settings)
+    with pytest.raises(ValueError, match=words):
+        strategy.select(model, pool, 5, seed=0, engine="ray")
