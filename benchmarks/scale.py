@@ -17,8 +17,9 @@ from torch import nn
 
 from benchmarks.measure import in_fresh_process, peak_bytes
 from jostle import datasets
-from jostle.engines import Candidates, Ray
+from jostle.engines import Ray
 from jostle.engines.on_ray import settled
+from jostle.engines.portions import Candidates
 from jostle.inputs import Pool
 from jostle.selectors import k_center
 from jostle.selectors.rounds import two_rounds

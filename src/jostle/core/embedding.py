@@ -13,7 +13,8 @@ from jostle.core.costs import Costs, scores
 from jostle.core.plan import rehearsed
 from jostle.core.query import Query
 from jostle.core.strategy import Embedded, Strategy
-from jostle.engines import Candidates, Ray
+from jostle.engines import Ray
+from jostle.engines.portions import Candidates
 from jostle.inputs import Pool, check_count
 from jostle.inputs.pool import positions_in
 from jostle.plumbing.progress import noted
@@ -71,7 +72,7 @@ class Embedding(Strategy):
         return rehearsed(selector(self.selector), costs, len(request.pool), n)
 
     def refuse_shards(self, request: Request) -> None:
-        """Refuse settings and pools whose rows would depend on other examples, before a cluster begins."""
+        """Refuse a `request` whose rows would depend on other examples, before a cluster begins."""
 
     def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
         """Have shards of the pool scored by a cluster, and pick among the rows where they lie."""

@@ -173,7 +173,15 @@ class Strategy(ABC):
         return self.answer(ask, model, inputs, options)
 
     def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """Choose on a cluster, which not every strategy can."""
+        """Choose on a cluster, which not every strategy can.
+
+        Args:
+            where: The cluster.
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            n: As `select` takes it.
+            options: Those of the call.
+        """
         raise ValueError(self.needs_whole_pool)
 
     @property

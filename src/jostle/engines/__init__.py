@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jostle.engines.on_ray import Found, Ray
-from jostle.engines.portions import Candidates
+from jostle.engines.on_ray import Ray
 from jostle.engines.waiting import EngineError
 from jostle.plumbing.names import unknown
 from jostle.plumbing.settings import check_settings
 from jostle.plumbing.specs import name_and_settings
 
-__all__ = ["Candidates", "EngineError", "Found", "Ray", "engine"]
+__all__ = ["EngineError", "Ray", "engine"]
 
 
 def engine(given: Any) -> Ray | None:

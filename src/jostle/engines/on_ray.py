@@ -76,7 +76,16 @@ class Ray:
         n: int,
         options: Options,
     ) -> Found:
-        """n picks of the candidates by a strategy's rows and a selector."""
+        """Pick by the rows of a strategy and a selector.
+
+        Args:
+            strategy: What gives rows.
+            selector: What picks among them, over shards.
+            model: What is scored.
+            candidates: What can be picked.
+            n: How many to pick.
+            options: Those of the call.
+        """
         order, size = settled(strategy, model, candidates, options)
         with self.fleet(order, candidates, size) as fleet:
             start = time.perf_counter()
@@ -94,14 +103,20 @@ class Ray:
         return Found(picks, seconds, seed, certificate)
 
     def centers(self, fleet: Fleet) -> Any:
-        """Rows of the labelled set, made by one worker for all."""
+        """Rows of the labelled set, made by one worker of the `fleet` for all."""
         first = next(fleet.candidates.spans(1, 1))
         ref = fleet.workers[0].centers.remote(fleet.candidates.portion(first))
         return got(fleet.ray, ref, fleet.patience, "rows of the labelled set")
 
     @contextmanager
     def fleet(self, order: Order, candidates: Candidates, size: int) -> Iterator[Fleet]:
-        """Workers that have the model, for a while."""
+        """Workers that have the model, for a while.
+
+        Args:
+            order: What they are to do.
+            candidates: The pool that they share.
+            size: Examples of a micro-batch.
+        """
         with connected(self.address, self.workers) as ray:
             gpus = self.gpus_of_a_worker(ray)
             kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Worker)
@@ -128,19 +143,19 @@ class Ray:
                     ray.kill(worker)
 
     def gpus_of_a_worker(self, ray: Any) -> float:
-        """As set, or one where there are some."""
+        """As set, or one where `ray` knows of some."""
         if self.gpus is not None:
             return self.gpus
         return 1.0 if ray.cluster_resources().get("GPU") else 0.0
 
     def count(self, ray: Any, gpus: float) -> int:
-        """How many workers there are to be."""
+        """How many workers there are to be: as set, or as many as `ray` has room for at so many `gpus` each."""
         room = ray.cluster_resources()
         whole = room.get("GPU", 0) / gpus if gpus else room.get("CPU", 1)
         return self.workers or max(1, int(whole))
 
     def wait_for(self, ray: Any, workers: list[Any]) -> None:
-        """All workers, started; an error where the cluster has no room for them."""
+        """Wait until all `workers` have started; an error where `ray` has no room for them."""
         refs = {worker.ready.remote(): worker for worker in workers}
         doing = f"{len(workers)} workers to start (1 CPU each): ask for fewer with workers="
         for ref, worker in ready(ray, refs, self.patience, doing):

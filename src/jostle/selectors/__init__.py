@@ -18,6 +18,8 @@ from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.lcmd import LCMD, lcmd
 from jostle.selectors.prob_cover import ProbCover
+from jostle.selectors.rounds import Certificate
+from jostle.selectors.shards import Shards
 from jostle.selectors.top_k import Longest, TopK, longest, top_k
 from jostle.selectors.typical import Typical
 from jostle.selectors.uniform import Uniform, uniform
@@ -26,6 +28,7 @@ from jostle.selectors.variance import ExplainedVariance, explained_variance
 __all__ = [
     "KDPP",
     "LCMD",
+    "Certificate",
     "ExplainedVariance",
     "Function",
     "Herding",
@@ -35,6 +38,7 @@ __all__ = [
     "Picks",
     "ProbCover",
     "Selector",
+    "Shards",
     "TopK",
     "Typical",
     "Uniform",
