@@ -10,6 +10,7 @@ from typing import Any
 
 from jostle.engines import EngineError, Ray
 from jostle.engines.cluster import connected
+from jostle.engines.waiting import got, ready
 from jostle.plumbing.user_files import kept_sources
 from jostle.results.cycles import Cycle
 from jostle.results.store import RunFile
@@ -27,6 +28,10 @@ class RunWorker:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.worker: Worker | None = None
+
+    def ready(self) -> str:
+        """A sign of life."""
+        return "ready"
 
     def perform(self, job: Job, done: tuple[Cycle, ...]) -> Iterator[Event]:
         """What happens in a run after the cycles that are done; a failure is told, not raised."""
@@ -49,7 +54,6 @@ class Under:
     file: RunFile
     stack: ExitStack
     last: Cycle | None
-    deaths: int = 0
     failed: bool = False
 
 
@@ -65,21 +69,30 @@ class Office:
     """Starts a worker."""
     under: dict[Any, Under] = field(default_factory=dict)
     """What is under way, by the stream of its events."""
+    todo: deque[Job] = field(default_factory=deque)
+    idle: deque[Any] = field(default_factory=deque)
+    deaths: dict[Job, int] = field(default_factory=dict)
 
     def work(self, jobs: Sequence[Job], workers: int) -> None:
         """All runs, as many at the same time as there are workers."""
-        todo, idle = deque(jobs), deque(self.start() for _ in range(min(workers, len(jobs))))
+        self.todo.extend(jobs)
+        new = {
+            worker.ready.remote(): worker for worker in (self.start() for _ in range(min(workers, len(jobs))))
+        }
+        for ref, worker in ready(self.ray, new, self.patience, f"{len(new)} workers to start (1 CPU each)"):
+            got(self.ray, ref, self.patience, "a worker to start")
+            self.idle.append(worker)
         try:
-            while todo or self.under:
-                while todo and idle:
-                    self.begin(todo.popleft(), idle)
+            while self.todo or self.under:
+                while self.todo and self.idle:
+                    self.begin(self.todo.popleft())
                 if self.under:
-                    self.hear(idle)
+                    self.hear()
         finally:
             for under in self.under.values():
                 under.stack.close()
 
-    def begin(self, job: Job, idle: deque[Any]) -> None:
+    def begin(self, job: Job) -> None:
         """Have a run gone on with from where its file ends."""
         file, stack = RunFile.of(self.order.folder, *job), ExitStack()
         try:
@@ -90,7 +103,9 @@ class Office:
             self.tell(failure(job, error))
             return
         self.tell(Event("began", job, done[-1] if done else None))
-        self.send(Under(job, idle.popleft(), file, stack, done[-1] if done else None), tuple(done))
+        worker = self.idle.popleft()
+        stream = worker.perform.options(num_returns="streaming").remote(job, tuple(done))
+        self.under[stream] = Under(job, worker, file, stack, done[-1] if done else None)
 
     @property
     def order(self) -> Order:
@@ -98,30 +113,25 @@ class Office:
         order: Order = self.start.order
         return order
 
-    def send(self, under: Under, done: tuple[Cycle, ...]) -> None:
-        """Give a run to its worker."""
-        stream = under.worker.perform.options(num_returns="streaming").remote(under.job, done)
-        self.under[stream] = under
-
-    def hear(self, idle: deque[Any]) -> None:
+    def hear(self) -> None:
         """Write down what comes next, of whichever run."""
-        ready, _ = self.ray.wait(list(self.under), num_returns=1, timeout=DAY, fetch_local=True)
-        if not ready:
+        news, _ = self.ray.wait(list(self.under), num_returns=1, timeout=DAY, fetch_local=True)
+        if not news:
             raise EngineError(
                 f"waited {DAY:g} seconds for a cycle of any of {len(self.under)} runs: see `ray status`"
             )
-        stream = ready[0]
+        stream = news[0]
         under = self.under[stream]
         try:
             event: Event = self.ray.get(next(stream), timeout=self.patience)
         except StopIteration:
-            self.end(stream, idle)
+            self.end(stream)
         except self.ray.exceptions.RayTaskError as error:
             under.failed = True
             self.tell(failure(under.job, error))
-            self.end(stream, idle)
+            self.end(stream)
         except self.ray.exceptions.RayError as error:
-            self.bury(stream, error, idle)
+            self.bury(stream, error)
         else:
             self.write(under, event)
 
@@ -133,25 +143,33 @@ class Office:
         under.failed |= event.kind == "failed"
         self.tell(event)
 
-    def end(self, stream: Any, idle: deque[Any]) -> None:
+    def end(self, stream: Any) -> None:
         """A run is over; its worker is free."""
         under = self.under.pop(stream)
         under.stack.close()
-        idle.append(under.worker)
+        self.idle.append(under.worker)
         if not under.failed:
             self.tell(Event("done", under.job, under.last))
 
-    def bury(self, stream: Any, error: Exception, idle: deque[Any]) -> None:
+    def bury(self, stream: Any, error: Exception) -> None:
         """Another worker goes on with a dead one's run, unless too many died over it."""
         under = self.under.pop(stream)
-        under.deaths, under.worker = under.deaths + 1, self.start()
-        if under.deaths < TRIES:
-            self.send(under, tuple(RunGuard(self.bench).read(under.file)))
-            return
         under.stack.close()
-        idle.append(under.worker)
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        self.tell(Event("failed", under.job, reason=f"{TRIES} workers died over it: {first}"))
+        deaths = self.deaths[under.job] = self.deaths.get(under.job, 0) + 1
+        if deaths < TRIES:
+            self.todo.appendleft(under.job)
+        else:
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            self.tell(Event("failed", under.job, reason=f"{TRIES} workers died over it: {first}"))
+        if self.todo and not self.idle and not self.under:  # nobody is left
+            worker = self.start()
+            got(
+                self.ray,
+                worker.ready.remote(),
+                self.patience,
+                "room for a worker in place of those that died",
+            )
+            self.idle.append(worker)
 
 
 @dataclass
