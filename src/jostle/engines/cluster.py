@@ -36,9 +36,9 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    if address is not None and address not in ("auto", "local"):
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address not in ("auto", "local"):
         check_address(address)
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
@@ -51,10 +51,10 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
         "_system_config": {"worker_niceness": 0},  # they do what this process would do itself
     }
     try:
-        ray.init(address=address, **quiet, **(own if address in (None, "local") else {}))
+        ray.init(address=address, **quiet, **(own if address == "local" else {}))
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as reason:
         first = str(reason).strip().splitlines()[0]
-        raise EngineError(f"no Ray cluster answers at {address or 'this machine'}: {first}") from reason
+        raise EngineError(f"no Ray cluster answers ({address}): {first}") from reason
     try:
         yield ray
     finally:
