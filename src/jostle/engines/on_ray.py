@@ -44,7 +44,7 @@ class Ray:
     """A Ray cluster that scores pools and picks from them; the picks are those of one machine."""
 
     address: str | None = None
-    """Where the cluster is: host:port, ray://host:port or "auto"; None: as the variable RAY_ADDRESS says, or else one of
+    """Where the cluster is: host:port, ray://host:port or "auto"; None: as RAY_ADDRESS says, or else one of
     this machine's own, for the call."""
     workers: int | None = None
     """How many processes score; None: one for each GPU of the cluster, or else for each CPU."""
