@@ -249,6 +249,9 @@ def test_two_rounds_cover_as_certified(nodes: Nodes, tmp_path: Path) -> None:
     assert found.certificate.least <= exact.scores[-1]
 
 
+VARIES = {"seconds", "memory", "checksum"}  # the last is that of the line
+
+
 def experiment():
     return protocols.load("digits", ["rounds=2", "training.epochs=2"]).chosen(parse_specs("margin,random"))
 
