@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import engine, racing, selection, training
+from benchmarks import engine, memory, racing, replay, selection, training
 from benchmarks.measure import Figure
 
 SECTIONS = {
@@ -19,6 +19,9 @@ SECTIONS = {
     "herding": selection.herding_ratios,
     "deviations": engine.deviations,
     "memory": engine.memory,
+    "memory-catalogue": memory.catalogue_ratios,
+    "memory-large": memory.large_ratios,
+    "replay": replay.replay_ratios,
     "race": racing.mnist_ratios,
     "training": training.training_ratios,
 }

@@ -1,0 +1,158 @@
+"""`python -m benchmarks.memory`: peak memory of every strategy at two sizes of the pool, beside what its plan promises.
+
+Each is measured in a process of its own, forked from one that has loaded everything: what it holds at most, less what
+it held before, over `plan.peak`. A strategy that has no memory for a pool says so before the work; that counts as kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import jostle
+from benchmarks.measure import Figure, figure
+from jostle import strategies
+
+SIZES = (3_000, 12_000)
+ALLOWED = 2 * 10**9  # bytes, for every strategy
+WARM = 200  # examples of a first call
+PICKS, KNOWN, WIDTH, CLASSES = 10, 50, 256, 10
+BASE = 8 * 10**6  # bytes by which any process grows
+QUICK: dict[str, dict[str, Any]] = {
+    "vaal": {"steps": 2}, "sraal": {"steps": 2}, "lcmd": {"sketch": 32}, "bald": {"passes": 5},
+    "entropy-dropout": {"passes": 5}, "batch-bald": {"passes": 10}, "core-gcn": {"epochs": 3},
+    "uncertain-gcn": {"epochs": 3},
+}  # fmt: skip
+
+
+def network() -> nn.Sequential:
+    """Images of 8 x 8 pixels in, ten classes out, with dropout for those who want it."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.Linear(WIDTH, CLASSES)
+    )
+
+
+def measured(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
+    """Promised and real bytes of one call, or what it says in place of it; in a process of its own."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(read)
+        os.write(write, json.dumps(in_child(strategy, size, picks)).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return dict(json.loads(told or '{"failed": "the process ended"}'))
+
+
+def in_child(strategy: strategies.Strategy, size: int, picks: int) -> dict[str, Any]:
+    """The same, here."""
+    model, pool = network(), torch.randn(size, 1, 8, 8)
+    labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), torch.arange(KNOWN) % CLASSES)
+    model = strategy.join(model, pool[:2], 0).model
+    call: dict[str, Any] = {
+        "labeled": labeled,
+        "fit": lambda data, seed: network(),
+        "seed": 0,
+        "progress": False,
+    }
+    try:
+        plan = strategy.plan(model, pool, picks, **call)
+    except ValueError as refused:
+        return {"refused": str(refused)}
+    strategy.select(model, pool[:WARM], picks, **call)  # what is loaded and set up once counts for no call
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = status("VmRSS")
+    query = strategy.select(model, pool, picks, **call)
+    real = status("VmHWM") - before
+    return {"told": plan.peak, "real": real, "file": plan.file, "notes": list(query.notes)}
+
+
+def status(field: str) -> int:
+    """Bytes that this process holds (VmRSS) or held at most (VmHWM)."""
+    return int(re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
+
+
+def catalogue_ratios(quick: bool = False) -> list[Figure]:
+    """Every strategy of the catalogue at two sizes of the pool."""
+    return list(each_strategy(SIZES[:1] if quick else SIZES))
+
+
+def each_strategy(sizes: tuple[int, ...]) -> Iterator[Figure]:
+    """One figure after the other."""
+    torch.set_num_threads(1)
+    for name in strategies.names():
+        strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
+        for size in sizes:
+            yield as_figure(f"{name}, {size:,} examples", measured(strategy, size))
+
+
+def as_figure(what: str, told: dict[str, Any]) -> Figure:
+    """Real over promised bytes; a refusal is a promise kept."""
+    if "refused" in told:
+        needed = re.search(r"need ([\d,]+) bytes", told["refused"])
+        return figure(f"{what}: refused", 0.0, f"{needed[1] if needed else '?'} bytes", at_most=1.25)
+    against = f"{told['told'] / 1e6:.1f} MB promised, {told['real'] / 1e6:.1f} MB held"
+    return figure(what, max(0, told["real"] - BASE) / told["told"], against, at_most=1.25)
+
+
+def large_ratios(quick: bool = False) -> list[Figure]:
+    """Noise stability on many examples of 128 numbers: rows projected, in a temporary file, in one of the user's."""
+    torch.set_num_threads(1)
+    size = 50_000 if quick else 1_000_000
+    model, pool = nn.Linear(128, CLASSES), torch.randn(size, 128)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        ways: dict[str, dict[str, Any]] = {
+            "projected to 20": {"project": 20},
+            "in a temporary file": {"memory_bytes": size * 60},
+            "in a file of the user's": {"rows_file": Path(folder) / "rows.npy"},
+        }
+        for words, settings in ways.items():
+            strategy = jostle.NoiseStability(jolts=4, **settings)
+            found.append(
+                as_figure(f"noise-stability, {size:,} x 128, rows {words}", large(strategy, model, pool))
+            )
+    return found
+
+
+def large(strategy: strategies.Strategy, model: nn.Module, pool: torch.Tensor) -> dict[str, Any]:
+    """Promised and real bytes for a pool that is there already."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        plan = strategy.plan(model, pool, 20, seed=0, progress=False)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = status("VmRSS")
+        strategy.select(model, pool, 20, seed=0, progress=False)
+        os.write(write, json.dumps({"told": plan.peak, "real": status("VmHWM") - before}).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return dict(json.loads(told))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--large", action="store_true", help="noise stability on a million examples only")
+    chosen = parser.parse_args()
+    figures = (
+        large_ratios(chosen.quick) if chosen.large else each_strategy(SIZES[:1] if chosen.quick else SIZES)
+    )
+    for each in figures:
+        verdict = "ok" if each["ok"] else "MISSED"
+        print(f"{each['ratio']:6.2f}  {verdict:6} {each['what']} | {each['against']}", flush=True)
