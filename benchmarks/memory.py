@@ -11,7 +11,8 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,25 @@ def network() -> nn.Sequential:
     )
 
 
-def measured(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
-    """Promised and real bytes of one call, or what it says in place of it; in a process of its own."""
+def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a work says when it is done in a process of its own."""
     read, write = os.pipe()
     if (child := os.fork()) == 0:
-        os.close(read)
-        os.write(write, json.dumps(in_child(strategy, size, picks)).encode())
-        os._exit(0)
+        try:
+            os.write(write, json.dumps(work()).encode())
+        except Exception as error:
+            os.write(write, json.dumps({"refused": str(error)}).encode())
+        finally:
+            os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
         told = answer.read()
     os.waitpid(child, 0)
-    return dict(json.loads(told or '{"failed": "the process ended"}'))
+    return dict(json.loads(told))
 
 
-def in_child(strategy: strategies.Strategy, size: int, picks: int) -> dict[str, Any]:
-    """The same, here."""
+def small(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
+    """Promised and real bytes of one call."""
     model, pool = network(), torch.randn(size, 1, 8, 8)
     labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), torch.arange(KNOWN) % CLASSES)
     model = strategy.join(model, pool[:2], 0).model
@@ -68,10 +72,7 @@ def in_child(strategy: strategies.Strategy, size: int, picks: int) -> dict[str, 
         "seed": 0,
         "progress": False,
     }
-    try:
-        plan = strategy.plan(model, pool, picks, **call)
-    except ValueError as refused:
-        return {"refused": str(refused)}
+    plan = strategy.plan(model, pool, picks, **call)
     strategy.select(model, pool[:WARM], picks, **call)  # what is loaded and set up once counts for no call
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = status("VmRSS")
@@ -96,7 +97,7 @@ def each_strategy(sizes: tuple[int, ...]) -> Iterator[Figure]:
     for name in strategies.names():
         strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
         for size in sizes:
-            yield as_figure(f"{name}, {size:,} examples", measured(strategy, size))
+            yield as_figure(f"{name}, {size:,} examples", forked(partial(small, strategy, size)))
 
 
 def as_figure(what: str, told: dict[str, Any]) -> Figure:
@@ -117,32 +118,28 @@ def large_ratios(quick: bool = False) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, dict[str, Any]] = {
             "projected to 20": {"project": 20},
-            "in a temporary file": {"memory_bytes": size * 60},
+            "in a temporary file": {"memory_bytes": size * 200},
             "in a file of the user's": {"rows_file": Path(folder) / "rows.npy"},
         }
         for words, settings in ways.items():
             strategy = jostle.NoiseStability(jolts=4, **settings)
             found.append(
-                as_figure(f"noise-stability, {size:,} x 128, rows {words}", large(strategy, model, pool))
+                as_figure(
+                    f"noise-stability, {size:,} x 128, rows {words}",
+                    forked(partial(large, strategy, model, pool)),
+                )
             )
     return found
 
 
 def large(strategy: strategies.Strategy, model: nn.Module, pool: torch.Tensor) -> dict[str, Any]:
     """Promised and real bytes for a pool that is there already."""
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        plan = strategy.plan(model, pool, 20, seed=0, progress=False)
-        Path("/proc/self/clear_refs").write_text("5")
-        before = status("VmRSS")
-        strategy.select(model, pool, 20, seed=0, progress=False)
-        os.write(write, json.dumps({"told": plan.peak, "real": status("VmHWM") - before}).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        told = answer.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(told))
+    plan = strategy.plan(model, pool, 20, seed=0, progress=False)
+    strategies.build("noise-stability", jolts=2).select(model, pool[:WARM], 20, seed=0, progress=False)
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    strategy.select(model, pool, 20, seed=0, progress=False)
+    return {"told": plan.peak, "real": status("VmHWM") - before}
 
 
 if __name__ == "__main__":

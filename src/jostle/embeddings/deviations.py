@@ -218,7 +218,9 @@ class Deviations(Embedding):
         with request.aside():
             watch = self.watch(request, *pools)
             width = self.width(request, watch)
-            replayed = self.recording(request, self.jolts_of(request), watch)(example)[1].nbytes
+            replayed = 0
+            if self.parameters is not None:
+                replayed = self.recording(request, self.jolts_of(request), watch)(example)[1].nbytes
         item, wide = request.row_type.itemsize, self.project or self.jolts * width
         inputs = sum(array.nbytes for array in arrays(example))
         each = (inputs + replayed) // count(example) + width * item

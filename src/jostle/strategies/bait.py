@@ -24,7 +24,7 @@ TASKS = (*CLASS_TASKS, "regression")
     formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_y) (e_y - p) x h (regression: h); 2n forward, n back",
     needs=("features", "labelled set"),
     tasks=TASKS,
-    cost="one forward pass, then O(n c^2 d + (c d)^2 c) for each of 3n steps; 24 (c d)^2 bytes",
+    cost="one forward pass, then O(n c^2 d + (c d)^2 c) for each of 3n steps; 56 (c d)^2 bytes",
     paper="Ash et al., Gone Fishing: Neural Active Learning with Fisher Embeddings, NeurIPS 2021",
     when="few classes and narrow features, or regression, when time per pick does not matter",
 )
@@ -91,8 +91,8 @@ class Bait(Strategy):
             passes=examples,
             rows=8 * examples * (5 * c * c + 2 * d),
             width=1,
-            working=24 * (c * d) ** 2,
-            selecting=24 * (c * d) ** 2 + 8 * examples * 6 * c * c,
+            working=56 * (c * d) ** 2,  # seven such matrices while the first inverse is made, four afterwards
+            selecting=32 * (c * d) ** 2 + 8 * examples * 6 * c * c,
             what=f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples",
             more=f"{3 * (n or 1):,} steps over all examples",
         )
