@@ -28,14 +28,20 @@ from jostle.strategies import NoiseStability, deviations
 
 WIDTH, CLASSES, PICKS = 32, 10, 1000
 STRATEGY = NoiseStability(jolts=10, project=32)
+SMALL, LARGE = 128, 512  # widths of networks: for memory and many examples, and for what a cluster costs
 GROUP = 8192  # rows of a row group
 
 
-def model() -> nn.Module:
+def model(hidden: int) -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(WIDTH, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, CLASSES)
+    body = (
+        nn.Linear(WIDTH, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, CLASSES),
     )
+    return nn.Sequential(*body)
 
 
 def written(folder: Path, n: int) -> Path:
@@ -53,12 +59,12 @@ def written(folder: Path, n: int) -> Path:
     return folder / "pool.parquet"
 
 
-def here(path: str, picks: int) -> dict[str, float]:
+def here(path: str, picks: int, hidden: int) -> dict[str, float]:
     """The call in this process."""
     torch.set_num_threads(1)
     pool = datasets.pool(f"parquet:{path}").train.inputs
     before = time.process_time()
-    query = STRATEGY.select(model(), pool, picks, seed=0, task="classification", progress=False)
+    query = STRATEGY.select(model(hidden), pool, picks, seed=0, task="classification", progress=False)
     return {
         **query.seconds,
         "computed": time.process_time() - before,
@@ -67,7 +73,7 @@ def here(path: str, picks: int) -> dict[str, float]:
     }
 
 
-def on_ray(path: str, picks: int, workers: int) -> dict[str, float]:
+def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]:
     """The call on a cluster of this machine's own, its parts timed."""
     import ray
 
@@ -76,7 +82,7 @@ def on_ray(path: str, picks: int, workers: int) -> dict[str, float]:
     candidates = Candidates(Pool.parts_of(source, None, 0)[0], torch.empty(0, dtype=torch.int64))
     engine = Ray(workers=workers, portion=GROUP * 2)
     begun = time.perf_counter()
-    order, size = settled(STRATEGY, model(), candidates, {"seed": 0, "task": "classification"})
+    order, size = settled(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
     with engine.fleet(order, candidates, size) as fleet:
         started, own = time.perf_counter(), time.process_time()
         used = sum(ray.get([worker.usage.remote() for worker in fleet.workers]))
@@ -96,9 +102,9 @@ def on_ray(path: str, picks: int, workers: int) -> dict[str, float]:
     }
 
 
-def measured(path: Path, picks: int, workers: int) -> dict[str, float]:
+def measured(path: Path, picks: int, hidden: int, workers: int) -> dict[str, float]:
     """One call in a process of its own."""
-    words = in_fresh_process("benchmarks.scale", "--one", str(path), str(picks), str(workers))
+    words = in_fresh_process("benchmarks.scale", "--one", str(path), str(picks), str(workers), str(hidden))
     found: dict[str, float] = json.loads(words.strip().splitlines()[-1])
     label = f"{workers} workers" if workers else "this process"
     print(label, path.parent.name, {key: round(value, 3) for key, value in found.items()}, flush=True)
@@ -139,13 +145,16 @@ def two_rounds_on_digits(picks: int, shards: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument("--one", nargs=3, help="a file, how many picks, how many workers; 0: this process")
+    parser.add_argument(
+        "--one", nargs="+", help="a file, how many picks, how many workers (0: this process), width"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the examples")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/scale.json"))
     arguments = parser.parse_args()
     if arguments.one:
-        path, picks, workers = arguments.one[0], int(arguments.one[1]), int(arguments.one[2])
-        print(json.dumps(on_ray(path, picks, workers) if workers else here(path, picks)))
+        path, picks, workers, *rest = arguments.one
+        call = path, int(picks), int(rest[0]) if rest else SMALL
+        print(json.dumps(on_ray(*call, int(workers)) if int(workers) else here(*call)))
         return
     scale = 10 if arguments.quick else 1
     record: dict[str, dict[str, float]] = {}
@@ -155,9 +164,9 @@ def main() -> None:
             (Path(folder) / str(n)).mkdir()
             pools[n] = written(Path(folder) / str(n), n // scale)
         for workers in (0, 1, 2):
-            record[f"50000, {workers} workers"] = measured(pools[50_000], PICKS // scale, workers)
+            record[f"50000, {workers} workers"] = measured(pools[50_000], PICKS // scale, LARGE, workers)
         for n in (100_000, 1_000_000):
-            record[f"{n}, 2 workers"] = measured(pools[n], PICKS // scale, 2)
+            record[f"{n}, 2 workers"] = measured(pools[n], PICKS // scale, SMALL, 2)
     checks = {record[f"50000, {workers} workers"]["check"] for workers in (0, 1, 2)}
     assert len(checks) == 1, "picks differ"
     record["two rounds, digits"] = two_rounds_on_digits(100, 7)

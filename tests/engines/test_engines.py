@@ -67,3 +67,8 @@ def test_counts_and_exclusions_are_checked_before_a_cluster_starts() -> None:
         jostle.select("entropy", MODEL, torch.randn(9, 3), 8, engine="ray", exclude=[0, 1])
     with pytest.raises(ValueError, match=r"positions are 0 to 8"):
         jostle.select("entropy", MODEL, torch.randn(9, 3), 2, engine="ray", exclude=[9])
+
+
+def test_rows_are_never_gathered() -> None:
+    with pytest.raises(ValueError, match="rows of a cluster stay on its nodes"):
+        jostle.strategies.build("entropy").embed(MODEL, torch.randn(9, 3), engine="ray")

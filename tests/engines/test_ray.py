@@ -258,13 +258,12 @@ def experiment():
 
 def numbers(folder: Path) -> dict[str, list[str]]:
     """All lines of all runs, word for word, less what varies between repetitions."""
+
+    def kept(line: str) -> str:
+        return json.dumps({k: v for k, v in json.loads(line).items() if not VARIES & set(k.split("_"))})
+
     return {
-        str(path.relative_to(folder)): [
-            json.dumps(
-                {k: v for k, v in json.loads(line).items() if "seconds" not in k and "memory" not in k}
-            )
-            for line in path.read_text().splitlines()
-        ]
+        str(path.relative_to(folder)): [kept(line) for line in path.read_text().splitlines()]
         for path in sorted(folder.glob("*/*.jsonl"))
     }
 

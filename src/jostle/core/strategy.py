@@ -216,6 +216,11 @@ class Strategy(ABC):
             pool: As `select` takes it.
         """
 
+        if options.get("engine") is not None:
+            raise ValueError(
+                "rows of a cluster stay on its nodes, where select picks among them: to have rows, leave engine= out"
+            )
+
         def ask(request: Request) -> Rows:
             self.check_costs(request, None)
             return self.embedding(request).rows
