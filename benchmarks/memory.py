@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,13 @@ def status(field: str) -> int:
 
 def catalogue_ratios(quick: bool = False) -> list[Figure]:
     """Every strategy of the catalogue at two sizes of the pool."""
-    return list(each_strategy(SIZES[:1] if quick else SIZES))
+    return list(each_strategy(strategies.names(), SIZES[:1] if quick else SIZES))
 
 
-def each_strategy(sizes: tuple[int, ...]) -> Iterator[Figure]:
+def each_strategy(names: Sequence[str], sizes: tuple[int, ...]) -> Iterator[Figure]:
     """One figure after the other."""
     torch.set_num_threads(1)
-    for name in strategies.names():
+    for name in names:
         strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
         for size in sizes:
             yield as_figure(f"{name}, {size:,} examples", forked(partial(small, strategy, size)))
@@ -144,11 +144,14 @@ def large(strategy: strategies.Strategy, model: nn.Module, pool: torch.Tensor) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="strategies; all by default")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true", help="noise stability on a million examples only")
     chosen = parser.parse_args()
     figures = (
-        large_ratios(chosen.quick) if chosen.large else each_strategy(SIZES[:1] if chosen.quick else SIZES)
+        large_ratios(chosen.quick)
+        if chosen.large
+        else each_strategy(chosen.names or strategies.names(), SIZES[:1] if chosen.quick else SIZES)
     )
     for each in figures:
         verdict = "ok" if each["ok"] else "MISSED"

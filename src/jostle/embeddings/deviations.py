@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded, Embedding
+from jostle.embeddings.chunks import Chunk, Measure
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import FIRST, LEAST, raced
@@ -38,7 +39,6 @@ Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs
 Look = Callable[
     [Inputs], tuple[Tensor, Record]
 ]  # inputs -> what is watched at rest, and what no jolt reaches
-Measure = Callable[[Inputs, Tensor], Tensor]  # inputs, what is watched at rest -> its movement, (n, d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +191,7 @@ class Deviations(Embedding):
         With a file for the rows a twentieth of the n examples at most, since that is what an interrupt loses.
         """
         room = request.room.buffer(self.buffer_bytes)
-        most = n if self.rows_file is None else -(-n // SHARES)
+        most = self.largest_chunk(n)
         chunk = Chunk()
         for inputs in batches:
             chunk.add(inputs, *(() if look is None else look(inputs)))
@@ -201,6 +201,10 @@ class Deviations(Embedding):
                 chunk = Chunk()
         if chunk.inputs:
             yield chunk
+
+    def largest_chunk(self, n: int) -> int:
+        """The most examples of n that meet all jolts together, whatever the buffer holds."""
+        return n if self.rows_file is None else -(-n // SHARES)
 
     def recording(self, request: Request, jolts: Jolts, watch: Watch) -> Look:
         """From inputs to what is watched of them at rest, and the outputs of modules that no jolt reaches."""
@@ -224,7 +228,10 @@ class Deviations(Embedding):
         item, wide = request.row_type.itemsize, self.project or self.jolts * width
         inputs = sum(array.nbytes for array in arrays(example))
         each = (inputs + replayed) // count(example) + width * item
-        held = max(min(n, request.micro_batch) * each, min(n * each, request.room.buffer(self.buffer_bytes)))
+        held = max(
+            min(n, request.micro_batch) * each,
+            min(self.largest_chunk(n) * each, request.room.buffer(self.buffer_bytes)),
+        )
         rows = n * wide * item
         return Costs(
             passes=n * (self.jolts + 1),
@@ -317,34 +324,6 @@ class Deviations(Embedding):
     def relative(self, movement: Tensor, clean: Tensor) -> Tensor:
         """Movements as they are, or over the lengths of the clean outputs."""
         return movement / clean_lengths(clean) if self.normalize else movement
-
-
-@dataclass
-class Chunk:
-    """Micro-batches that meet all jolts together."""
-
-    inputs: list[Inputs] = field(default_factory=list)
-    clean: list[Tensor] = field(default_factory=list)  # what is watched of each at rest, (micro-batch, d)
-    records: list[Record] = field(default_factory=list)  # what no jolt reaches
-    size: int = 0  # examples
-    held: int = 0  # bytes
-
-    def add(self, inputs: Inputs, clean: Tensor | None = None, record: Record | None = None) -> None:
-        """One more."""
-        self.inputs.append(inputs)
-        self.held += sum(array.nbytes for array in arrays(inputs))
-        self.size += count(inputs)
-        if clean is not None and record is not None:
-            self.clean.append(clean)
-            self.records.append(record)
-            self.held += clean.nbytes + record.nbytes
-
-    def under(self, movement: Measure) -> Iterator[Tensor]:
-        """Movements of each, with what no jolt reaches given again."""
-        for inputs, clean, record in zip(self.inputs, self.clean, self.records, strict=True):
-            with record:
-                moved = movement(inputs, clean)
-            yield moved
 
 
 def clean_lengths(clean: Tensor) -> Tensor:
