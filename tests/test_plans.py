@@ -113,15 +113,15 @@ def test_what_would_be_refused_is_refused_in_the_plan() -> None:
 
 
 def test_files_and_races_are_told() -> None:
-    model, pool = nn.Linear(4, 30), torch.randn(20_000, 4)
-    spilled = jostle.NoiseStability(memory_bytes=140_000_000).plan(model, pool, 5)
-    assert spilled.file == 20_000 * 30 * 30 * 4
+    model, pool = nn.Linear(4, 30), torch.randn(40_000, 4)
+    spilled = jostle.NoiseStability(memory_bytes=200_000_000).plan(model, pool, 5)
+    assert spilled.file == 40_000 * 30 * 30 * 4
     assert spilled.memory["rows"] < spilled.file / 2
     assert "temporary file" in str(spilled)
-    assert "72 MB of rows" in str(spilled)
+    assert "144 MB of rows" in str(spilled)
     raced = jostle.NoiseStability(race=0.01).plan(model, pool, 5)
     assert "race" in " ".join(raced.notes)
-    assert any("jolts=10: 220,000 passes" in way for way in spilled.cheaper)
+    assert any("jolts=10: 440,000 passes" in way for way in spilled.cheaper)
 
 
 def test_the_command_line_prints_a_plan_and_picks_nothing(
