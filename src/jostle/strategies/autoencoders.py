@@ -27,6 +27,7 @@ CHANNELS = (128, 256, 512, 1024)  # of the full encoder
 LIGHT_CHANNELS = (32, 32, 64)
 LIGHT_UP_TO = 28  # pixels: 23 million weights are wasted on smaller images
 FULL_WEIGHTS, LIGHT_WEIGHTS = 23_000_000, 300_000  # of an autoencoder, about
+FULL_MAPS, LIGHT_MAPS = 256, 128  # numbers that all layers together make of a pixel, about
 SMALL = 32  # pixels: images up to this size are not resized to `resize`
 
 
@@ -81,10 +82,12 @@ class Autoencoding(Embedding):
         images, frame = sum(map(len, request.pools)), self.frame(request, self.spoken)
         numbers = images * frame.channels * frame.side**2
         weights = LIGHT_WEIGHTS if frame.light else FULL_WEIGHTS
+        maps = LIGHT_MAPS if frame.light else FULL_MAPS
+        step = 12 * self.batch * frame.side**2 * maps  # activations of both sets, and their gradients
         return Costs(
             passes=0,
             rows=4 * numbers + SCORE * images,
-            working=4 * (numbers + 4 * weights),
+            working=4 * (numbers + 4 * weights) + step,
             what=f"{images:,} images of {frame.side} x {frame.side} pixels, and an autoencoder of them",
             more=f"{self.number_of_steps(images):,} steps of training",
         )
