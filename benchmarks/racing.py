@@ -125,14 +125,15 @@ def trial(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def trials(count: int) -> Iterator[tuple[str, int]]:
+def trials(count: int, first: int) -> Iterator[tuple[str, int]]:
     """Scenes in turn, seed by seed."""
-    yield from ((name, seed) for seed in range(count) for name in SCENES)
+    yield from ((name, seed) for seed in range(first, first + count) for name in SCENES)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.racing")
     parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--first-seed", type=int, default=1000, help="lower ones were used to build the race")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/racing.jsonl"))
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +144,7 @@ def main() -> None:
     )
     known = {(each["scene"], each["seed"]) for each in done}
     with one_thread(), arguments.out.open("a") as file:
-        for name, seed in trials(arguments.trials):
+        for name, seed in trials(arguments.trials, arguments.first_seed):
             if len(done) >= arguments.trials:
                 break
             if (name, seed) not in known:

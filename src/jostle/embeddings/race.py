@@ -4,8 +4,8 @@ Greedy k-center from the origin never picks a row shorter than its last gap r: t
 is at most its length. Hence, if every row that was left out is shorter than the last gap r of the picks among the
 measured ones, those picks are the picks among all: step by step, each pick's gap is at least r, and no row left out has
 one. The longest rows are found in the same way. What is left to chance is whether a row that was not measured in full
-is shorter than r. It is judged by what the jolts so far showed and by the clean output, through a regression over the
-examples that were measured in full; the chances that are borne add up to `risk`.
+is shorter than r. It is judged by what the jolts so far showed, by the clean output and by the size of the input, through
+a regression over the examples that were measured in full; the chances that are borne add up to `risk`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from jostle.embeddings.jolts import Jolts
-from jostle.inputs import count
+from jostle.inputs import Inputs, arrays, count
 from jostle.rows.vectors import non_finite
 from jostle.scoring.request import Passes, Request
 from jostle.selectors import Selector
@@ -60,7 +60,8 @@ class Race:
             self.jolts = RememberedJolts(**vars(self.jolts))
         self.width = settings.width(request, self.watch)  # d
         self.check_room(len(request.pool), 0)
-        (self.clean,) = request.compute(lambda inputs: (self.watch(inputs),), what="outputs")  # (n, d)
+        self.clean, sizes = request.compute(self.look, what="outputs")  # (n, d), (n,)
+        self.sizes = sizes.double().cpu()
         n, K = len(self.clean), settings.jolts
         self.hint = self.expected()  # (n,)
         self.squares = torch.zeros(n, K, dtype=torch.float64)  # squared lengths of the movements made
@@ -72,6 +73,11 @@ class Race:
         """Refuse more examples than memory holds: clean outputs of some, movements of others, which grow in a copy."""
         what = f"{seen:,} clean outputs and movements of {jolted:,} examples that race, {self.width:,} numbers each"
         self.settings.check_room(self.request, (seen + 2 * jolted * self.settings.jolts) * self.width, what)
+
+    def look(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """What is watched at rest, and logarithms of the inputs' squared lengths, (n,): what is large moves far."""
+        watched = self.watch(inputs)
+        return watched, logarithm(squared_lengths_of(inputs, watched))
 
     def expected(self) -> Tensor:
         """Logarithm of what the clean output says of the squared length, up to a constant; 0 where it says nothing.
@@ -135,14 +141,14 @@ class Race:
     def forecast(self, who: Tensor, level: int) -> tuple[Tensor, float]:
         """Logarithm of the squared length still to come, (n,), and the spread of its errors.
 
-        In proportion to what the clean output says, corrected by what came up to this level: a line through the
-        finished ones.
+        In proportion to what the clean output says, corrected by the size of the input and by what came up to this
+        level: a line through the finished ones.
         """
         finished = self.finished
-        known = [torch.ones_like(self.hint)]
+        known = [torch.ones_like(self.hint), self.sizes]
         if level:
             known.append(logarithm(self.squares[:, :level].sum(1)) - self.hint)
-        columns = torch.stack(known, 1)  # (n, 1 or 2)
+        columns = torch.stack(known, 1)  # (n, 2 or 3)
         goal = logarithm(self.squares[finished, level:].sum(1)) - self.hint[finished]
         line = torch.linalg.lstsq(columns[finished], goal[:, None], driver="gelsd").solution[:, 0]
         errors = goal - columns[finished] @ line
@@ -205,6 +211,15 @@ def tail(steps: Tensor, known: int) -> Tensor:
     from scipy.stats import t
 
     return torch.from_numpy(t.sf(steps.numpy(), df=max(1, known - 3)))
+
+
+def squared_lengths_of(inputs: Inputs, watched: Tensor) -> Tensor:
+    """Squared lengths of the numbers in inputs, (n,); 1 where there are none, as in texts."""
+    total = torch.zeros(len(watched), dtype=torch.float64, device=watched.device)
+    for array in arrays(inputs):
+        if array.is_floating_point():
+            total += array.flatten(1).double().square().sum(1)
+    return torch.where(total > 0, total, 1.0)
 
 
 def logarithm(values: Tensor) -> Tensor:
