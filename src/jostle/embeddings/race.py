@@ -4,8 +4,8 @@ Greedy k-center from the origin never picks a row shorter than its last gap r: t
 is at most its length. Hence, if every row that was left out is shorter than the last gap r of the picks among the
 measured ones, those picks are the picks among all: step by step, each pick's gap is at least r, and no row left out has
 one. The longest rows are found in the same way. What is left to chance is whether a row that was not measured in full
-is shorter than r. It is judged by what the jolts so far showed, by the clean output and by the size of the input, through
-a regression over the examples that were measured in full; the chances that are borne add up to `risk`.
+is shorter than r. It is judged by what the jolts so far showed, by the clean output and by the size of the input,
+through a regression over the examples that were measured in full; the chances that are borne add up to `risk`.
 """
 
 from __future__ import annotations
