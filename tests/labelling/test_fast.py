@@ -57,8 +57,9 @@ def test_figures_that_take_long_are_computed_rarely(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("jostle.labelling.server.time", SimpleNamespace(monotonic=lambda: clock.now))
     seen = Figures(compute)
     while clock.now < 3 * REST * 0.3:
-        assert seen.now() == {"computed": len(times)}
+        found = seen.now()
+        assert found == {"computed": len(times), "age": pytest.approx(clock.now - times[-1])}
         clock.now += FRESH / 10
     assert len(times) == 3
     seen.expire()
-    assert seen.now() == {"computed": 4}
+    assert seen.now()["computed"] == 4

@@ -110,19 +110,18 @@ class Figures:
     def __init__(self, compute: Callable[[], dict[str, Any]]) -> None:
         self.compute, self.busy = compute, threading.Lock()
         self.found: dict[str, Any] = {}
-        self.until = float("-inf")
+        self.began = self.until = float("-inf")
 
     def now(self) -> dict[str, Any]:
-        """The figures; while somebody computes newer ones, those of before."""
+        """The figures and their age in seconds; while somebody computes newer ones, those of before."""
         if time.monotonic() > self.until and self.busy.acquire(blocking=not self.found):
             try:
-                began = time.monotonic()
-                if began > self.until:
-                    self.found = self.compute()
+                if (began := time.monotonic()) > self.until:
+                    self.found, self.began = self.compute(), began
                     self.until = time.monotonic() + max(FRESH, REST * (time.monotonic() - began))
             finally:
                 self.busy.release()
-        return self.found
+        return {**self.found, "age": time.monotonic() - self.began}
 
     def expire(self) -> None:
         """Something changed that people expect to see at once."""

@@ -23,6 +23,6 @@ def report_status(
     store: Store, doing: str = "", done: int = 0, of: int = 0, problem: str = "", note: str = ""
 ) -> None:
     """Say what is being done."""
-    store.note(
+    store.mention(
         status={"doing": doing, "done": done, "of": of, "problem": problem, "note": note, "at": store.clock()}
     )

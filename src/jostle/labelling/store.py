@@ -106,6 +106,11 @@ class Store:
         with self.writing() as tx:
             self._note(tx, **found)
 
+    def mention(self, **found: Any) -> None:
+        """Write down what is true for a moment, without waiting for the disk: answers come first."""
+        with self.writing(lasting=False) as tx:
+            self._note(tx, **found)
+
     def _note(self, tx: Connection, **found: Any) -> None:
         self.upsert(tx, facts, ["name"], [{"name": k, "value": json.dumps(v)} for k, v in found.items()])
 

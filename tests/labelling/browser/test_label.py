@@ -1,6 +1,7 @@
 """One example at a time, by keys, in a real browser: nothing is lost whatever happens."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from jostle.labelling.contents import digest
 
 CLASSES = "red,green,<b>blue</b>"
 HTML = "<img src=x onerror=alert(1)>.png"
+READING = 120  # seconds that a folder may take on a busy machine
 Visit = Callable[..., Any]
 
 
@@ -62,7 +64,7 @@ def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
     page.click("[data-class=green]")
     page.wait_for_selector(f".stage:not([data-key='{clicked}'])")
     assert acts(server, "Ada")[-1] == ("Ada", "answer", "1")
-    page.wait_for_selector(".meter:has-text('answers of 60')")
+    page.wait_for_selector(".meter:has-text('answers of 60')", timeout=1000 * READING)
 
     open_ones = {each["key"] for each in Person("Ada", server.port).questions(5)}
     assert not open_ones & {first, second, skipped, clicked}
@@ -127,7 +129,11 @@ def test_a_page_that_is_closed_gives_its_questions_back(server: Server, visit: V
 
 
 def test_names_of_files_and_classes_are_text(photos: Path, server: Server, visit: Visit) -> None:
-    assert Person("Flo", server.port).answer(digest((photos / HTML).read_bytes()), "<b>blue</b>")["kept"]
+    flo, end = Person("Flo", server.port), time.monotonic() + READING
+    while not flo.call("GET", "/api/progress")[1]["indexed"]:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert flo.answer(digest((photos / HTML).read_bytes()), "<b>blue</b>")["kept"]
     page = visit(server, name="Flo", view="review")
     page.on("dialog", lambda box: pytest.fail(f"a script ran: {box.message}"))
     page.click("text=All answers")

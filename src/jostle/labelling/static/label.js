@@ -263,7 +263,7 @@ export class LabelView {
     if (!figures) return;
     const { accuracy, advice, status } = figures;
     const of = figures.indexed ? ` of ${count(figures.examples)}` : ""; // known once everything has been read
-    const parts = [`${counted(figures.answered + outbox.arrived, "answer")}${of}`];
+    const parts = [`${counted(figures.answered + outbox.arrivals.length, "answer")}${of}`];
     if (accuracy.estimate !== null) parts.push(`${accuracy.measure} ${inUnit(accuracy)(accuracy.estimate)}`);
     if (status.doing) parts.push(doing(status));
     this.meter.textContent = parts.join(" · ");

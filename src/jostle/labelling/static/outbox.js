@@ -15,7 +15,7 @@ export class Outbox {
     this.refused = refused;
     this.kept = new Map(); // id -> entry, in the order given
     this.failures = 0;
-    this.arrived = 0; // answers that the server has taken from this page
+    this.arrivals = []; // when the server took answers from this page, of those that no figures count yet
     this.under_way = null;
     this.load();
     for (const event of ["online", "focus"]) addEventListener(event, () => this.kept.size && this.send());
@@ -60,7 +60,7 @@ export class Outbox {
     try {
       const reply = await call("/api/answers", { person, answers: mine.map(sent), ...asking });
       for (const id of reply.kept) this.drop(id);
-      this.arrived += reply.kept.length;
+      this.arrivals.push(...reply.kept.map(() => performance.now()));
       for (const { id, words } of reply.refused) {
         this.drop(id);
         this.refused(words);

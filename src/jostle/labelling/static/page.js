@@ -119,7 +119,8 @@ class Page {
 
   noted(figures) {
     this.figures = figures;
-    this.outbox.arrived = 0; // counted in the figures
+    const then = performance.now() - 1000 * figures.age;
+    this.outbox.arrivals = this.outbox.arrivals.filter((at) => at > then); // the others are counted in the figures
     this.views.label.tell();
     this.tellLine();
   }
