@@ -24,6 +24,7 @@ from PIL import Image
 from tools.serving import TOKEN, Person, Server
 
 THINKING = 1.0  # seconds between seeing an example and answering it
+LOOKING = 5.0  # seconds between two looks of a page at the figures
 SHOWN = """() => new Promise((done) => {
   const stage = document.querySelector(".stage"), before = stage.dataset.key;
   let began;
@@ -83,6 +84,13 @@ def answering(person: Person, until: float, taken: list[float]) -> None:
         questions += reply["questions"]
 
 
+def looking(person: Person, until: float, pages: int) -> None:
+    """Look at the figures as so many open pages do."""
+    while time.monotonic() < until:
+        time.sleep(LOOKING / pages)
+        person.call("GET", "/api/progress")
+
+
 @contextmanager
 def browser(server: Server) -> Iterator[Any]:
     """The page in Chromium; None where there is none."""
@@ -114,6 +122,8 @@ def waits(folder: Path, n: int, people: int, seconds: float) -> dict[str, Any]:
             threading.Thread(target=answering, args=(Person(f"p{i}", server.port), until, taken))
             for i in range(people - 1)
         ]
+        looks = (Person("looks", server.port), until, people)
+        crowd.append(threading.Thread(target=looking, args=looks))
         with browser(server) as page:
             for each in crowd:
                 each.start()
