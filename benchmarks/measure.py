@@ -41,9 +41,9 @@ def figure(
     return Figure(what=what, ratio=ratio, against=against, target=target, ok=at_least <= ratio <= at_most)
 
 
-def peak_bytes() -> int:
-    """The largest resident size of this process so far; getrusage's figure would survive from its parent."""
-    status = Path("/proc/self/status").read_text()
+def peak_bytes(process: int | str = "self") -> int:
+    """The largest resident size of a process so far; getrusage's figure would survive from its parent."""
+    status = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from torch import nn
 from benchmarks.measure import in_fresh_process, peak_bytes
 from jostle import datasets
 from jostle.engines import Ray
+from jostle.engines.fleet import Fleet
 from jostle.engines.on_ray import settled
 from jostle.engines.portions import Candidates
 from jostle.inputs import Pool
@@ -85,12 +87,13 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
     order, size = settled(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
     with engine.fleet(order, candidates, size) as fleet:
         started, own = time.perf_counter(), time.process_time()
-        used = sum(ray.get([worker.usage.remote() for worker in fleet.workers]))
+        used, _ = usage(ray, fleet)
         fleet.score(candidates.spans(size, engine.portion), lambda steps: None)
         scored = time.perf_counter()
         picks_found = STRATEGY.selector.pick_over(fleet, picks, seed=0)
         done = time.perf_counter()
-        computed = sum(ray.get([worker.usage.remote() for worker in fleet.workers])) - used
+        total, peak = usage(ray, fleet)
+        computed = total - used
     return {
         "start": started - begun,
         "embedding": scored - started,
@@ -98,8 +101,15 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
         "computed": computed + time.process_time() - own,
         "driver computed": time.process_time() - own,
         "driver peak": peak_bytes(),
+        "worker peak": peak,
         "check": int(picks_found.positions.sum()),
     }
+
+
+def usage(ray: Any, fleet: Fleet) -> tuple[float, int]:
+    """Seconds that all workers computed, and the most memory that one of them held."""
+    found = ray.get([worker.usage.remote() for worker in fleet.workers])
+    return sum(seconds for seconds, _ in found), max(peak_bytes(process) for _, process in found)
 
 
 def measured(path: Path, picks: int, hidden: int, workers: int) -> dict[str, float]:
@@ -188,6 +198,7 @@ def report(record: dict[str, dict[str, float]]) -> None:
     print(f"  {one['computed'] / alone['computed']:.2f} of computing")
     print(f"two workers against one, scoring: {one['embedding'] / two['embedding']:.2f} times as fast")
     small, large = record["100000, 2 workers"], record["1000000, 2 workers"]
+    print(f"a worker's peak: {large['worker peak'] / 2**20:.0f} MiB of 10^6 examples")
     print(f"the driver's peak: {small['driver peak'] / 2**20:.0f} and {large['driver peak'] / 2**20:.0f} MiB")
     each = large["computed"] / 1_000_000
     for power in (7, 8, 9):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ class Worker:
         """A sign of life."""
         return "ready"
 
-    def usage(self) -> float:
-        """Seconds of computing so far."""
-        return time.process_time()
+    def usage(self) -> tuple[float, int]:
+        """Seconds of computing so far, and the number of the process."""
+        return time.process_time(), os.getpid()
 
     def score(self, portion: Portion) -> bool:
         """Score a portion, or read its rows where they lie beside; whether it was scored."""
