@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 from zoo import mlp
 
@@ -57,16 +57,20 @@ def test_a_fit_that_trains_in_another_thread_is_warned_of(monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded")
-@pytest.mark.parametrize("holder", ["another thread", "the thread that forks"])
+@pytest.mark.parametrize("holder", ["another thread", "a model in another thread", "the thread that forks"])
 def test_a_fork_meanwhile_leaves_no_lock_in_the_child(holder: str) -> None:
     def forked_exit_code() -> int:
         child = os.fork()
         if not child:
             signal.alarm(20)  # ends a child that waits for ever
-            os._exit(0 if drawn() == expected else 1)
+            os._exit(0 if (drawn(), picked()) == expected else 1)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    expected = drawn()
+    def picked() -> list[int]:
+        return jostle.select("entropy", model, pool, n=2, seed=0).indices.tolist()
+
+    model, pool = mlp(), torch.randn(20, 6)
+    expected = drawn(), picked()
     if holder == "the thread that forks":
         with rng.seeded_globals(1):
             assert forked_exit_code() == 0
@@ -78,7 +82,16 @@ def test_a_fork_meanwhile_leaves_no_lock_in_the_child(holder: str) -> None:
             inside.set()
             done.wait()
 
-    thread = threading.Thread(target=hold)
+    class Waiting(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            inside.set()
+            done.wait()
+            return super().forward(x)
+
+    def select() -> None:
+        jostle.select("entropy", Waiting(6, 3), torch.randn(20, 6), n=2)
+
+    thread = threading.Thread(target=hold if holder == "another thread" else select)
     thread.start()
     inside.wait()
     try:

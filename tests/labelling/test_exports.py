@@ -208,3 +208,9 @@ def test_a_picture_that_is_gone_does_not_stop_an_export(
     assert export_folders(session, tmp_path / "sorted") == 9
     export(session, tmp_path / "labelstudio.json")
     assert len(json.loads((tmp_path / "labelstudio.json").read_text())) == 9
+
+
+def test_long_names_stay_apart_and_fit_into_a_file_name() -> None:
+    long = ["日本" * 40 + end for end in ("a.png", "b.png")]
+    assert safe(long[0]) != safe(long[1])
+    assert all(len(safe(name)) < 200 and safe(name).endswith(".png") for name in long)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from jostle.datasets.errors import DataError
+from jostle.plumbing.once import cached_property
 from jostle.tasks import TASKS
 
 Batch = Tensor | dict[str, Tensor]

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from jostle.datasets.errors import DataError
+from jostle.plumbing.once import cached_property
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this

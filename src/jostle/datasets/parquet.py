@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from jostle.datasets.data import Batch, Data, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.images import Member, Pixels, Stretched, standardised
 from jostle.datasets.text import tokenizer_of, tokens_of
+from jostle.plumbing.once import cached_property
 
 KEPT = 2  # row groups that are held at once: batches follow each other within one
 

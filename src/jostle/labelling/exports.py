@@ -18,7 +18,7 @@ from urllib.parse import quote
 from sqlalchemy import select
 
 from jostle.labelling.answers import Answer, current_answer
-from jostle.labelling.contents import Content
+from jostle.labelling.contents import Content, digest
 from jostle.labelling.index import GoneError
 from jostle.labelling.review import suggested
 from jostle.labelling.schema import examples
@@ -30,6 +30,7 @@ from jostle.plumbing.sheets import sheet
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
 
+LONGEST_FILE = 200  # letters; systems take 255
 COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")
 FORMAT = "jostle-labels"
 LABEL_STUDIO = "labelstudio.json"  # how the name of a file for Label Studio ends
@@ -198,6 +199,8 @@ def _place(source: Any, name: str, data: bytes, target: Path, means: Means) -> N
 
 
 def safe(name: str) -> str:
-    """A name that is one folder or file on every system, whatever it was."""
+    """A name that is one folder or file on every system, whatever it was; a long one ends with a sum of it all."""
     clean = quote(name, safe=" ()[]{},;=+@!#$&'~^").rstrip(" .")
+    if len(clean) > LONGEST_FILE:
+        clean = f"{clean[: LONGEST_FILE // 2]}-{digest(name.encode())}{PurePath(clean).suffix[-8:]}"
     return f"%2E{clean[1:]}" if clean.startswith(".") else clean or "%20"

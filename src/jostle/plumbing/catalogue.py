@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from jostle.plumbing.documented import argument_docs, field_docs
 from jostle.plumbing.names import unknown
+from jostle.plumbing.once import cached_property
 from jostle.plumbing.settings import bracketed, check_settings
 from jostle.plumbing.user_files import from_file, is_own
 

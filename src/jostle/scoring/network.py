@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.func import functional_call
 
 from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
+from jostle.plumbing.once import cached_property
 from jostle.scoring import passes
 from jostle.scoring.copies import memory, private_copy, retie, scoring_device, unwrapped
 from jostle.scoring.refusals import Refused, one_in_words, refused_at_first, refused_later

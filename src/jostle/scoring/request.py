@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing import memory
+from jostle.plumbing.once import cached_property
 from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, mean_over, non_finite, refuse_non_finite, sums_to_one
