@@ -57,3 +57,9 @@ def test_its_price_is_told_beforehand(
 def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes() -> None:
     assert passes_of_default("classification", 100_000, 100, 2_000) < 3
     assert passes_of_default("regression", 100_000, 100, 2_000) < 3
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_linear_probe_will_do(outputs: int) -> None:
+    query = strategies.build("default").select(nn.Linear(4, outputs), torch.randn(50, 4), 5, seed=0)
+    assert len(set(query.indices.tolist())) == 5

@@ -12,20 +12,33 @@ from jostle.tasks import CLASS_TASKS
 def movements(request: Request, jolts: int, *pools: Pool) -> Tensor:
     """How outputs of all pools move under the same jolts, (n, K d).
 
-    Classes: logits, less what is common to all of them, since that changes nothing. Other tasks: features.
+    Classes: logits, less what is common to all of them, since that changes nothing. Other tasks: features, or, of a
+    linear model, which has nothing in front of its head to jolt, the outputs.
     """
     if request.task.name not in CLASS_TASKS:
-        return Deviations(jolts=jolts, space="features").rows(request, *pools)
+        return Deviations(jolts=jolts, space=space_of(request)).rows(request, *pools)
     rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *pools)
     moved = rows.unflatten(1, (jolts, -1)).double()  # (n, K, c)
     relative: Tensor = moved - moved.mean(2, keepdim=True)
     return relative.flatten(1)
 
 
+def space_of(request: Request) -> str:
+    """What moves in a task without classes."""
+    in_front = (request.network.before_head(name) for p in request.network.parameters() for name in p.aliases)
+    return "features" if any(in_front) else "logits"
+
+
 def movement_costs(request: Request, jolts: int, size: int) -> Costs:
     """What movements of so many examples take: in memory, those of classes in double precision and once more."""
     classes = request.task.name in CLASS_TASKS
-    d, item = request.classes if classes else request.feature_width, request.row_type.itemsize
+    if classes:
+        d = request.classes
+    elif space_of(request) == "features":
+        d = request.feature_width
+    else:
+        d = request.network.example_outputs[0].numel()
+    item = request.row_type.itemsize
     numbers = size * jolts * d
     return Costs(
         passes=size * (jolts + 1),

@@ -1,4 +1,4 @@
-"""The default: what `jostle pick`, the labelling page and newcomers use unless they say otherwise."""
+"""The default: what `jostle pick` and newcomers use unless they say otherwise."""
 
 from __future__ import annotations
 
