@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from jostle import NoiseStability, cli, models
+from jostle import cli, models, select
 from jostle.cli import places
 
 MINE = """
@@ -125,7 +125,7 @@ def test_images_of_the_right_size_reach_the_model_untouched(
     said = pick(*ask(pool=spec, model="mine.py:load"))
     fed = (torch.from_numpy(images()).float()[:, None] / white - mean) / std
     model = models.build("mnist-cnn", classes=3, seed=0)
-    expected = NoiseStability().select(model, fed, n=4, seed=0).indices
+    expected = select("default", model, fed, n=4, seed=0).indices
     assert names() == [f"{place:02}.png" for place in expected]
     low, high = float(fed.min()), float(fed.max())
     assert f"Fed: float32 (1, 28, 28) from {low:.3g} to {high:.3g}" in said
@@ -136,7 +136,7 @@ def test_a_transform_of_ones_own(pick: Callable[..., str]):
     said = pick(*ask(pool="folder:photos", transform="mine.py:halved", model="mine.py:load"))
     fed = torch.from_numpy(images()).float()[:, None] / 510
     model = models.build("mnist-cnn", classes=3, seed=0)
-    expected = NoiseStability().select(model, fed, n=4, seed=0).indices
+    expected = select("default", model, fed, n=4, seed=0).indices
     assert names() == [f"{place:02}.png" for place in expected]
     assert "from 0 to 0.5, as mine.py:halved makes them" in said
     Path("rows.csv").write_text("a,b\n1,2\n3,-4\n5,6\n")

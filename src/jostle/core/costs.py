@@ -56,7 +56,7 @@ class Costs:
     @property
     def held(self) -> int:
         """Bytes of rows in memory: of those in a file the pages that are just read or written, and some around them."""
-        return min(self.rows, 2 * RELEASE) if self.in_file else self.rows
+        return min(self.rows, 5 * RELEASE // 4) if self.in_file else self.rows
 
     def check(self, method: str, room: Room) -> None:
         """An error where that is more than is allowed, before the work.
