@@ -23,11 +23,11 @@ OPENING = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet compu
 
 
 def name(chance: Random) -> str:
-    """A name that a file can have, and that nobody expects."""
+    """A name that a file can have, and that nobody expects; a leading dot would hide it."""
     made = (
         "".join(chance.choice(PARTS) for _ in range(chance.randint(1, 3))).replace("/", "-").replace("\0", "")
     )
-    return os.fsdecode(os.fsencode(made)[:200]) + f"{chance.randrange(1000)}"
+    return os.fsdecode(os.fsencode(made.lstrip("."))[:200]) + f"{chance.randrange(1000)}"
 
 
 def attack(chance: Random, folder: Path) -> str:

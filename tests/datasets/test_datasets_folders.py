@@ -130,6 +130,16 @@ def test_images_alone_are_a_pool_without_labels(tmp_path):
     assert data.train.inputs[torch.arange(3)].shape == (3, 3, 4, 6)
 
 
+def test_what_a_desktop_hides_is_not_looked_at(tmp_path):
+    write_classes(tmp_path, {"ant": 3, "bee": 2, ".thumbnails": 4})
+    (tmp_path / "ant" / ".cache").mkdir()
+    picture(8, 8).save(tmp_path / "ant" / ".cache" / "small.png")
+    picture(8, 8).save(tmp_path / "ant" / ".hidden.png")
+    data = datasets.pool(f"folder:{tmp_path}")
+    assert len(data.train) == 5
+    assert data.classes == ("ant", "bee")
+
+
 def test_folders_train_and_test_are_the_splits(tmp_path):
     write_classes(tmp_path / "train", {"cat": 3, "dog": 2})
     write_classes(tmp_path / "test", {"dog": 4})

@@ -97,6 +97,11 @@ def test_the_token_leaves_the_address_and_becomes_a_cookie() -> None:
     assert "SameSite=Strict" in cookie
 
 
+def test_a_path_of_any_letters_comes_back_as_it_was_asked_for() -> None:
+    status, headers, _ = ask(path="/é日本", query={"token": TOKEN})
+    assert (status, headers["location"]) == (303, "/%C3%A9%E6%97%A5%E6%9C%AC")
+
+
 def test_entering_never_leads_to_another_site() -> None:
     for path in ("//evil.example", "/\\evil.example", "///evil.example/x"):
         location = ask(path=path, query={"token": TOKEN})[1]["location"]

@@ -22,7 +22,7 @@ from jostle.datasets.images import (
     Stretched,
     path_in,
 )
-from jostle.plumbing.files import is_image
+from jostle.plumbing.files import is_hidden, is_image
 from jostle.plumbing.names import printable
 
 CALTECH101 = Source(
@@ -174,7 +174,10 @@ def _images(paths: Iterable[Path]) -> list[Path]:
 def _class_folders(path: Path) -> dict[str, list[File]]:
     groups: dict[str, list[File]] = {}
     for entry in sorted(path.iterdir()):
-        if entry.is_dir() and (files := _images(entry.rglob("*"))):
+        if is_hidden(entry.name) or not entry.is_dir():
+            continue
+        inside = (file for file in entry.rglob("*") if not any(map(is_hidden, file.relative_to(entry).parts)))
+        if files := _images(inside):
             groups.setdefault(printable(entry.name), []).extend(files)
     return groups
 

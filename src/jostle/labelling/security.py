@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fastapi import HTTPException
 
@@ -171,9 +171,9 @@ class Guard:
     async def enter(self, scope: Scope, send: Send) -> None:
         """Keep the token in a cookie that scripts cannot read, and drop it from the address."""
         rest = [pair for pair in query(scope) if pair[0] != "token"]
-        place = scope["path"] + (f"?{urlencode(rest)}" if rest else "")
+        place = quote(scope["path"].lstrip("/\\")) + (f"?{urlencode(rest)}" if rest else "")
         cookie = f"{self.door.cookie}={self.door.token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        await answer(send, 303, "", {"location": "/" + place.lstrip("/\\"), "set-cookie": cookie})
+        await answer(send, 303, "", {"location": f"/{place}", "set-cookie": cookie})
 
     async def bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; one without a length is cut off at the bound."""

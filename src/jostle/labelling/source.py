@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from jostle.labelling.contents import Cell, Content, ContentKind
 from jostle.labelling.pictures import UnreadableError
-from jostle.plumbing.files import is_image
+from jostle.plumbing.files import is_hidden, is_image
 from jostle.plumbing.names import printable, restored
 from jostle.plumbing.user_files import is_own
 
@@ -66,7 +66,7 @@ class Folder:
                     status = entry.stat()
                     found.append((prefix + entry.name, f"{status.st_size}-{status.st_mtime_ns}"))
         for entry in inner:
-            if not entry.name.startswith(".") and not (Path(entry.path) / "labels.db").exists():
+            if not is_hidden(entry.name) and not (Path(entry.path) / "labels.db").exists():
                 found += self._walk(Path(entry.path), f"{prefix}{entry.name}/")
         return found
 

@@ -15,7 +15,12 @@ HEAD = 4096  # bytes of a file by which we know it for our own
 
 def is_image(path: PurePath) -> bool:
     """Whether the name is that of an image; files that a desktop hides are none."""
-    return path.suffix.lower() in IMAGES and not path.name.startswith(".") and "__MACOSX" not in path.parts
+    return path.suffix.lower() in IMAGES and not is_hidden(path.name) and "__MACOSX" not in path.parts
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a desktop hides files and folders of this name."""
+    return name.startswith(".")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
