@@ -75,6 +75,11 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine.py"
 
 
+def hear_interrupts() -> None:
+    """A shell that runs the tests in the background lets them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("times", [1, 40])
 def test_interrupts_end_with_130_however_many(mine: Path, times: int):
     words = [
@@ -89,7 +94,9 @@ def test_interrupts_end_with_130_however_many(mine: Path, times: int):
         "-n",
         "1",
     ]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=mine.parent) as started:
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, cwd=mine.parent, preexec_fn=hear_interrupts
+    ) as started:
         assert started.stderr is not None
         assert started.stderr.readline() == "ready\n"
         for _ in range(times):
