@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from interrupted import hear_interrupts
 
 from jostle import cli, strategies
 from jostle.cli.listing import Kind, brief, folded, lines, sentences
@@ -73,11 +74,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4\n")
     return tmp_path / "mine.py"
-
-
-def hear_interrupts() -> None:
-    """A shell that runs the tests in the background lets them ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.mark.parametrize("times", [1, 40])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from interrupted import hear_interrupts
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -306,7 +307,11 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | dict([mark.split("=")])
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "jostle", *words], env=environment, stderr=log, stdout=log
+        [sys.executable, "-m", "jostle", *words],
+        env=environment,
+        stderr=log,
+        stdout=log,
+        preexec_fn=hear_interrupts,
     )
     end = time.monotonic() + MOST
     while not (seen := b"ray::RunWorker" in cmdlines(marked(mark))) and time.monotonic() < end:
