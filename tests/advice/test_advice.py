@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from synthetic_runs import write_runs
 from tools.arena import main as write_arena
+from torch import nn
+from torch.utils.data import TensorDataset
 
 from jostle import cli, strategies
 from jostle.advice import Case, Seen, Setting, advise, arena, nearest
-from jostle.strategies.default import passes_of_default
 
 
 def setting(
@@ -47,7 +49,6 @@ def test_the_nearest_setting_is_that_of_like_labels_and_classes() -> None:
 def test_the_default_is_advised_and_whoever_was_better_is_named() -> None:
     advice = advise(Case("classification", 2, 1000, n=10, labels=3))
     assert advice.strategy == "default"
-    assert advice.passes == passes_of_default("classification", 1000, 10, 3)
     assert "in cold, default was ahead of random over 5 seeds: +10% of random's error" in advice.why[1]
     assert "in cold, margin was ahead" in advice.why[2]
     assert len(advise(Case("classification", 2, 1000, n=10, labels=200)).why) == 2  # it is the best itself
@@ -137,5 +138,8 @@ def test_the_command_tells_strategy_reasons_price_and_evidence(
     assert end.value.code == 0, said.err
     assert "Use: --strategy default" in said.out
     assert "Why: `default` is jolt-herding here" in said.out
-    assert f"Cost: {passes_of_default('classification', 200, 5, 12):.1f} passes over 200 examples" in said.out
+    model, pool = nn.Linear(3, 4), torch.randn(200, 3)
+    labeled = TensorDataset(torch.randn(12, 3), torch.arange(12) % 4)
+    plan = strategies.build("default").plan(model, pool, 5, labeled=labeled)
+    assert f"{plan.passes:,} examples through the model" in said.out
     assert "labels saved, %" in said.out

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from jostle import cli, models, select
+from jostle import Strategy, cli, models, select, strategies
 from jostle.cli import places
 
 MINE = """
@@ -108,6 +108,22 @@ def ask(**changes: object) -> list[object]:
     words = {"--model": "mine.py:linear", "--pool": SPEC, "-n": 4}
     words |= {f"--{key}": value for key, value in changes.items()}
     return [part for pair in words.items() for part in pair]
+
+
+@pytest.mark.parametrize(("engine", "name"), [(None, "default"), ("ray(workers=1)", "noise-stability")])
+def test_without_a_strategy_one_that_can_run_there_picks(
+    pick: Callable[..., str], monkeypatch: pytest.MonkeyPatch, engine: str | None, name: str
+) -> None:
+    asked: list[str] = []
+
+    def build(name: str, **settings: object) -> Strategy:
+        asked.append(name)
+        return original(name, **settings)
+
+    original = strategies.build
+    monkeypatch.setattr(strategies, "build", build)
+    pick(*ask(**({} if engine is None else {"engine": engine})), "--plan")
+    assert asked[0] == name
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import strategies
-from jostle.inputs import Pool
 from jostle.scoring.network import Network
-from jostle.strategies.default import default_for, passes_of_default
+from jostle.strategies.default import default_for
 
 
 def net(outputs: int) -> nn.Module:
@@ -30,13 +29,8 @@ def test_it_picks_what_the_chosen_strategy_picks(outputs: int, name: str, labell
     assert default_for("regression" if outputs == 1 else "classification") == name
 
 
-@pytest.mark.parametrize(
-    ("task", "pool", "outputs"),
-    [("classification", 4000, 3), ("classification", 300, 3), ("regression", 5000, 1)],
-)
-def test_its_price_is_told_beforehand(
-    task: str, pool: int, outputs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("pool", "outputs"), [(4000, 3), (300, 3), (5000, 1)])
+def test_its_price_is_told_beforehand(pool: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
     call = Network.call
 
@@ -45,18 +39,35 @@ def test_its_price_is_told_beforehand(
         seen += len(inputs)
         return call(self, inputs)
 
-    monkeypatch.setattr(Network, "call", counted)
+    asked = (net(outputs), torch.randn(pool, 4), 10)
     targets = torch.arange(30) % 3 if outputs == 3 else torch.randn(30, 1)
     labeled = TensorDataset(torch.randn(30, 4), targets)
-    strategies.build("default").select(net(outputs), torch.randn(pool, 4), 10, labeled=labeled, seed=0)
-    assert seen / len(Pool.of(torch.empty(pool, 1))) == pytest.approx(
-        passes_of_default(task, pool, 10, 30), rel=0.1
+    plan = strategies.build("default").plan(*asked, labeled=labeled, seed=0)
+    monkeypatch.setattr(Network, "call", counted)
+    strategies.build("default").select(*asked, labeled=labeled, seed=0)
+    assert seen == pytest.approx(plan.passes, rel=0.1)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes(outputs: int) -> None:
+    targets = torch.arange(2000) % 3 if outputs == 3 else torch.randn(2000, 1)
+    labeled = TensorDataset(torch.randn(2000, 4), targets)
+    plan = strategies.build("default").plan(
+        net(outputs), torch.randn(100_000, 4), 100, labeled=labeled, seed=0
     )
+    assert plan.passes < 3 * 100_000
 
 
-def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes() -> None:
-    assert passes_of_default("classification", 100_000, 100, 2_000) < 3
-    assert passes_of_default("regression", 100_000, 100, 2_000) < 3
+def test_settings_that_all_strategies_have_reach_it() -> None:
+    pool = torch.randn(90, 4)
+    seen: list[int] = []
+
+    def head(model: nn.Module, x: Tensor) -> Tensor:
+        seen.append(len(x))
+        return model.get_submodule("0")(x)
+
+    strategies.build("default", head=head).select(net(1), pool, 7, seed=0)
+    assert seen
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

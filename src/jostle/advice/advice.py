@@ -1,4 +1,4 @@
-"""Advice for one case: the strategy, the reasons, the price, and the evidence."""
+"""Advice for one case: the strategy, the reasons, and the evidence; its price is a plan's to tell."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from jostle import strategies
 from jostle.advice.arena import Setting, nearest
-from jostle.strategies.default import default_for, passes_of_default
-
-FEW_PASSES = 1.0  # what a strategy that looks at every example once costs
+from jostle.strategies.default import default_for
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,6 @@ class Advice:
     strategy: str
     why: tuple[str, ...]
     """Reasons, a sentence each."""
-    passes: float
-    """Passes over the pool that its selection takes."""
     seen: tuple[Setting, ...]
     """The settings of the arena most like the case."""
 
@@ -43,19 +39,15 @@ def advise(case: Case) -> Advice:
     """The strategy for a case, with its reasons; the arena's nearest settings are told, whatever they say."""
     seen = tuple(nearest(case.task, case.classes, case.pool, case.labels, case.n))
     if case.n >= case.pool:
-        return Advice(
-            "random", ("all of the pool is to be labelled, so there is nothing to choose",), 0.0, seen
-        )
+        return Advice("random", ("all of the pool is to be labelled, so there is nothing to choose",), seen)
     if case.labels == 0:
         why = (
             "nothing is labelled, so the model cannot be unsure yet: cover the pool by the features of a model trained "
             "on something else",
             "without such a model, pick at random",
         )
-        return Advice("max-herding", why, FEW_PASSES, seen)
-    return Advice(
-        "default", reasons(case, seen), passes_of_default(case.task, case.pool, case.n, case.labels), seen
-    )
+        return Advice("max-herding", why, seen)
+    return Advice("default", reasons(case, seen), seen)
 
 
 def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:

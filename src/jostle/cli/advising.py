@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jostle.cli import options
 
 if TYPE_CHECKING:
-    from jostle.advice import Advice, Case
+    from jostle.advice import Case, Setting
     from jostle.cli.picking import Job
     from jostle.results.tables import Table
 
@@ -29,23 +29,22 @@ def advise(
     data: options.DataRoot = None,
 ) -> None:
     """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours."""
+    from jostle import strategies
     from jostle.advice import advise as advice_for
-    from jostle.cli.picking import Job, Reader, Told, load_model
+    from jostle.cli.picking import Job, Reader, Told
     from jostle.cli.screen import print_table
 
-    read, told = Reader(data, encoder, transform), Told()
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        network = load_model(model).to(device)
-        labels = read("--labeled", labeled) if labeled else None
-        job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
-    case = case_of(job, n)
-    advice = advice_for(case)
+        read = Reader(data, encoder, transform)
+        job = Job.of(model, pool, labeled, exclude or (), n, read, Told(), task=task, device=device)
+        advice = advice_for(case_of(job, n))
+        plan = strategies.build(advice.strategy).plan(job.model, job.pool, n, **job.call)
     print(f"Use: --strategy {advice.strategy}")
     for sentence in advice.why:
         print(f"Why: {sentence}")
-    print(f"Cost: {advice.passes:.1f} passes over {case.pool} examples")
+    print(plan)
     for setting in advice.seen:
-        print_table(table_of(advice, setting.name))
+        print_table(table_of(setting, advice.strategy))
 
 
 def case_of(job: Job, n: int) -> Case:
@@ -62,14 +61,13 @@ def case_of(job: Job, n: int) -> Case:
     )
 
 
-def table_of(advice: Advice, name: str) -> Table:
+def table_of(setting: Setting, advised: str) -> Table:
     """What the arena saw in one setting: the best, and what is advised."""
     from jostle.results.tables import Cell, Table
 
-    setting = next(each for each in advice.seen if each.name == name)
     labels = setting.best_first[:SHOWN]
-    if advice.strategy in setting.seen and advice.strategy not in labels:
-        labels = [*labels[:-1], advice.strategy]
+    if advised in setting.seen and advised not in labels:
+        labels = [*labels[:-1], advised]
     seen = [setting.seen[label] for label in labels]
     return Table.of(
         f"{setting.title} ({setting.pool} examples, from {setting.labels} labels, {setting.pick} at a time)",

@@ -37,6 +37,9 @@ FRAMING = {
     "mean",
     "std",
 }  # settings of a folder that make tensors of images
+ON_A_CLUSTER = (
+    "noise-stability"  # what picks there unless told otherwise: the default looks at the pool as a whole
+)
 
 
 def pick(
@@ -47,8 +50,12 @@ def pick(
         Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
     ] = Path("picks.csv"),
     strategy: Annotated[
-        str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'. Default: default, and "
+            "noise-stability on a cluster, where that cannot run."
+        ),
+    ] = None,
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
     transform: options.Transform = None,
@@ -85,6 +92,7 @@ def pick(
     from jostle.cli.places import Places
     from jostle.scoring.copies import device_named
 
+    strategy = strategy or ("default" if engine is None else ON_A_CLUSTER)
     name, settings = name_and_settings(strategy)
     chosen = strategies.build(name, **settings)
     chosen = chosen if work is None else at_work(chosen, name, work)
@@ -94,21 +102,16 @@ def pick(
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
     places.check(given, exclude or ())
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        network = load_model(model).to(device)
-        labels = read("--labeled", labeled) if labeled else None
-        job = Job.of(network, read("--pool", pool), labels, exclude or (), n, told, task=task, device=device)
+        job = Job.of(model, pool, labeled, exclude or (), n, read, told, task=task, device=device)
         call: Options = {
-            "labeled": job.labelled,
+            **job.call,
             "fit": function("--fit", fit) if fit else None,
-            "task": job.task,
-            "exclude": job.excluded,
             "seed": seed,
             "batch_size": batch_size,
-            "device": device,
             "engine": cluster,
         }
-        wanted = chosen.plan(network, job.pool, n, **call) if plan else None
-        query = None if plan else chosen.select(network, job.pool, n, **call)
+        wanted = chosen.plan(job.model, job.pool, n, **call) if plan else None
+        query = None if plan else chosen.select(job.model, job.pool, n, **call)
     if query is None:
         print(wanted)
         return
@@ -128,40 +131,56 @@ def pick(
 class Job:
     """All that one call needs, tried on a few examples and told about before the long work."""
 
+    model: nn.Module
     examples: Data
     excluded: Tensor  # positions of the pool
     seen: Network  # the model, to be asked
     known: Known | None
     given_task: str | None
+    device: str
 
     @classmethod
     def of(
         cls,
-        model: nn.Module,
-        examples: Data,
-        labels: Data | None,
+        model: str,
+        pool: str,
+        labeled: str | None,
         rounds: Sequence[Path],
         n: int,
+        read: Reader,
         told: Told,
         *,
         task: str | None,
         device: str,
     ) -> Job:
-        """Leave out what is known, try the model, and test it on what is labelled."""
+        """Read what the options name, leave out what is known, try the model, and test it on what is labelled."""
         from jostle.cli.feeding import Known, fed, tried
         from jostle.datasets.views import pool_of
         from jostle.inputs import check_count
 
+        network = load_model(model).to(device)
+        labels = read("--labeled", labeled) if labeled else None
+        examples = read("--pool", pool)
         excluded = left_out(examples, labels, rounds, told)
         everything = pool_of(examples.train.inputs)
         candidates = everything.without(excluded)
         check_count(n, candidates, everything)
-        seen = tried(model, candidates, examples, device)
+        seen = tried(network, candidates, examples, device)
         told.say("Fed", fed(examples, candidates))
         known = None if labels is None else Known.of(labels, seen, task)
         if known is not None:
             told.say("Labelled", known.words(seen))
-        return cls(examples, excluded, seen, known, task)
+        return cls(network, examples, excluded, seen, known, task, device)
+
+    @property
+    def call(self) -> Options:
+        """What every strategy is told of it."""
+        return {
+            "labeled": self.labelled,
+            "task": self.task,
+            "exclude": self.excluded,
+            "device": self.device,
+        }
 
     @property
     def pool(self) -> Pool:

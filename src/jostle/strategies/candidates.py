@@ -5,7 +5,7 @@ from torch import Tensor
 
 from jostle.embeddings.uncertainty import small_margin
 from jostle.scoring.request import Request
-from jostle.selectors.top_k import largest_first, order_of_ties
+from jostle.selectors.top_k import largest_first
 
 LEAST = 2048  # drawn at least: without margins nothing tells which of them matter
 
@@ -19,5 +19,10 @@ def of_smallest_margin(request: Request, count: int) -> tuple[Tensor, Tensor]:
 
 def drawn(request: Request, count: int) -> Tensor:
     """Positions of at least so many examples, in order, drawn with the seed; all of a pool that is not larger."""
-    size = torch.zeros(len(request.pool))
-    return order_of_ties(size, request.seed)[: max(count, LEAST)].sort().values
+    order = torch.randperm(len(request.pool), generator=request.rng("candidates", device="cpu"), device="cpu")
+    return order[: max(count, LEAST)].sort().values
+
+
+def candidate_count(request: Request, count: int) -> int:
+    """How many candidates there are for a call that wants so many: what these functions give, told beforehand."""
+    return min(len(request.pool), max(count, LEAST if request.task.name == "regression" else 0))

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jostle.core import Costs, Embedded, Strategy
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
-from jostle.strategies.candidates import LEAST
-from jostle.strategies.catalogue import ANY_TASK, register
-from jostle.strategies.flip_cover import REGRESSION_JOLTS, FlipCover
-from jostle.strategies.jolt_herding import JoltHerding
+from jostle.strategies.catalogue import ANY_TASK, build, register
 
 REGRESSION = "flip-cover"  # chosen in the arena: docs/arena.md tells how, and what else was tried
 OTHERS = "jolt-herding"
+SHARED = tuple(field.name for field in fields(Strategy))  # settings that all strategies have
 
 
 def default_for(task: str) -> str:
     """The strategy that `default` stands for in a task."""
     return REGRESSION if task == "regression" else OTHERS
-
-
-def passes_of_default(task: str, pool: int, n: int, labels: int) -> float:
-    """Passes over a pool that picking n with so many labels takes: one, and the jolts of what is kept."""
-    if task == "regression":
-        return (REGRESSION_JOLTS + 1) * (min(pool, max(FlipCover().keep * n, LEAST)) + labels) / pool
-    settings = JoltHerding()
-    return 1 + (settings.jolts + 1) * (min(pool, settings.keep * n) + labels) / pool
 
 
 @register(
@@ -47,8 +37,8 @@ class Default(Strategy):
 
     def chosen(self, request: Request) -> Strategy:
         """The strategy for the request's task."""
-        kind = FlipCover if request.task.name == "regression" else JoltHerding
-        return kind(head=self.head, outputs=self.outputs)
+        shared = {name: getattr(self, name) for name in SHARED}
+        return build(default_for(request.task.name), **shared)
 
     def embedding(self, request: Request) -> Embedded:
         """That of the strategy for the task."""

@@ -12,7 +12,7 @@ from jostle.embeddings.movements import movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
-from jostle.strategies.candidates import LEAST, drawn, of_smallest_margin
+from jostle.strategies.candidates import candidate_count, drawn, of_smallest_margin
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -83,7 +83,7 @@ class FlipCover(Strategy):
         """One pass over the pool, then movements of the candidates and of the labelled set."""
         size, known = len(request.pool), sum(map(len, request.pools[1:]))
         regression = request.task.name == "regression"
-        kept = size if n is None else min(size, max(self.keep * n, LEAST if regression else 0))
+        kept = size if n is None else candidate_count(request, self.keep * n)
         jolts = self.jolts or (REGRESSION_JOLTS if regression else 20)
         made = movement_costs(request, jolts, kept + known)
         margins = 0 if kept == size or regression else size

@@ -11,7 +11,7 @@ from jostle.core import Costs, Embedded, Strategy
 from jostle.embeddings.movements import movement_costs, movements
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
-from jostle.strategies.candidates import LEAST, drawn, of_smallest_margin
+from jostle.strategies.candidates import candidate_count, drawn, of_smallest_margin
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.herding import GAIN
 
@@ -65,7 +65,7 @@ class JoltHerding(Strategy):
         if n is None:
             return movement_costs(request, self.jolts, size + known)
         regression = request.task.name == "regression"
-        kept = min(size, max(self.keep * n, LEAST if regression else 0))
+        kept = candidate_count(request, self.keep * n)
         made = movement_costs(request, self.jolts, kept + known)
         selecting = Herding(width=self.width).room(kept, made.width, n)
         return replace(made, passes=made.passes + (0 if regression else size), selecting=selecting)

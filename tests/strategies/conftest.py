@@ -1,0 +1,22 @@
+"""What tests of several strategies look at."""
+
+import pytest
+from torch import Tensor
+
+from jostle.embeddings.deviations import Deviations
+from jostle.inputs import Pool
+from jostle.scoring.request import Request
+
+
+@pytest.fixture
+def jolted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many examples were jolted, call by call."""
+    sizes: list[int] = []
+    rows = Deviations.rows
+
+    def watched(self: Deviations, request: Request, *pools: Pool) -> Tensor:
+        sizes.append(sum(map(len, pools)))
+        return rows(self, request, *pools)
+
+    monkeypatch.setattr(Deviations, "rows", watched)
+    return sizes
