@@ -73,7 +73,8 @@ def attack(chance: Random, folder: Path) -> str:
     after = listing(box.parent)
     kept = {**before, **made}
     changed = [name for name in kept if after.get(name) != kept[name] and not name.startswith(ALSO)]
-    named = os.path.relpath(box / where[0], folder) if words[0] in ("report", "compare") else ""
+    pages = words[0] in ("report", "compare")  # these fill the folder that they are given, by a link too
+    named = os.path.relpath(os.path.realpath(box / where[0]), folder.resolve()) if pages else ""
     new = [name for name in after if name not in kept and not name.startswith(NEW)]
     changed += [name for name in new if not named or Path(named) not in Path(name).parents]
     if changed or special(box) != nodes:
