@@ -42,6 +42,21 @@ def test_the_cap_rises_until_more_than_n_flip() -> None:
     assert 2.0 in more.scores
 
 
+def test_once_all_have_flipped_no_empty_batch_reaches_the_head() -> None:
+    class Strict(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            assert len(x) > 0
+            return super().forward(x)
+
+    model = nn.Sequential(nn.Identity(), Strict(4, 2))
+    nn.init.zeros_(model[1].bias)
+    pool, far = 1e-3 * torch.randn(5, 4), 100 * torch.randn(6, 4)
+    labeled = TensorDataset(far, torch.arange(6) % 2)
+    query = select("alfa-mix", model, pool, n=5, labeled=labeled, seed=0)
+    assert sorted(query.indices.tolist()) == list(range(5))
+    assert (query.scores > 0).all()
+
+
 def test_a_cap_of_zero_moves_nothing() -> None:
     model, z = two_classes(4), torch.randn(9, 4).double()
     mixing = Mixing(model[1], z, model[1](z).argmax(1), torch.randn(2, 4).double())

@@ -123,7 +123,7 @@ class Mixing:
     anchors: Tensor  # z*: a class's mean of labelled features (c, d)
 
     def flips(self, settings: AlfaMix, request: Request, n: int) -> Tensor:
-        """1 / the cap at which each prediction flips, (n,); the cap rises until more than n do, or to 1."""
+        """1 / the cap at which each prediction flips, (n,); the cap rises until more than n do, or all, or to 1."""
         step = settings.cap_step or CAP_STEPS[settings.form]
         scores = torch.zeros_like(self.features[:, 0])
         turns = math.ceil(1 / step - 1e-9)
@@ -139,7 +139,7 @@ class Mixing:
                             flipped = self.head(candidates).argmax(1) != self.predicted[part]
                         scores[part[flipped]] = 1 / cap
                 advance(1)
-                if int(scores.count_nonzero()) > n:
+                if int(scores.count_nonzero()) > min(n, len(scores) - 1):
                     break
         return scores
 
