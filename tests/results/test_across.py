@@ -142,6 +142,17 @@ def test_tests_over_folders_are_signed_rank_tests_with_holms_correction(folder):
     )
 
 
+def test_tests_over_runs_take_every_seed_as_a_share_of_its_sets_error(folder):
+    rng = np.random.default_rng(4)
+    runs, shares = {}, []
+    for i in range(4):
+        base, mine = rng.uniform(0.4, 0.6, (2, 3)) + np.array([[0], [0.06]])
+        runs[str(i)] = folder(str(i), {"random": [[h] * 2 for h in base], "a": [[h] * 2 for h in mine]})
+        shares += [(a - b) / (1 - base.mean()) for a, b in zip(mine, base, strict=True)]
+    assert Across.of(runs).seed_tests(["a"]) == pytest.approx({"a": stats.wilcoxon(shares).pvalue})
+    assert math.isnan(Across.of(runs).seed_tests(["missing"])["missing"])
+
+
 def rows(table):
     return {row[0]: dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.plain()}
 
@@ -154,7 +165,7 @@ def test_the_overview_has_a_row_for_each_strategy(three):
     assert found["a"]["error less, %"] == "+42.6"  # the mean of 33.9, 69.0 and 24.9
     assert (found["a"]["points"], found["a"]["worst, %"], found["a"]["where"]) == ("+20.00", "+24.9", "z")
     assert (found["c"]["rank"], found["c"]["worst, %"], found["c"]["sets"]) == ("–", "−16.9", "1")
-    assert (found["a"]["ahead : behind"], found["a"]["p, Holm"]) == ("3 : 0", "0.500")
+    assert (found["a"]["ahead : behind"], found["a"]["p, sets"]) == ("3 : 0", "0.500")
     assert "3 sets cannot give less than 0.25" in table.note
     assert [row[0].text for row in table.rows if row[1].best] == ["a"]
 

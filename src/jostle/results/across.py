@@ -136,13 +136,15 @@ class Across:
         The error is the baseline's AUBC, or what it lacks to 100 %: so a tenth means the same for accuracies, for IoU
         and for errors of a regression.
         """
-        return {name: self._gain(name, label) for name in self.has(label)}
+        return {name: float(self._gains(name, label).mean()) for name in self.has(label)}
 
-    def _gain(self, name: str, label: str) -> float:
+    def _gains(self, name: str, label: str) -> Floats:
+        """Of each seed, (seeds,)."""
         theirs = self.areas[name][self.baseline]
         base = float(np.mean([theirs[seed] for seed in theirs.keys() & self.areas[name][label].keys()]))
         error = 100 - base if metric_named(self.metrics[name]).percent else abs(base)
-        return float(self.leads(name, label, self.baseline).mean()) / error if error > 0 else 0.0
+        leads = self.leads(name, label, self.baseline)
+        return leads / error if error > 0 else np.zeros_like(leads)
 
     def points(self, label: str) -> dict[str, float]:
         """The same gains of a `label` as points of AUBC, of folders whose metric is a share."""
@@ -170,6 +172,14 @@ class Across:
         number.
         """
         found = [wilcoxon(list(self.gains(label).values())) for label in labels]
+        return dict(zip(labels, holm(found), strict=True))
+
+    def seed_tests(self, labels: Sequence[str]) -> dict[str, float]:
+        """The same test of the gains of each of these `labels` in every run: about these folders, not about others like
+        them.
+        """
+        gains = {label: [self._gains(name, label) for name in self.has(label)] for label in labels}
+        found = [wilcoxon(np.concatenate([np.empty(0), *gains[label]])) for label in labels]
         return dict(zip(labels, holm(found), strict=True))
 
 

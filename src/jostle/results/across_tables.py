@@ -42,7 +42,7 @@ def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
     labels, base = across.labels, across.baseline
     others = [label for label in labels if label != base]
     gains = {label: across.gains(label) for label in others}
-    tests, duels = across.tests(others), {label: across.duel(label, base) for label in others}
+    duels = {label: across.duel(label, base) for label in others}
     worst = {label: min(each, key=lambda name: each[name]) for label, each in gains.items() if each}
 
     def share(values: Mapping[str, float], digits: int = 1) -> Cell:
@@ -63,7 +63,8 @@ def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
         "worst, %": cells(_fairly_marked(across, lowest)),
         "where": [Cell(worst.get(label, "–")) for label in labels],
         "ahead : behind": cells({label: _score(*duel) for label, duel in duels.items()}),
-        "p, Holm": cells({label: p_cell(p) for label, p in tests.items()}),
+        "p, sets": cells({label: p_cell(p) for label, p in across.tests(others).items()}),
+        "p, runs": cells({label: p_cell(p) for label, p in across.seed_tests(others).items()}),
     }
 
 
@@ -101,8 +102,8 @@ def _overview_note(across: Across) -> str:
             "the mean over sets, and the worst set. Points: the same as AUBC, where the metric is a share. "
             f"Labels saved: for what {base} reaches at its end; negative: those that {base} saves. "
             "Ahead, behind: sets in which a paired t-test over seeds decides (p < 0.05). "
-            f"p: signed-rank test over sets against {base}, corrected by Holm's method; {sets} sets cannot give less "
-            f"than {2 / 2**sets:.2g}."
+            f"p: signed-rank tests against {base}, corrected by Holm's method, over sets and over all runs; {sets} sets "
+            f"cannot give less than {2 / 2**sets:.2g}, and the one over runs is about these sets and no others."
         )
     return (
         note
