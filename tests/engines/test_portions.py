@@ -1,19 +1,26 @@
 """Portions of a pool, scored apart, give the rows and picks of the whole: no cluster is needed to see that."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle import datasets, strategies
 from jostle.core import Embedding
+from jostle.datasets.data import Fields, Split
+from jostle.datasets.images import ImageFiles, Stretched
+from jostle.datasets.transforms import transformed
+from jostle.datasets.views import pool_of
 from jostle.engines.beside import described, key_of, read_rows, write_rows
 from jostle.engines.on_ray import settled
 from jostle.engines.portions import Candidates
 from jostle.engines.scorer import Scorer
+from jostle.engines.workers import Worker
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows import Outer
@@ -92,6 +99,58 @@ def test_any_pool_can_be_cut(kind: str, tmp_path: Path) -> None:
     assert count > 2
     assert found == whole.indices.tolist()
     np.testing.assert_array_equal(scores, whole.scores)
+
+
+SENT = 40_000  # bytes: a small model and 64 examples
+
+
+@pytest.mark.parametrize("kind", ["files", "transformed files", "table", "texts", "parquet"])
+def test_a_worker_is_sent_its_part_and_keeps_rows_alone(kind: str, tmp_path: Path) -> None:
+    def sent(count: int) -> tuple[int, bytes]:
+        held, model = pool_of_kind(kind, count, tmp_path)
+        candidates = Candidates(Pool.parts_of(pool_of(held), None, 0)[0], torch.tensor([1]))
+        order, micro = settled(strategies.build("entropy"), model, candidates, {"seed": 0, "batch_size": 16})
+        portion = candidates.portion(next(candidates.spans(micro, 64)))
+        worker = Worker(order, None, "", 1)
+        worker.score(portion)
+        worker.settle(1, [])
+        return len(pickle.dumps((order, portion))), pickle.dumps(worker.shards)
+
+    (few, _), (many, kept) = sent(100), sent(5000)
+    assert few <= many + 100
+    assert many <= few + 100 < SENT  # not so much as a byte for each example
+    assert len(kept) < 3000
+    assert b"0001" not in kept
+
+
+def pool_of_kind(kind: str, count: int, folder: Path) -> tuple[object, nn.Module]:
+    """So many examples, of which only the first hundred are really there."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    if kind == "table":
+        return torch.randn(count, 12), model
+    if kind == "texts":
+        texts = tuple(f"text {i:04}" for i in range(count))
+        return Fields({"input": torch.randn(count, 12)}, None, texts), model
+    if kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(
+            pa.table({"row": torch.randn(count, 12).tolist()}), folder / "p.parquet", row_group_size=65
+        )
+        return datasets.pool(f"parquet:{folder}").train.inputs, model
+    names = tuple(f"{i:04}.png" for i in range(count))
+    for name in names[:100]:
+        Image.new("RGB", (2, 2), (int(name[:4]), 0, 0)).save(folder / name)
+    files = ImageFiles([folder / name for name in names], Stretched(None, "RGB"))
+    data = datasets.Data(
+        "photos", None, Split(files, torch.empty(0), names), Split(torch.empty(0), torch.empty(0))
+    )
+    return (files if kind == "files" else transformed(data, in_red).train.inputs), model
+
+
+def in_red(image: Image.Image) -> torch.Tensor:
+    """Pixels of an image."""
+    return torch.from_numpy(np.array(image, dtype=np.float32))
 
 
 def test_rows_beside_come_back_as_they_were(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,47 +24,10 @@ from jostle.runs.experiment import conduct
 from jostle.selectors.shards import Shard
 
 ray = pytest.importorskip("ray")
+from ray_nodes import SMALL, Nodes, assert_same  # noqa: E402
+
 pytestmark = pytest.mark.ray
-QUICK = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 1000, "worker_niceness": 0}
 MOST = 300  # seconds that any of these may take before it counts as a hang
-
-
-class Nodes:
-    """Three nodes of one CPU each; one that was killed comes back before the next test."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        room = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-        self.room, self.cluster = (
-            room,
-            Cluster(initialize_head=True, head_node_args={**room, "_system_config": QUICK}),
-        )
-        self.others = [self.cluster.add_node(**room) for _ in range(2)]
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
-
-    def kill(self) -> None:
-        """End a node without warning."""
-        self.cluster.remove_node(self.others.pop(), allow_graceful=False)
-
-    def mend(self) -> None:
-        """As many nodes as there were."""
-        while len(self.others) < 2:
-            self.others.append(self.cluster.add_node(**self.room))
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Nodes]:
-    found = Nodes()
-    yield found
-    ray.shutdown()
-    found.cluster.shutdown()
-
-
-@pytest.fixture
-def nodes(cluster: Nodes) -> Nodes:
-    cluster.mend()
-    return cluster
 
 
 class Slow(nn.Module):
@@ -98,12 +60,6 @@ def pool(n: int = 600) -> Tensor:
 
 
 OPTIONS = {"seed": 3, "batch_size": 32, "task": "classification"}
-SMALL = Ray(workers=2, portion=64, patience=120)
-
-
-def assert_same(found: jostle.Query, whole: jostle.Query) -> None:
-    assert found.indices.tolist() == whole.indices.tolist()
-    assert found.scores.tobytes() == whole.scores.tobytes()
 
 
 def once(condition, act) -> threading.Thread:
@@ -202,7 +158,7 @@ def test_a_model_that_cannot_be_pickled_is_an_error_at_once(nodes: Nodes, tmp_pa
 
 DRIVER = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import test_ray
 from test_ray import *
 ray.init(address={address!r}, log_to_driver=False, logging_level="ERROR")
@@ -215,7 +171,7 @@ def test_a_driver_that_was_killed_goes_on_where_it_was(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = tmp_path / "rows"
-    here = str(Path(__file__).parent)
+    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     words = DRIVER.format(tests=here, address=nodes.cluster.address, rows=str(rows), folder=str(tmp_path))
     driver = subprocess.Popen([sys.executable, "-c", words])
     end = time.monotonic() + MOST

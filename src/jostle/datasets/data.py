@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from jostle.datasets.errors import DataError
+from jostle.inputs.sources import cut
 from jostle.plumbing.once import cached_property
 from jostle.tasks import TASKS
 
@@ -70,6 +71,11 @@ class Fields:
             return rows
         used = rows[self.mask].bool().any(dim=0)  # (width,)
         return {name: row[:, used] if row.shape[1:] == used.shape else row for name, row in rows.items()}
+
+    def part(self, start: int, stop: int) -> Fields:
+        """The rows from `start` up to `stop`, counted from the first of them."""
+        columns = {name: cut(column, start, stop) for name, column in self.columns.items()}
+        return Fields(columns, self.mask, self.texts[start:stop])
 
     def preview(self, position: int) -> str:
         """The text of the row at a `position`, or its values where no text was kept."""

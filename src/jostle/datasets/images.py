@@ -235,12 +235,11 @@ class ImageFiles:
         return f"{self} {hashlib.sha256(repr(files).encode()).hexdigest()}"
 
     def part(self, start: int, stop: int) -> ImageFiles:
-        """The files from `start` to `stop`, that one not included, counted from the first of them."""
+        """The files from `start` up to `stop`, counted from the first of them, by paths that hold in any folder."""
         pixels = self.pixels
         keep = pixels.keep_bytes * (stop - start) // max(1, len(self))
-        return ImageFiles(
-            pixels.files[start:stop], pixels.frame, self.mean, self.std, keep, scale=255 / self.white
-        )
+        files = [file.absolute() if isinstance(file, Path) else file for file in pixels.files[start:stop]]
+        return ImageFiles(files, pixels.frame, self.mean, self.std, keep, scale=255 / self.white)
 
     def preview(self, position: int) -> Image.Image:
         """The image at a `position` as it is framed, before normalising."""

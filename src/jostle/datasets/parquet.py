@@ -63,6 +63,12 @@ class Columns:
         files = dict.fromkeys(group.file for group in self.groups)
         return [(file, *map(str, stamp(file))) for file in files]
 
+    def part(self, start: int, stop: int) -> Columns:
+        """The groups that hold what lies between two positions, counted from the first of these."""
+        groups = (g for g in self.groups if g.start < stop and start < g.start + g.rows)
+        moved = (g._replace(file=anywhere(g.file), start=g.start - start) for g in groups)
+        return replace(self, groups=tuple(moved))
+
     def values(self, positions: Tensor) -> list[list[Any]]:
         """What the columns hold at some positions, column by column."""
         return [self.array(name, positions).to_pylist() for name in self.names]
@@ -106,6 +112,11 @@ def filesystem_of(path: str) -> tuple[Any, str]:
 
     where, inside = FileSystem.from_uri(path)
     return where, inside
+
+
+def anywhere(path: str) -> str:
+    """A path or an address that means the same in every folder of this machine."""
+    return path if "://" in path else str(Path(path).absolute())
 
 
 def files_at(pattern: str) -> list[str]:
@@ -195,10 +206,12 @@ class ParquetInputs:
         return self.columns.starts
 
     def part(self, start: int, stop: int) -> ParquetInputs:
-        """What lies between two positions, counted from the first of them."""
-        groups = (g for g in self.columns.groups if g.start < stop and start < g.start + g.rows)
-        columns = replace(self.columns, groups=tuple(g._replace(start=g.start - start) for g in groups))
-        return ParquetInputs(columns, self.kind, self.settings)
+        """What lies between two positions, counted from the first of them, by paths that hold in any folder."""
+        encoder = self.settings.encoder
+        if encoder is not None and Path(encoder).is_dir():  # else a name of the hub
+            encoder = anywhere(encoder)
+        columns, settings = self.columns.part(start, stop), replace(self.settings, encoder=encoder)
+        return ParquetInputs(columns, self.kind, settings)
 
     def __getitem__(self, index: int | Tensor) -> Batch:
         if not isinstance(index, Tensor) or not index.dim():
@@ -290,8 +303,13 @@ def numbers(array: Any, name: str, count: int) -> Tensor:
 class Names(Sequence[str]):
     """Ids of examples, read where they are asked for: from a column, or positions."""
 
-    def __init__(self, columns: Columns | None, count: int) -> None:
-        self.columns, self.length = columns, count
+    def __init__(self, columns: Columns | None, count: int, first: int = 0) -> None:
+        self.columns, self.length, self.first = columns, count, first
+
+    def part(self, start: int, stop: int) -> Names:
+        """Those from `start` up to `stop`, which keep their names."""
+        columns = None if self.columns is None else self.columns.part(start, stop)
+        return Names(columns, stop - start, self.first + start)
 
     def __len__(self) -> int:
         return self.length
@@ -302,7 +320,7 @@ class Names(Sequence[str]):
         if not 0 <= position < self.length:
             raise IndexError(position)
         return (
-            str(position)
+            str(self.first + position)
             if self.columns is None
             else str(self.columns.values(torch.tensor([position]))[0][0])
         )

@@ -1,5 +1,7 @@
 """Texts: the MSR paraphrase corpus, and turning texts into what an encoder reads."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -31,6 +33,10 @@ class Texts:
 
     def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
         raise DataError("texts have to become numbers first: datasets.tokenize(data, encoder)")
+
+    def part(self, start: int, stop: int) -> Texts:
+        """The texts from `start` up to `stop`, counted from the first of them."""
+        return Texts(self.rows[start:stop])
 
     def preview(self, position: int) -> str:
         """The text of the row at a `position`; the second of a pair on a line of its own."""

@@ -15,6 +15,7 @@ from jostle.datasets.data import Batch, Data, Inputs, Split
 from jostle.datasets.errors import DataError
 from jostle.datasets.images import THREADS, ImageFiles, read_image
 from jostle.datasets.text import Texts
+from jostle.inputs.sources import cut
 
 Transform = Callable[[Any], Any]  # an image, a text or a tensor -> a tensor, or a dict of them
 
@@ -41,7 +42,7 @@ class Transformed:
     inputs: Inputs
     transform: Transform
     name: str  # of the transform, for errors
-    preview: Callable[[int], Image.Image | str]
+    preview: Callable[[int], Image.Image | str] | None  # None: nobody is shown these
     names: Sequence[str]
 
     def __len__(self) -> int:
@@ -59,6 +60,12 @@ class Transformed:
                 )
         batch: Batch = torch.utils.data.default_collate(made)
         return batch
+
+    def part(self, start: int, stop: int) -> Transformed | None:
+        """The examples from `start` up to `stop`, counted from the first of them; None where there is no such part."""
+        inputs = cut(self.inputs, start, stop)
+        names = cut(self.names, start, stop)
+        return None if inputs is None else Transformed(inputs, self.transform, self.name, None, names)
 
     def __str__(self) -> str:
         return f"as {self.name} makes them"

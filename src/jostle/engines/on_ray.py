@@ -22,6 +22,7 @@ from jostle.engines.scorer import Embeds, Order
 from jostle.engines.waiting import EngineError, got, ready
 from jostle.engines.workers import Worker
 from jostle.inputs import Pool
+from jostle.inputs.sources import Source
 from jostle.plumbing.progress import progress_bar
 from jostle.rng import as_seed
 from jostle.scoring.options import Options
@@ -122,7 +123,7 @@ class Ray:
             gpus = self.gpus_of_a_worker(ray)
             kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Worker)
             key = "" if self.rows is None else key_of(order, described(candidates))
-            sent = sent_once(ray, order)
+            sent = sent_once(ray, order, candidates.source)
             folder = None if self.rows is None else str(Path(self.rows).absolute())
 
             def start() -> Any:
@@ -188,9 +189,9 @@ def settled(
     return Order(strategy, model, own, example, whole), own["batch_size"] or 1
 
 
-def sent_once(ray: Any, order: Order) -> Any:
-    """The order in the cluster's memory, from where each node fetches it once."""
-    for module in modules_of(order):
+def sent_once(ray: Any, order: Order, source: Source) -> Any:
+    """The order in the cluster's memory, from where each node fetches it once; parts of the source follow."""
+    for module in modules_of(order, source):
         by_value(ray, module)
     try:
         return ray.put(order)
@@ -204,14 +205,11 @@ def sent_once(ray: Any, order: Order) -> Any:
         ) from error
 
 
-def modules_of(order: Order) -> set[str]:
-    """Where the classes and functions of an order are defined."""
+def modules_of(order: Order, source: Source) -> set[str]:
+    """Where the classes and functions of an order, and of what reads the pool, are defined."""
     given = [order.strategy, *vars(order.strategy).values(), *order.options.values(), *order.model.modules()]
-    if order.source is not None:
-        given += [order.source, *vars(order.source).values()]
-        given += [
-            value for each in vars(order.source).values() for value in getattr(each, "__dict__", {}).values()
-        ]
+    held = list(vars(source).values())
+    given += [*held, *(value for each in held for value in getattr(each, "__dict__", {}).values())]
     kinds = [
         each if isinstance(each, type) or hasattr(each, "__qualname__") else type(each) for each in given
     ]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from jostle.inputs import Pool
 from jostle.inputs.batches import mapped
-from jostle.inputs.sources import Batched, Columns, Items, Source, Window
+from jostle.inputs.sources import Batched, Columns, Items, Source, Window, cut
 
 
 class Span(NamedTuple):
@@ -44,10 +44,10 @@ class Candidates:
     def spans(self, micro_batch: int, size: int) -> Iterator[Span]:
         """Portions of at least `size` examples, none of which cuts a micro-batch."""
         start = 0
-        for cut in self._cuts(micro_batch, size):
-            if cut - start >= size:
-                yield Span(start, cut)
-                start = cut
+        for stop in self._cuts(micro_batch, size):
+            if stop - start >= size:
+                yield Span(start, stop)
+                start = stop
         if start < len(self):
             yield Span(start, len(self))
 
@@ -86,16 +86,11 @@ def cut_out(source: Source, positions: Tensor) -> Source | None:
     """A source of no more than these positions, which keep their numbers; None where it cannot be cut."""
     start, stop = int(positions[0]), int(positions[-1]) + 1
     if isinstance(source, Columns):
-        inside: Source = Columns(mapped(lambda array: as_own(array[start:stop]), source.arrays))
+        inside: Source = Columns(mapped(lambda array: cut(array, start, stop), source.arrays))
     elif isinstance(source, Items) and isinstance(source.dataset, list):
-        inside = Items(source.dataset[start:stop], source.collate)
-    elif isinstance(source, Batched) and hasattr(source.holder, "part"):
-        inside = Batched(source.holder.part(start, stop))
+        inside = Items(cut(source.dataset, start, stop), source.collate)
+    elif isinstance(source, Batched) and (few := cut(source.holder, start, stop)) is not None:
+        inside = Batched(few)
     else:
         return None
     return Window(inside, start, len(source))
-
-
-def as_own(array: Any) -> Any:
-    """A part of an array in memory of its own: sent elsewhere, a view would take all of it along."""
-    return array.clone() if isinstance(array, Tensor) else array.copy()

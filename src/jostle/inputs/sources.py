@@ -46,7 +46,8 @@ class Columns:
 class Batched:
     """A holder that says `by_batch`: it gives a whole batch for a tensor of positions.
 
-    One that has `starts`, positions at which its parts begin, has no batch that lies in two of these.
+    One that has `starts`, positions at which its parts begin, has no batch that lies in two of these. One that has
+    `part(start, stop)` can be cut, and sent elsewhere piece by piece.
     """
 
     holder: Any
@@ -117,6 +118,20 @@ class Window:
 
 
 Source = Columns | Batched | Items | Window
+
+
+def cut(holder: Any, start: int, stop: int) -> Any:
+    """What a holder has from `start` up to `stop`, to be sent elsewhere; None where it cannot be cut.
+
+    A part has memory of its own, as a view would take all of it along, and paths that hold in any folder.
+    """
+    if isinstance(holder, Tensor):
+        return holder[start:stop].clone()
+    if isinstance(holder, np.ndarray):
+        return holder[start:stop].copy()
+    if isinstance(holder, (list, tuple)):
+        return holder[start:stop]
+    return holder.part(start, stop) if hasattr(holder, "part") else None
 
 
 def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:
