@@ -102,8 +102,8 @@ def _overview_note(across: Across) -> str:
             "the mean over sets, and the worst set. Points: the same as AUBC, where the metric is a share. "
             f"Labels saved: for what {base} reaches at its end; negative: those that {base} saves. "
             "Ahead, behind: sets in which a paired t-test over seeds decides (p < 0.05). "
-            f"p: signed-rank tests against {base}, corrected by Holm's method, over sets and over all runs; {sets} sets "
-            f"cannot give less than {2 / 2**sets:.2g}, and the one over runs is about these sets and no others."
+            f"p: signed-rank tests against {base}, corrected by Holm's method, over sets and over all runs; {sets} "
+            f"sets cannot give less than {2 / 2**sets:.2g}, and the one over runs is about these sets and no others."
         )
     return (
         note

@@ -128,6 +128,14 @@ def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows,
     return rows, centers
 
 
+def dense_rows(who: str, rows: Rows, n: int, centers: Rows | None = None) -> tuple[Tensor, Tensor | None]:
+    """Checked rows and centers of a selector that takes matrices only; `who` is its name, for the error."""
+    rows, centers = checked_rows(rows, n, centers)
+    if isinstance(rows, Outer) or isinstance(centers, Outer):
+        raise TypeError(f"{who} needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+    return rows, centers
+
+
 def check_pickable(n: int, available: int) -> None:
     """Refuse what cannot be picked."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer):

@@ -12,8 +12,7 @@ from jostle.plumbing.names import look_up
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, squared_distances, squared_lengths, unit_length
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Weighing, checked_rows
+from jostle.selectors.base import WORD, Picks, Weighing, dense_rows
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
@@ -77,9 +76,7 @@ class Herding(Weighing):
         weights: Tensor | None = None,
     ) -> Picks:
         """Pick n rows; without weights all count alike. The seed draws targets of large pools and breaks ties."""
-        rows, centers = checked_rows(rows, n, centers)
-        if isinstance(rows, Outer) or isinstance(centers, Outer):
-            raise TypeError("herding needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        rows, centers = dense_rows("herding", rows, n, centers)
         weights = rows.new_ones(len(rows)) if weights is None else weights.to(rows)
         draws = generator(fresh_seed() if seed is None else seed, "herding")
         few, shares = _standing_for_all(weights, self.targets, draws)

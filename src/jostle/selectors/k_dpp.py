@@ -16,8 +16,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 
 PROPOSALS = 128  # rows drawn at once
 
@@ -35,9 +34,7 @@ class KDPP(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; equal seeds give equal picks."""
-        rows, _ = checked_rows(rows, n)
-        if isinstance(rows, Outer):
-            raise TypeError("k-DPP needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        rows, _ = dense_rows("k-DPP", rows, n)
         draws = generator(fresh_seed() if seed is None else seed, "k-dpp")
         values, vectors = _spectrum(rows)
         if n > len(values):

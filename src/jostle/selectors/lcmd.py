@@ -9,12 +9,10 @@ from jostle.plumbing.progress import note
 from jostle.rows.geometry import (
     Rows,
     blocks,
-    origin,
     squared_differences,
     squared_distances,
 )
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 
 PICKED = -1.0  # below every gap
 
@@ -29,11 +27,8 @@ class LCMD(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed changes nothing, ties go to the earlier row or center."""
-        rows, centers = checked_rows(rows, n, centers)
-        if isinstance(rows, Outer):
-            raise TypeError("LCMD needs dense rows, got Outer; pass rows.dense() if it fits into memory")
-        centers = origin(rows) if centers is None else centers
-        assert isinstance(centers, Tensor)  # checked: of the same kind as the rows
+        rows, centers = dense_rows("LCMD", rows, n, centers)
+        centers = torch.zeros_like(rows[:1]) if centers is None else centers
         nearest, gaps = _nearest(rows, centers.to(torch.float64))
         positions, scores = list[int](), list[float]()
         for turn in range(n):

@@ -9,8 +9,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows.geometry import Rows, blocks, rows_at, squared_distances
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 
 BALLS = 1024  # whose contents are counted at once
 
@@ -32,9 +31,7 @@ class ProbCover(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; ties go to the earlier row."""
-        rows, centers = checked_rows(rows, n, centers)
-        if isinstance(rows, Outer) or isinstance(centers, Outer):
-            raise TypeError("ProbCover needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        rows, centers = dense_rows("ProbCover", rows, n, centers)
         covered = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         if centers is not None:
             covered = self._within(rows, centers, torch.arange(len(centers), device=rows.device)) > 0

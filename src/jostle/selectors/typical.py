@@ -10,8 +10,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed
 from jostle.rows.geometry import Rows, blocks, squared_distances
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Selector, block_room, checked_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 from jostle.selectors.k_means import in_float64, k_means
 
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
@@ -41,9 +40,7 @@ class Typical(Selector):
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed starts k-means."""
-        rows, centers = checked_rows(rows, n, centers)
-        if isinstance(rows, Outer) or isinstance(centers, Outer):
-            raise TypeError("Typical needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        rows, centers = dense_rows("Typical", rows, n, centers)
         below = () if centers is None else (centers.to(rows.dtype),)
         points = in_float64(rows, *below).to(rows.device)
         chosen = len(points) - len(rows)

@@ -11,8 +11,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rows.geometry import Rows, blocks, unit_length
 from jostle.rows.mapped import like_rows
-from jostle.rows.outer import Outer
-from jostle.selectors.base import WORD, Picks, Weighing, block_room, checked_rows
+from jostle.selectors.base import WORD, Picks, Weighing, block_room, dense_rows
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,7 @@ class ExplainedVariance(Weighing):
         weights: Tensor | None = None,
     ) -> Picks:
         """Pick n rows; ties go to the earlier row. Without weights all rows count alike."""
-        rows, centers = checked_rows(rows, n, centers)
-        if isinstance(rows, Outer) or isinstance(centers, Outer):
-            raise TypeError("this selector needs dense rows, got Outer; pass rows.dense() if it fits")
+        rows, centers = dense_rows("explained variance", rows, n, centers)
         x = _directions(rows)  # (n, d)
         w = x.new_ones(len(x)) if weights is None else weights.to(x)
         spread = _spread(x, w)  # M: what is to be explained, (d, d)
