@@ -1,6 +1,7 @@
 """Portions of a pool, scored apart, give the rows and picks of the whole: no cluster is needed to see that."""
 
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,25 +12,25 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle import datasets, strategies
-from jostle.core import Embedding
+from jostle.core import Strategy
 from jostle.datasets.data import Fields, Split
 from jostle.datasets.images import ImageFiles, Stretched
 from jostle.datasets.transforms import transformed
 from jostle.datasets.views import pool_of
 from jostle.engines.beside import described, key_of, read_rows, write_rows
-from jostle.engines.on_ray import settled
+from jostle.engines.on_ray import Found, Ray, settled
 from jostle.engines.portions import Candidates
 from jostle.engines.scorer import Scorer
 from jostle.engines.workers import Worker
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows import Outer
-from jostle.selectors import selector
 from jostle.selectors.shards import Here
 
 RUNS = {
-    "badge", "bald", "coreset", "egl", "entropy", "entropy-dropout", "least-confidence", "ll4al", "margin",
-    "noise-stability", "noise-stability-d", "noise-stability-m", "noise-stability-relative",
+    "badge", "bald", "coreset", "default", "egl", "entropy", "entropy-dropout", "flip-cover", "jolt-herding",
+    "least-confidence", "ll4al", "margin", "noise-stability", "noise-stability-d",
+    "noise-stability-m", "noise-stability-relative",
 }  # fmt: skip
 
 
@@ -40,16 +41,28 @@ def scene() -> tuple[nn.Module, torch.Tensor, TensorDataset]:
     return model.eval(), torch.randn(150, 6), labeled
 
 
-def over_portions(strategy: Embedding, model, pool, n: int, size: int, **options):
-    source = Pool.parts_of(pool, None, 0)[0]
-    candidates = Candidates(source, positions_in(options.get("exclude"), len(source)))
-    order, micro = settled(strategy, model, candidates, options)
-    spans = list(candidates.spans(micro, size))
-    scorer = Scorer(order)
-    shards = Here([scorer.shard(candidates.portion(span)) for span in spans])
-    centers = scorer.centers(candidates.portion(spans[0])) if options.get("labeled") is not None else None
-    picks = selector(strategy.selector).pick_over(shards, n, centers=centers, seed=options["seed"])
-    return candidates.positions(picks.positions).tolist(), picks.scores.tolist(), len(spans)
+@dataclass(frozen=True, kw_only=True)
+class Apart(Ray):
+    """Scores portions one after the other in this process, which is all that a cluster does to rows."""
+
+    def picks(self, strategy, selector, model, candidates, n, options) -> Found:
+        order, micro = settled(strategy, model, candidates, options)
+        spans = list(candidates.spans(micro, self.portion))
+        assert len(spans) > 2
+        scorer = Scorer(order)
+        shards = Here([scorer.shard(candidates.portion(span)) for span in spans])
+        centers = scorer.centers(candidates.portion(spans[0])) if options.get("labeled") is not None else None
+        picks = selector.pick_over(shards, n, centers=centers, seed=options["seed"])
+        return Found(picks, {"embedding": 0.0, "selection": 0.0}, options["seed"], None)
+
+
+def assert_same_picks(strategy: Strategy, model, pool, n: int, size: int, **options) -> None:
+    """A pool in portions of some size gives the picks of the whole, ties included."""
+    whole = strategy.select(model, pool, n, **options)
+    found = strategy.select(model, pool, n, engine=Apart(portion=size), **options)
+    assert found.indices.tolist() == whole.indices.tolist()
+    np.testing.assert_array_equal(found.scores, whole.scores)
+    assert found.seed == whole.seed
 
 
 @pytest.mark.parametrize("name", strategies.names())
@@ -64,19 +77,43 @@ def test_which_strategies_run_over_shards(name: str) -> None:
         ):
             strategy.select(model, pool, 10, engine="ray", **options)
         return
+    assert_same_picks(strategy, model, pool, 10, 32, **options)
+
+
+@pytest.mark.parametrize("name", ["default", "jolt-herding", "flip-cover"])
+@pytest.mark.parametrize("outputs", [3, 1])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: int, labelled: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, outputs))
+    pool = torch.randn(700, 6).repeat(
+        4, 1
+    )  # every margin four times: the seed decides which of them are kept
+    targets = torch.arange(9) % 3 if outputs == 3 else torch.randn(9, 1)
+    labeled = TensorDataset(torch.randn(9, 6), targets) if labelled else None
+    options = {"labeled": labeled, "seed": 3, "batch_size": 16, "exclude": [0, 5, 1400]}
+    assert_same_picks(strategies.build(name), model, pool, 10, 500, **options)
+
+
+def test_a_pool_that_is_kept_as_a_whole_needs_no_cluster_where_margins_do_not_matter() -> None:
+    model, pool, labeled = scene()
+    strategy, options = strategies.build("flip-cover"), {"labeled": labeled, "seed": 0}
     whole = strategy.select(model, pool, 10, **options)
-    found, scores, count = over_portions(strategy, model, pool, 10, 32, **options)
-    assert count == 5
-    assert found == whole.indices.tolist()
-    np.testing.assert_array_equal(scores, whole.scores)
+    found = strategy.select(model, pool, 10, engine=Ray(address="127.0.0.1:9"), **options)  # nobody answers
+    assert found.indices.tolist() == whole.indices.tolist()
+
+
+def test_tasks_are_refused_before_a_cluster_starts() -> None:
+    model, pool, _ = scene()
+    with pytest.raises(ValueError, match="flip-cover is not available for multi-label"):
+        strategies.build("flip-cover").select(model, pool, 5, engine=Ray(address="x:1"), task="multi-label")
 
 
 def test_what_is_excluded_moves_places_not_positions() -> None:
     model, pool, _ = scene()
     strategy = strategies.build("noise-stability", jolts=2)
     options = {"seed": 0, "batch_size": 16, "exclude": [0, 1, 2, 40, 149]}
-    whole = strategy.select(model, pool, 20, **options)
-    assert over_portions(strategy, model, pool, 20, 16, **options)[0] == whole.indices.tolist()
+    assert_same_picks(strategy, model, pool, 20, 16, **options)
 
 
 @pytest.mark.parametrize("kind", ["list", "dict", "dataset", "parquet"])
@@ -92,13 +129,8 @@ def test_any_pool_can_be_cut(kind: str, tmp_path: Path) -> None:
             "dict": {"input": pool},
             "dataset": TensorDataset(pool, torch.zeros(150)),
         }[kind]
-    strategy = strategies.build("entropy")
-    options = {"seed": 0, "batch_size": 16}
-    whole = strategy.select(model, held, 12, **options)
-    found, scores, count = over_portions(strategy, model, held, 12, 32, **options)
-    assert count > 2
-    assert found == whole.indices.tolist()
-    np.testing.assert_array_equal(scores, whole.scores)
+    for name in ("entropy", "default"):
+        assert_same_picks(strategies.build(name), model, held, 6, 32, seed=0, batch_size=16)
 
 
 SENT = 40_000  # bytes: a small model and 64 examples

@@ -21,6 +21,7 @@ from jostle.engines.fleet import Fleet
 from jostle.plumbing.specs import parse_specs
 from jostle.runs import protocol as protocols
 from jostle.runs.experiment import conduct
+from jostle.scoring.network import Network
 from jostle.selectors.shards import Shard
 
 ray = pytest.importorskip("ray")
@@ -86,6 +87,21 @@ def test_picks_are_those_of_one_machine(nodes: Nodes, name: str, tmp_path: Path)
     assert_same(
         strategy.select(model, examples, 40, labeled=labeled, exclude=[5, 6], engine=SMALL, **OPTIONS), whole
     )
+
+
+def test_the_default_finds_margins_there_and_jolts_few_here(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, examples, seen = slow(tmp_path), pool(1200).round(), list[int]()
+    labeled = TensorDataset(examples[:9] + 1, torch.arange(9) % 4)
+    options = {"labeled": labeled, "exclude": [5, 6], **OPTIONS}
+    whole = jostle.select("default", model, examples, 5, **options)
+    (tmp_path / "deadly").write_text("once")
+    call = Network.call
+    monkeypatch.setattr(Network, "call", lambda self, x: (seen.append(len(x)), call(self, x))[1])
+    assert_same(jostle.select("default", model, examples, 5, engine=SMALL, **options), whole)
+    assert not (tmp_path / "deadly").exists()  # a worker died on the way
+    assert (20 + 1) * (20 * 5 + 9) <= sum(seen) <= (20 + 1) * (20 * 5 + 9) + 20
 
 
 def test_a_node_killed_while_scoring(nodes: Nodes, tmp_path: Path) -> None:

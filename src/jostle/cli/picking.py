@@ -37,9 +37,6 @@ FRAMING = {
     "mean",
     "std",
 }  # settings of a folder that make tensors of images
-ON_A_CLUSTER = (
-    "noise-stability"  # what picks there unless told otherwise: the default looks at the pool as a whole
-)
 
 
 def pick(
@@ -50,12 +47,8 @@ def pick(
         Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
     ] = Path("picks.csv"),
     strategy: Annotated[
-        str | None,
-        typer.Option(
-            help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'. Default: default, and "
-            "noise-stability on a cluster, where that cannot run."
-        ),
-    ] = None,
+        str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
+    ] = "default",
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
     transform: options.Transform = None,
@@ -92,7 +85,6 @@ def pick(
     from jostle.cli.places import Places
     from jostle.scoring.copies import device_named
 
-    strategy = strategy or ("default" if engine is None else ON_A_CLUSTER)
     name, settings = name_and_settings(strategy)
     chosen = strategies.build(name, **settings)
     chosen = chosen if work is None else at_work(chosen, name, work)

@@ -15,8 +15,7 @@ from jostle.core.query import Query
 from jostle.core.strategy import Embedded, Strategy
 from jostle.engines import Ray
 from jostle.engines.portions import Candidates
-from jostle.inputs import Pool, check_count
-from jostle.inputs.pool import positions_in
+from jostle.inputs import check_count
 from jostle.plumbing.progress import noted
 from jostle.scoring.options import Options
 from jostle.scoring.request import Request
@@ -84,9 +83,8 @@ class Embedding(Strategy):
                 f"{self.spoken}: {type(picker).__name__} looks at all rows at once, which lie in shards on a cluster: "
                 "leave engine= out, or set selector= to k-center, k-means++, longest or top-k"
             )
-        source, _, largest = Pool.parts_of(pool, options.get("collate_fn"), options.get("num_workers", 0))
-        candidates = Candidates(source, positions_in(options.get("exclude"), len(source)), largest)
-        n = check_count(n, candidates, source)
+        candidates = Candidates.of(pool, options)
+        n = check_count(n, candidates, candidates.source)
         found = where.picks(self, picker, model, candidates, n, options)
         indices = candidates.positions(found.picks.positions.cpu()).numpy()
         values = found.picks.scores.double().cpu().numpy()

@@ -28,14 +28,7 @@ from jostle.selectors import Picks
 
 T = TypeVar("T")
 
-INSTEAD = (
-    "noise-stability",
-    "badge",
-    "coreset",
-    "margin",
-    "entropy",
-    "bald",
-)  # looks at one example at a time
+INSTEAD = ("default", "noise-stability", "badge", "coreset", "margin", "entropy", "bald")  # run on a cluster
 
 
 @dataclass(frozen=True)

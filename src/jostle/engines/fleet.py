@@ -53,6 +53,17 @@ class Fleet:
         """How many shards there are."""
         return len(self.homes)
 
+    def centers(self) -> Any:
+        """Rows of the labelled set, made by one worker for all; by another where it dies."""
+        first = next(self.candidates.spans(1, 1))
+        while True:
+            worker = self.workers[0]
+            ref = worker.centers.remote(self.candidates.portion(first))
+            try:
+                return got(self.ray, ref, self.patience, "rows of the labelled set")
+            except self.ray.exceptions.RayError as error:
+                self.bury(worker, [first], error)
+
     def score(self, spans: Iterable[Span], advance: Advance) -> None:
         """Have all portions scored, by whoever is free, and make shards of what each worker has."""
         todo, made = deque(spans), dict[Any, list[Span]]()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
 
 from jostle.engines.beside import described, key_of
@@ -21,7 +20,6 @@ from jostle.engines.portions import Candidates
 from jostle.engines.scorer import Embeds, Order
 from jostle.engines.waiting import EngineError, got, ready
 from jostle.engines.workers import Worker
-from jostle.inputs import Pool
 from jostle.inputs.sources import Source
 from jostle.plumbing.progress import progress_bar
 from jostle.rng import as_seed
@@ -92,7 +90,7 @@ class Ray:
         with self.fleet(order, candidates, size) as fleet:
             start = time.perf_counter()
             with progress_bar("scoring", len(candidates), options.get("progress"), speed=True) as advance:
-                centers = self.centers(fleet) if "labeled" in order.options else None
+                centers = fleet.centers() if "labeled" in order.options else None
                 fleet.score(candidates.spans(size, max(size, self.portion)), advance)
             scored = time.perf_counter()
             seed = as_seed(order.options["seed"])
@@ -103,12 +101,6 @@ class Ray:
                 picks = selector.pick_over(fleet, n, centers=centers, seed=seed)
             seconds = {"embedding": scored - start, "selection": time.perf_counter() - scored}
         return Found(picks, seconds, seed, certificate)
-
-    def centers(self, fleet: Fleet) -> Any:
-        """Rows of the labelled set, made by one worker of the `fleet` for all."""
-        first = next(fleet.candidates.spans(1, 1))
-        ref = fleet.workers[0].centers.remote(fleet.candidates.portion(first))
-        return got(fleet.ray, ref, fleet.patience, "rows of the labelled set")
 
     @contextmanager
     def fleet(self, order: Order, candidates: Candidates, size: int) -> Iterator[Fleet]:
@@ -172,13 +164,12 @@ def settled(
     strategy: Embeds, model: nn.Module, candidates: Candidates, options: Options
 ) -> tuple[Order, int]:
     """What every worker is to be given, and the size of micro-batches: the model is tried here, on two examples."""
-    few = candidates.positions(torch.arange(min(2, len(candidates))))
     own = Options(**{key: value for key, value in options.items() if key not in ("engine", "exclude")})  # type: ignore[typeddict-item]
     own["seed"] = as_seed(options.get("seed"))
     own["progress"] = False
     if own.get("labeled") is None:
         own.pop("labeled", None)
-    pool = Pool(candidates.source, few, largest_batch=candidates.largest)
+    pool = candidates.first
     example = pool.first(2)
     with requested(model, pool, own, strategy.head, strategy.outputs) as request:
         own["batch_size"] = request.micro_batch

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from jostle.inputs import Pool
 from jostle.inputs.batches import mapped
+from jostle.inputs.pool import positions_in
 from jostle.inputs.sources import Batched, Columns, Items, Source, Window, cut
+from jostle.scoring.options import Options
 
 
 class Span(NamedTuple):
@@ -31,10 +33,28 @@ class Candidates:
 
     source: Source
     excluded: Tensor  # (m,) positions, ascending
+    workers: int = 0  # processes that read examples here
     largest: int | None = None  # batch that the user's loader has
+
+    @classmethod
+    def of(cls, pool: Any, options: Options) -> Candidates:
+        """Those of a pool, as `select` takes it, less what the options exclude."""
+        source, workers, largest = Pool.parts_of(
+            pool, options.get("collate_fn"), options.get("num_workers", 0)
+        )
+        return cls(source, positions_in(options.get("exclude"), len(source)), workers, largest)
 
     def __len__(self) -> int:
         return len(self.source) - len(self.excluded)
+
+    def at(self, places: Tensor) -> Pool:
+        """The examples at some places, to be read in this process."""
+        return Pool(self.source, self.positions(places), self.workers, self.largest)
+
+    @property
+    def first(self) -> Pool:
+        """The first two, on which a model can be tried."""
+        return self.at(torch.arange(min(2, len(self))))
 
     def positions(self, places: Tensor) -> Tensor:
         """Positions of some places."""

@@ -1,28 +1,126 @@
 """Candidates: the few examples of a large pool among which a strategy chooses, so that only they are jolted."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
 
-from jostle.embeddings.uncertainty import small_margin
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from jostle.core import Query, Strategy
+from jostle.embeddings.uncertainty import Margin, small_margin
+from jostle.engines import Ray
+from jostle.engines.portions import Candidates
+from jostle.inputs import check_count
+from jostle.rng import as_seed
+from jostle.scoring.options import Options
 from jostle.scoring.request import Request
+from jostle.selectors import Picks, top_k
 from jostle.selectors.top_k import largest_first
 
 LEAST = 2048  # drawn at least: without margins nothing tells which of them matter
 
 
-def of_smallest_margin(request: Request, count: int) -> tuple[Tensor, Tensor]:
-    """Positions of the most uncertain examples, in order, and one less their margins."""
+@dataclass(frozen=True)
+class Shortlist:
+    """Some examples of a pool, by place."""
+
+    places: Tensor
+    """(m,), ascending."""
+    doubts: Tensor | None = None
+    """One less the margin of each, (m,); None: nobody looked at margins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortlisting(Strategy):
+    """Looks at the margins of all examples and chooses among those of the smallest: `among` says how.
+
+    Of a regression, which has no margins, candidates are drawn. A cluster finds the smallest margins in shards of the
+    pool; the candidates are then read and jolted in this process, which holds nothing of the others.
+    """
+
+    weighs: ClassVar[bool] = True
+    """Whether margins matter to `among` too, so that they are wanted of a pool that is kept as a whole."""
+
+    keep: int = 20
+    """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep < 1:
+            raise ValueError(f"keep is at least 1; got {self.keep}")
+
+    @abstractmethod
+    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
+        """Choose n of the examples on a shortlist; picks are places of the `request`'s pool."""
+
+    def query(self, request: Request, n: int) -> Picks:
+        """Keep the smallest margins, and choose among them."""
+        with request.timed("embedding"):
+            size = len(request.pool)
+            short = self.shortlist(request, size, n, lambda count: of_smallest_margin(request, count))
+        return self.among(request, short, n)
+
+    def shortlist(
+        self, request: Request, size: int, n: int, of_smallest: Callable[[int], Shortlist]
+    ) -> Shortlist:
+        """Candidates for n picks from a pool of some `size`, of which `of_smallest` finds so many smallest margins."""
+        count = self.keep * n
+        if request.task.name == "regression":
+            return Shortlist(drawn(request, size, count))
+        if count >= size and not self.weighs:
+            return Shortlist(torch.arange(size, device="cpu"))
+        return of_smallest(min(count, size))
+
+    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
+        """Have margins of the pool found by a cluster, and choose here among the smallest."""
+        candidates = Candidates.of(pool, options)
+        n = check_count(n, candidates, candidates.source)
+        settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
+        seconds = {"embedding": 0.0, "selection": 0.0}
+
+        def of_smallest(count: int) -> Shortlist:
+            margins = Margin(head=self.head, outputs=self.outputs, memory_bytes=self.memory_bytes)
+            found = where.picks(margins, top_k, model, candidates, count, settled)
+            seconds["embedding"] = sum(found.seconds.values())
+            places, order = found.picks.positions.sort()
+            return Shortlist(places, found.picks.scores[order])
+
+        def shortlist(request: Request) -> Shortlist:
+            return self.shortlist(request, len(candidates), n, of_smallest)
+
+        short = self.answer(shortlist, model, candidates.first, settled)
+        kept = candidates.at(short.places)
+
+        def choose(request: Request) -> Query:
+            assert (
+                request.network
+            )  # made while the first examples are there to show their shapes, as on one machine
+            request.pool, request.seconds = kept, seconds
+            self.check_costs(request, n)
+            picks = self.among(request, replace(short, places=torch.arange(len(kept))), n)
+            indices, scores = kept.positions[picks.positions.cpu()], picks.scores.double().cpu()
+            return Query(indices.numpy(), scores.numpy(), seconds, request.seed, notes=tuple(request.notes))
+
+        return self.answer(choose, model, candidates.first, settled)
+
+
+def of_smallest_margin(request: Request, count: int) -> Shortlist:
+    """The most uncertain examples; the seed decides among equals."""
     margins = request.score(small_margin, "margins")
     kept = largest_first(margins, request.seed)[:count].sort().values
-    return kept.cpu(), margins[kept]
+    return Shortlist(kept.cpu(), margins[kept])
 
 
-def drawn(request: Request, count: int) -> Tensor:
-    """Positions of at least so many examples, in order, drawn with the seed; all of a pool that is not larger."""
-    order = torch.randperm(len(request.pool), generator=request.rng("candidates", device="cpu"), device="cpu")
+def drawn(request: Request, size: int, count: int) -> Tensor:
+    """Places of at least so many of `size` examples, in order, drawn with the seed; all where there are no more."""
+    order = torch.randperm(size, generator=request.rng("candidates", device="cpu"), device="cpu")
     return order[: max(count, LEAST)].sort().values
 
 
 def candidate_count(request: Request, count: int) -> int:
-    """How many candidates there are for a call that wants so many: what these functions give, told beforehand."""
+    """How many candidates there are for a call that wants so many, told beforehand."""
     return min(len(request.pool), max(count, LEAST if request.task.name == "regression" else 0))

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
-from jostle.core import Costs, Embedded, Strategy
+from torch import nn
+
+from jostle.core import Costs, Embedded, Query, Strategy
+from jostle.engines import Ray
+from jostle.engines.portions import Candidates
+from jostle.scoring.options import Options
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import ANY_TASK, build, register
@@ -51,3 +57,8 @@ class Default(Strategy):
     def query(self, request: Request, n: int) -> Picks:
         """The picks of the strategy for the task."""
         return self.chosen(request).query(request, n)
+
+    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
+        """The picks of the strategy for the task, which the first examples tell."""
+        first = Candidates.of(pool, options).first
+        return self.answer(self.chosen, model, first, options).select_on(where, model, pool, n, options)

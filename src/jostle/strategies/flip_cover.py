@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded, Strategy
+from jostle.core import Costs, Embedded
 from jostle.embeddings.movements import movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
-from jostle.strategies.candidates import candidate_count, drawn, of_smallest_margin
+from jostle.strategies.candidates import Shortlist, Shortlisting, candidate_count
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -36,7 +38,7 @@ DOUBLINGS, HALVINGS = 60, 30
     when="jolts are affordable and labels are few; on regression it needs no margins",
 )
 @dataclass(frozen=True, kw_only=True)
-class FlipCover(Strategy):
+class FlipCover(Shortlisting):
     """One set of jolts gives a weight, how likely noise flips a prediction, and a kernel, how strongly two examples'
     outputs move together. Each pick explains most of the flip-weighted variance that labels and picks leave.
 
@@ -45,17 +47,15 @@ class FlipCover(Strategy):
     regression all examples weigh alike, and features move in place of logits.
     """
 
+    weighs: ClassVar[bool] = False  # what counts is the chance of a flip
+
     jolts: int | None = None
     """K; None: 20, and 30 for a regression."""
     noise: float | None = None
     """The s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
-    keep: int = 20
-    """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.keep < 1:
-            raise ValueError(f"keep is at least 1; got {self.keep}")
         if self.jolts is not None and self.jolts < 1:
             raise ValueError(f"jolts is at least 1; got {self.jolts}")
 
@@ -65,11 +65,17 @@ class FlipCover(Strategy):
         everyone = torch.arange(len(request.pool), device="cpu")
         return Embedded(self.moves(request, everyone).weights)
 
-    def query(self, request: Request, n: int) -> Picks:
-        """Keep the smallest margins, jolt them, and cover what may flip."""
+    def shortlist(
+        self, request: Request, size: int, n: int, of_smallest: Callable[[int], Shortlist]
+    ) -> Shortlist:
+        """Those of the smallest margins, of a task that has one prediction for each example."""
         request.check_task("flip-cover", SERVES, WHY)
+        return super().shortlist(request, size, n, of_smallest)
+
+    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
+        """Jolt the candidates, and cover what may flip."""
+        kept = short.places
         with request.timed("embedding"):
-            kept = self.kept(request, n)
             moves = self.moves(request, kept)
         with request.timed("selection"):
             regression = request.task.name == "regression"
@@ -90,14 +96,6 @@ class FlipCover(Strategy):
         outputs = 0 if regression else kept + known  # the clean logits, once more
         selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
         return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
-
-    def kept(self, request: Request, n: int) -> Tensor:
-        """Positions of the candidates, in order."""
-        if request.task.name == "regression":
-            return drawn(request, self.keep * n)
-        if self.keep * n >= len(request.pool):
-            return torch.arange(len(request.pool), device="cpu")
-        return of_smallest_margin(request, self.keep * n)[0]
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
         """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""

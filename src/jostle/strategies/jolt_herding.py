@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
-from jostle.core import Costs, Embedded, Strategy
+from jostle.core import Costs, Embedded
 from jostle.embeddings.movements import movement_costs, movements
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
-from jostle.strategies.candidates import candidate_count, drawn, of_smallest_margin
+from jostle.strategies.candidates import Shortlist, Shortlisting, candidate_count
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.herding import GAIN
 
@@ -30,7 +29,7 @@ from jostle.strategies.herding import GAIN
     when="any task, any number of labels, any size of batch",
 )
 @dataclass(frozen=True, kw_only=True)
-class JoltHerding(Strategy):
+class JoltHerding(Shortlisting):
     """Examples count by how small their margin is, and two of them are alike if jolts of the parameters move their
     outputs alike. Each pick covers most of what is unsure and unlike all that is labelled or picked.
 
@@ -40,8 +39,6 @@ class JoltHerding(Strategy):
 
     jolts: int = 20
     """K, how often the parameters are nudged."""
-    keep: int = 20
-    """Candidates for each pick, those of the smallest margins."""
     power: float = 2.0
     """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
     width: float | str = "median"
@@ -50,10 +47,8 @@ class JoltHerding(Strategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         Herding(width=self.width)  # a word that it does not know shows now
-        if self.jolts < 1 or self.keep < 1 or not self.power > 0:
-            raise ValueError(
-                f"jolts and keep are at least 1, power is above 0; got {self.jolts}, {self.keep}, {self.power}"
-            )
+        if self.jolts < 1 or not self.power > 0:
+            raise ValueError(f"jolts is at least 1 and power above 0; got {self.jolts} and {self.power}")
 
     def embedding(self, request: Request) -> Embedded:
         """How the output of each example moves, (n, K d), and that of labelled ones."""
@@ -70,22 +65,15 @@ class JoltHerding(Strategy):
         selecting = Herding(width=self.width).room(kept, made.width, n)
         return replace(made, passes=made.passes + (0 if regression else size), selecting=selecting)
 
-    def query(self, request: Request, n: int) -> Picks:
-        """Keep the smallest margins, jolt them, and cover them."""
+    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
+        """Jolt the candidates, and cover them."""
+        kept = short.places
         with request.timed("embedding"):
-            kept, weights = self.kept(request, n)
             moved = movements(request, self.jolts, request.pool.take(kept), *request.pools[1:])
         with request.timed("selection"):
             rows, known = moved[: len(kept)], moved[len(kept) :]
+            weights = torch.ones(len(kept)) if short.doubts is None else short.doubts.pow(self.power)
             picks = Herding(width=self.width).pick(
                 rows, n, centers=known if len(known) else None, weights=weights, seed=request.seed
             )
             return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
-
-    def kept(self, request: Request, n: int) -> tuple[Tensor, Tensor]:
-        """Positions of the candidates, in order, and what each counts."""
-        if request.task.name == "regression":
-            places = drawn(request, self.keep * n)
-            return places, torch.ones(len(places))
-        places, margins = of_smallest_margin(request, self.keep * n)
-        return places, margins.pow(self.power)
