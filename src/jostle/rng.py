@@ -90,6 +90,26 @@ def alone() -> Iterator[None]:
         lock.release()
 
 
+FORKING = threading.local()  # .held: the lock that a thread took before it forks
+MOMENT = 1.0  # seconds that a fork waits for the call of another thread
+
+
+def fork_between_calls() -> None:
+    """Wait a moment for the call of another thread, so that a fork finds it at no work.
+
+    PyTorch and its BLAS have locks of their own, and one that is held at the fork stays held in the child for ever.
+    Most calls end within the moment; beside a longer one the fork goes ahead.
+    """
+    lock = GLOBALS
+    FORKING.held = lock if lock.acquire(timeout=MOMENT) else None
+
+
+def go_on() -> None:
+    """In the parent, calls go on."""
+    if FORKING.held is not None:
+        FORKING.held.release()
+
+
 def renew_lock() -> None:
     """A lock that nobody holds: in a forked process the thread that held the old one does not exist."""
     global GLOBALS
@@ -97,7 +117,7 @@ def renew_lock() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not where there are no forks
-    os.register_at_fork(after_in_child=renew_lock)
+    os.register_at_fork(before=fork_between_calls, after_in_parent=go_on, after_in_child=renew_lock)
 
 
 @contextmanager

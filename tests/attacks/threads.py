@@ -8,12 +8,17 @@ import threading
 import time
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from attacks.calls import Scene, everything_stays
 from attacks.driver import BrokenPromiseError
 from attacks.interrupts import undisturbed, workable
+from jostle import rng
 
 LONGEST = 600.0  # seconds that a forked child may take, however busy the machine is
+BETWEEN = (
+    60.0  # seconds that a fork waits for calls: beside longer ones locks of PyTorch's libraries may stay held
+)
 
 
 def attack(chance: Random, folder: Path) -> str:
@@ -34,7 +39,8 @@ def attack(chance: Random, folder: Path) -> str:
     forks = hasattr(os, "fork") and chance.random() < 0.5
     if forks:
         time.sleep(chance.uniform(0, 0.05))
-        forked(scenes[0], expected[0])
+        with patch.object(rng, "MOMENT", BETWEEN):
+            forked(scenes[0], expected[0])
     for thread in threads:
         thread.join()
     for i, each in enumerate(scenes):
