@@ -70,6 +70,7 @@ docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.rooms docs/design.md
 	$(BIN)/python -m tools.evidence docs/results.md
 	$(BIN)/python -m tools.evidence docs/arena.md
+	$(BIN)/python -m tools.evidence docs/scale.md
 	$(BIN)/python -m tools.picture docs/figures/jostle.svg
 
 site: $(READY)  ## the documentation as a site: open site/index.html

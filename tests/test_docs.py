@@ -54,6 +54,13 @@ def test_every_setting_of_a_strategy_is_explained(entry: Entry) -> None:
     assert not set(bare) - {"selector"}, "say it in a string below the field"
 
 
+def test_costs_of_a_cluster_are_those_that_were_recorded() -> None:
+    written = (ROOT / "docs" / "scale.md").read_text()
+    assert written == evidence.gathered(written, ROOT).page, "run `make docs`"
+    assert written.count("| 1.25 |") == 2
+    assert written.count("| 10^") == 3
+
+
 @pytest.mark.parametrize(
     ("page", "row", "tables"), [("results.md", "noise-stability-code | ", 2), ("arena.md", "default | ", 1)]
 )

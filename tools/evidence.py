@@ -2,9 +2,10 @@
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
 link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
-Several folders, `results/arena-*`, are judged together.
+Several folders, `results/arena-*`, are judged together. `results/scale.json` is what `make bench-scale` recorded.
 """
 
+import json
 import re
 import sys
 import tomllib
@@ -30,6 +31,7 @@ from jostle.results.ranks import average_ranks
 from jostle.results.summary import aubc_table, gain_table, over, ratio_table
 from jostle.results.tables import Table
 from jostle.results.times import times
+from tools import scale_page
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -55,6 +57,9 @@ def gathered(page: str, root: Path) -> Evidence:
         opening, kind, folder, rest, body, closing = found.groups()
         if "<!--" in body:
             raise ValueError(f"the block {opening.strip()} has no <!-- end --> before the next one begins")
+        if kind in scale_page.BLOCKS:
+            record = json.loads((root / folder).read_text())
+            return f"{opening}{scale_page.BLOCKS[kind](record)}{closing}"
         if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
             return f"{opening}{together(kind, sorted(root.glob(folder)))}{closing}"
         results = load(root / folder)

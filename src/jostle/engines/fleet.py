@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,8 @@ class Fleet:
     history: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     homes: list[Home] = field(default_factory=list)
     deaths: dict[Span, int] = field(default_factory=dict)
+    told: list[Any] = field(default_factory=list)
+    """News that are on their way; a worker hears them before the next question."""
     settled: int = 0
     scored: int = 0
     """Portions that were scored, not read from beside."""
@@ -55,14 +58,14 @@ class Fleet:
 
     def centers(self) -> Any:
         """Rows of the labelled set, made by one worker for all; by another where it dies."""
-        first = next(self.candidates.spans(1, 1))
+        first = self.candidates.smallest
         while True:
             worker = self.workers[0]
-            ref = worker.centers.remote(self.candidates.portion(first))
+            ref = worker.centers.remote(first)
             try:
                 return got(self.ray, ref, self.patience, "rows of the labelled set")
             except self.ray.exceptions.RayError as error:
-                self.bury(worker, [first], error)
+                self.bury(worker, [first.span], error)
 
     def score(self, spans: Iterable[Span], advance: Advance) -> None:
         """Have all portions scored, by whoever is free, and make shards of what each worker has."""
@@ -139,20 +142,19 @@ class Fleet:
         return answers
 
     def tell(self, news: str, *about: Any) -> None:
-        """Tell all shards, and those that are made later too."""
+        """Tell all shards, and those that are made later too; what goes wrong shows when they are asked next."""
         if news == "begin":
             self.history = []
-        waiting, sent = list(self.homes), self.ray.put(about)
+        sent = self.ray.put(about)
         self.history.append((news, about))
-        _, lost = self.heard(news, sent, waiting)
-        if lost:
-            self.score(lost, lambda steps: None)
+        self.told += [home.worker.answer.remote(home.number, news, sent) for home in self.homes]
 
     def heard(self, question: str, sent: Any, homes: list[Home]) -> tuple[list[Any], list[Span]]:
         """Answers of some shards, and the portions of those that are lost; a dead worker's answers do not count."""
         refs = {home.worker.answer.remote(home.number, question, sent): home for home in homes}
         answers, dead = list[tuple[Home, Any]](), list[Any]()
         doing = f"shards to answer ({question})"
+        self.hear_out(doing)
         for ref, home in ready(self.ray, refs, self.patience, doing):
             try:
                 answers.append((home, got(self.ray, ref, self.patience, doing)))
@@ -163,6 +165,13 @@ class Fleet:
         lost = [span for home in self.homes if home.worker in dead for span in home.spans]
         self.homes = [home for home in self.homes if home.worker not in dead]
         return [answer for home, answer in answers if home.worker not in dead], lost
+
+    def hear_out(self, doing: str) -> None:
+        """Raise what went wrong with news, which comes before the answer to a question; a death shows in that."""
+        told, self.told = self.told, []
+        for ref in told:
+            with suppress(self.ray.exceptions.RayError):
+                got(self.ray, ref, self.patience, doing)
 
 
 def why(error: Exception) -> str:

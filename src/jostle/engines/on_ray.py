@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import nn
 from jostle.engines.beside import described, key_of
 from jostle.engines.cluster import connected
 from jostle.engines.fleet import Fleet
-from jostle.engines.portions import Candidates
+from jostle.engines.portions import Candidates, Span
 from jostle.engines.scorer import Embeds, Order
 from jostle.engines.waiting import EngineError, got, ready
 from jostle.engines.workers import Worker
@@ -27,6 +27,8 @@ from jostle.scoring.options import Options
 from jostle.scoring.request import requested
 from jostle.selectors import Picks, Selector
 from jostle.selectors.rounds import Certificate, two_rounds
+
+TURNS = 4  # portions for each worker, at least: at the end one at most is waited for
 
 
 class Found(NamedTuple):
@@ -52,7 +54,8 @@ class Ray:
     threads: int = 1
     """Threads of each worker. Sums in another order are other numbers: compare with as many on one machine."""
     portion: int = 16_384
-    """Examples that are scored at a time: what a dead worker loses of its work, and what is kept beside."""
+    """Examples that are scored at a time: what a dead worker loses of its work, and what is kept beside. Fewer where
+    each worker would have less than four turns, unless rows are kept: another number of workers shall find them."""
     rows: str | Path | None = None
     """A folder on every node, or one that all share, for rows in Parquet; a call that was cut short goes on from there.
     None: in memory only."""
@@ -91,7 +94,7 @@ class Ray:
             start = time.perf_counter()
             with progress_bar("scoring", len(candidates), options.get("progress"), speed=True) as advance:
                 centers = fleet.centers() if "labeled" in order.options else None
-                fleet.score(candidates.spans(size, max(size, self.portion)), advance)
+                fleet.score(self.spans(candidates, size, len(fleet.workers)), advance)
             scored = time.perf_counter()
             seed = as_seed(order.options["seed"])
             certificate = None
@@ -101,6 +104,11 @@ class Ray:
                 picks = selector.pick_over(fleet, n, centers=centers, seed=seed)
             seconds = {"embedding": scored - start, "selection": time.perf_counter() - scored}
         return Found(picks, seconds, seed, certificate)
+
+    def spans(self, candidates: Candidates, size: int, workers: int) -> Iterator[Span]:
+        """Portions of the `candidates` in micro-batches of a `size`, so that no worker waits long for the others."""
+        fair = -(-len(candidates) // (TURNS * workers))
+        return candidates.spans(size, max(size, self.portion if self.rows else min(self.portion, fair)))
 
     @contextmanager
     def fleet(self, order: Order, candidates: Candidates, size: int) -> Iterator[Fleet]:
@@ -123,14 +131,13 @@ class Ray:
 
             def again() -> Any:
                 worker = start()
-                got(
-                    ray, worker.ready.remote(), self.patience, "room for a worker in place of those that died"
-                )
+                doing = "room for a worker in place of those that died"
+                got(ray, worker.ready.remote(candidates.smallest), self.patience, doing)
                 return worker
 
             workers = [start() for _ in range(self.count(ray, gpus))]
             try:
-                self.wait_for(ray, workers)
+                self.wait_for(ray, {worker.ready.remote(candidates.smallest): worker for worker in workers})
                 yield Fleet(ray, workers, candidates, self.patience, again)
             finally:
                 for worker in workers:
@@ -148,16 +155,14 @@ class Ray:
         whole = room.get("GPU", 0) / gpus if gpus else room.get("CPU", 1)
         return self.workers or max(1, int(whole))
 
-    def wait_for(self, ray: Any, workers: list[Any]) -> None:
-        """Wait until all `workers` have started; an error where `ray` has no room for them."""
-        refs = {worker.ready.remote(): worker for worker in workers}
-        doing = f"{len(workers)} workers to start (1 CPU each): ask for fewer with workers="
-        for ref, worker in ready(ray, refs, self.patience, doing):
+    def wait_for(self, ray: Any, signs: Mapping[Any, Any]) -> None:
+        """Wait for `signs` of life of all workers; an error where `ray` has no room for them."""
+        doing = f"{len(signs)} workers to start (1 CPU each): ask for fewer with workers="
+        for sign, _ in ready(ray, signs, self.patience, doing):
             try:
-                got(ray, ref, self.patience, doing)
+                got(ray, sign, self.patience, doing)
             except ray.exceptions.RayError as error:
                 raise EngineError(f"a worker could not start: {error}") from error
-            del worker
 
 
 def settled(
@@ -176,7 +181,7 @@ def settled(
         refuse = getattr(strategy, "refuse_shards", None)
         if refuse is not None:
             refuse(request)
-    whole = None if candidates.portion(next(candidates.spans(1, 1))).source is not None else candidates.source
+    whole = None if candidates.smallest.source is not None else candidates.source
     return Order(strategy, model, own, example, whole), own["batch_size"] or 1
 
 

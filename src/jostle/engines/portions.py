@@ -80,6 +80,11 @@ class Candidates:
         for start in starts[1:]:
             yield start - int(torch.searchsorted(self.excluded, start))
 
+    @property
+    def smallest(self) -> Portion:
+        """The first portion that can be."""
+        return self.portion(next(self.spans(1, 1)))
+
     def portion(self, span: Span) -> Portion:
         """A portion with all that is needed to read it, and no more where that can be."""
         positions = self.positions(torch.arange(span.start, span.stop))

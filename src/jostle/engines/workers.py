@@ -26,8 +26,9 @@ class Worker:
         self.fresh: dict[Span, Shard] = {}  # scored, and not yet part of a shard
         self.shards: dict[int, Shard] = {}
 
-    def ready(self) -> str:
-        """A sign of life."""
+    def ready(self, portion: Portion) -> str:
+        """A sign of life, once an example was read: what reading takes is loaded by then."""
+        portion.pool(self.scorer.order.source).first(1)
         return "ready"
 
     def usage(self) -> tuple[float, int]:
