@@ -34,7 +34,7 @@ from jostle.results.times import times
 from tools import scale_page
 from tools.extrapolation import full_cycle
 
-BLOCK = re.compile(r"(<!-- (\w+) (\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (\w+) (results/\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 FIRST_LEFT_OUT = "averaged over the points after the first selection"
 AS_THE_PAPER = "(the paper, too, leaves out the first point)"
 Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
