@@ -31,7 +31,7 @@ def plain_greedy(
 
 
 @pytest.mark.parametrize("labelled", [0, 1, 15])
-@pytest.mark.parametrize("width", [3, 40])
+@pytest.mark.parametrize("width", [3, 40, 300])
 def test_picks_are_those_of_the_whole_matrix(labelled: int, width: int) -> None:
     rows = torch.randn(120, width, dtype=torch.float64)
     centers = torch.randn(labelled, width, dtype=torch.float64) if labelled else None
@@ -42,11 +42,12 @@ def test_picks_are_those_of_the_whole_matrix(labelled: int, width: int) -> None:
     torch.testing.assert_close(picks.scores, torch.tensor(gains, dtype=torch.float64), rtol=1e-5, atol=1e-8)
 
 
-def test_gains_are_the_variance_that_a_gaussian_process_loses() -> None:
+@pytest.mark.parametrize("width", [5, 60])
+def test_gains_are_the_variance_that_a_gaussian_process_loses(width: int) -> None:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import DotProduct
 
-    x = torch.nn.functional.normalize(torch.randn(30, 5, dtype=torch.float64), dim=1)
+    x = torch.nn.functional.normalize(torch.randn(30, width, dtype=torch.float64), dim=1)
     weights = torch.rand(30, dtype=torch.float64)
     picks = ExplainedVariance(noise=0.2).pick(x, 6, weights=weights)
 
@@ -67,6 +68,12 @@ def test_copies_are_worth_less_once_one_is_picked() -> None:
     picks = explained_variance.pick(rows, 8)
     assert picks.positions[:2].tolist() == [0, 5]
     assert sorted(picks.positions.tolist()) == list(range(8))
+
+
+def test_few_wide_rows_need_no_matrix_as_wide_as_they_are() -> None:
+    assert explained_variance.room(20, 11_520, 5) < 50e6
+    rows = torch.randn(20, 200_000)  # 320 GB, squared
+    assert len(set(explained_variance.pick(rows, 5).positions.tolist())) == 5
 
 
 def test_what_cannot_be() -> None:

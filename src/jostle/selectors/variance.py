@@ -19,7 +19,8 @@ class ExplainedVariance(Weighing):
     """Rows of unit length are taken for the directions in which a Gaussian's values move together.
 
     The gain of row i is sum_j w_j C_ij^2 / (C_ii + noise), C being the covariance x x' given all that is labelled or
-    picked; a pick's score is its gain. No n x n matrix is made: time O(n d) a pick, memory O(n d + d^2).
+    picked; a pick's score is its gain. With s the smaller of n and d, a pick takes time O(n s) and all of it memory
+    O(n d + s^2): many rows make no n x n matrix, and wide ones no d x d matrix.
     """
 
     noise: float = 0.05
@@ -42,33 +43,86 @@ class ExplainedVariance(Weighing):
         rows, centers = dense_rows("explained variance", rows, n, centers)
         x = _directions(rows)  # (n, d)
         w = x.new_ones(len(x)) if weights is None else weights.to(x)
-        spread = _spread(x, w)  # M: what is to be explained, (d, d)
-        left = _unexplained(
-            x, None if centers is None else unit_length(centers.to(x)), self.noise
-        )  # Sigma, (d, d)
-        variances, shares = _variances_and_shares(x, left, spread)  # v, q
+        known = None if centers is None else unit_length(centers.to(x))
+        kind = ByNumbers if x.shape[1] <= len(x) else ByRows
+        unexplained = kind.of(x, w, known, self.noise)
         positions, scores = list[int](), list[float]()
         for _ in range(n):
-            gains = shares.clamp(min=0) / (variances + self.noise)
+            gains = unexplained.gains(self.noise)
             gains[positions] = -torch.inf
             best = int(gains.argmax())
             positions.append(best)
             scores.append(float(gains[best]))
-            scale = float(variances[best]) + self.noise  # c
-            u = left @ x[best]  # (d,)
-            a, own = left @ (spread @ u), float(u @ spread @ u)
-            along, across = x @ u, x @ a  # (n,), (n,)
-            variances -= along.square() / scale
-            shares += along * (along * (own / scale**2) - 2 * across / scale)
-            left -= torch.outer(u, u) / scale
+            unexplained.take_away(best, self.noise)
             note(1)
         return Picks(
             torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
         )
 
     def room(self, size: int, width: int, n: int) -> int:
-        """Directions of all rows in float64."""
-        return WORD * (size * (width + 8) + 4 * width * width) + block_room(size, width)
+        """Directions of all rows in float64, and the covariance of rows or of numbers, whichever are fewer."""
+        return WORD * (size * (width + 8) + 4 * min(size, width) ** 2) + block_room(size, width)
+
+
+@dataclass
+class ByRows:
+    """What is left of the covariance of few wide rows, as a matrix of their own."""
+
+    covariance: Tensor  # C, (n, n)
+    weights: Tensor  # (n,)
+
+    @classmethod
+    def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByRows:
+        """The covariance of rows of unit length, given those that are labelled."""
+        covariance = x @ x.T
+        if known is not None:
+            across = known @ x.T  # (m, n)
+            covariance -= across.T @ torch.linalg.solve(_noisy_gram(known, noise), across)
+        return cls(covariance, weights)
+
+    def gains(self, noise: float) -> Tensor:
+        """Of every row, (n,)."""
+        shares = self.covariance.square() @ self.weights
+        return shares / (self.covariance.diagonal() + noise)
+
+    def take_away(self, best: int, noise: float) -> None:
+        """What a pick explains."""
+        row = self.covariance[best].clone()
+        self.covariance.addr_(row, row, alpha=-1 / (float(row[best]) + noise))
+
+
+@dataclass
+class ByNumbers:
+    """The same of many narrow rows, by the covariance of their numbers."""
+
+    x: Tensor  # (n, d)
+    spread: Tensor  # M: what is to be explained, (d, d)
+    left: Tensor  # Sigma, (d, d)
+    variances: Tensor  # x' Sigma x, (n,)
+    shares: Tensor  # x' Sigma M Sigma x, (n,)
+
+    @classmethod
+    def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByNumbers:
+        """The covariance of the numbers of rows of unit length, given those that are labelled."""
+        left = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        if known is not None:
+            left -= known.T @ torch.linalg.solve(_noisy_gram(known, noise), known)
+        spread = _spread(x, weights)
+        return cls(x, spread, left, *_variances_and_shares(x, left, spread))
+
+    def gains(self, noise: float) -> Tensor:
+        """Of every row, (n,)."""
+        return self.shares.clamp(min=0) / (self.variances + noise)
+
+    def take_away(self, best: int, noise: float) -> None:
+        """What a pick explains."""
+        scale = float(self.variances[best]) + noise  # c
+        u = self.left @ self.x[best]  # (d,)
+        a, own = self.left @ (self.spread @ u), float(u @ self.spread @ u)
+        along, across = self.x @ u, self.x @ a  # (n,), (n,)
+        self.variances -= along.square() / scale
+        self.shares += along * (along * (own / scale**2) - 2 * across / scale)
+        self.left -= torch.outer(u, u) / scale
 
 
 def _directions(rows: Tensor) -> Tensor:
@@ -95,14 +149,9 @@ def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tens
     return torch.cat(variances), torch.cat(shares)
 
 
-def _unexplained(x: Tensor, centers: Tensor | None, noise: float) -> Tensor:
-    """The covariance of directions that the centers leave, (d, d)."""
-    whole = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    if centers is None:
-        return whole
-    gram = centers @ centers.T + noise * torch.eye(len(centers), dtype=x.dtype, device=x.device)
-    explained: Tensor = centers.T @ torch.linalg.solve(gram, centers)
-    return whole - explained
+def _noisy_gram(known: Tensor, noise: float) -> Tensor:
+    """The covariance of the labels of these rows, (m, m)."""
+    return known @ known.T + noise * torch.eye(len(known), dtype=known.dtype, device=known.device)
 
 
 explained_variance = ExplainedVariance()
