@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 from tools.serving import TOKEN, Person, Server
 
+AHEAD, FEW = 5, 2  # questions that a page has open, and how few it has when it asks for more
 THINKING = 1.0  # seconds between seeing an example and answering it
 LOOKING = 5.0  # seconds between two looks of a page at the figures
 SHOWN = """() => new Promise((done) => {
@@ -74,14 +75,14 @@ def computed(pid: int) -> float:
 
 def answering(person: Person, until: float, taken: list[float]) -> None:
     """Answer as the page does until the time is over; seconds from an answer to the reply."""
-    questions = person.questions(5)
+    questions = person.questions(AHEAD)
     while time.monotonic() < until and questions:
         time.sleep(random.expovariate(1 / THINKING))
-        asking = {"ask": 5, "have": [each["key"] for each in questions]} if len(questions) <= 3 else {}
         began = time.perf_counter()
-        reply = person.answer(questions.pop(0)["key"], random.choice("ab"), **asking)
+        person.answer(questions.pop(0)["key"], random.choice("ab"))
         taken.append(time.perf_counter() - began)
-        questions += reply["questions"]
+        if len(questions) <= FEW:
+            questions += person.questions(AHEAD, [each["key"] for each in questions])
 
 
 def looking(person: Person, until: float, pages: int) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,18 +103,16 @@ class Person:
             self.line.close()
         self.line = None
 
-    def questions(self, n: int = 5) -> list[dict[str, Any]]:
-        """What this person is to have open."""
-        query = urlencode({"person": self.name, "n": n})
+    def questions(self, n: int = 5, have: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """What this person is to have open, without those that they have."""
+        query = urlencode({"person": self.name, "n": n, "have": have}, doseq=True)
         status, found = self.call("GET", f"/api/questions?{query}")
         assert status == 200, found
         return list(found["questions"])
 
-    def answer(
-        self, key: str, answer: Any, seconds: float = 1.0, id: str | None = None, **asking: Any
-    ) -> dict[str, Any]:
-        """One answer, and perhaps `ask` for more questions; what the server says."""
+    def answer(self, key: str, answer: Any, seconds: float = 1.0, id: str | None = None) -> dict[str, Any]:
+        """One answer; what the server says."""
         given = {"id": id or uuid.uuid4().hex, "key": key, "answer": answer, "seconds": seconds}
-        status, found = self.call("POST", "/api/answers", {"person": self.name, "answers": [given], **asking})
+        status, found = self.call("POST", "/api/answers", {"person": self.name, "answers": [given]})
         assert status == 200, found
         return dict(found)

@@ -1,5 +1,6 @@
 """People do not wait, and the server stays small: the small form of `python -m benchmarks.labelling`."""
 
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from benchmarks.labelling import computed, pictures, resident, rows
 from tools.serving import Person, Server
 
 from jostle.labelling.server import FRESH, REST, Figures
+from jostle.plumbing.sockets import listener
 
 MEMORY = 500  # MB, without the encoder
 COMPUTING = 50  # ms of the server for an answer and the next question; 20 people give 20 a second
@@ -41,9 +43,17 @@ def test_an_answer_costs_little_however_many_examples_there_are(tmp_path: Path) 
             each = people[turn % 5]
             key = hands[each.name].pop(0)["key"]
             have = [question["key"] for question in hands[each.name]]
-            hands[each.name] += each.answer(key, "a", ask=5, have=have)["questions"]
+            each.answer(key, "a")
+            hands[each.name] += each.questions(5, have)
         assert 1000 * (computed(server.process.pid) - before) / 100 < COMPUTING
         assert resident(server.process.pid) < MEMORY
+
+
+def test_a_reply_does_not_wait_until_its_head_is_confirmed() -> None:
+    with listener("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        taken, _ = listening.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_figures_that_take_long_are_computed_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from jostle.labelling.labelstudio.formats import KEY, LabelStudioError, tags, ta
 
 COMMAND = os.environ.get("JOSTLE_LABEL_STUDIO")
 KEY_OF_USER = "0123456789abcdef0123456789abcdef01234567"
-STARTING = 900  # seconds; it makes its database first
+STARTING = 600  # seconds; it makes its database first, which takes one minute on a quiet machine
+SAID = 3000  # characters of its log that are shown when it does not start
 
 pytestmark = pytest.mark.skipif(not COMMAND, reason="a real Label Studio: make test-labelstudio")
 
@@ -25,25 +26,9 @@ pytestmark = pytest.mark.skipif(not COMMAND, reason="a real Label Studio: make t
 @pytest.fixture(scope="module")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     port, home = free_port(), tmp_path_factory.mktemp("studio")
-    words = [
-        "start",
-        "--no-browser",
-        "--init",
-        "--port",
-        str(port),
-        "--data-dir",
-        str(home),
-        "--log-level",
-        "ERROR",
-    ]
-    words += [
-        "--username",
-        "somebody@example.org",
-        "--password",
-        "a-long-password",
-        "--user-token",
-        KEY_OF_USER,
-    ]
+    words = ["start", "--no-browser", "--init", "--port", str(port), "--data-dir", str(home)]
+    words += ["--log-level", "ERROR", "--username", "somebody@example.org", "--password", "a-long-password"]
+    words += ["--user-token", KEY_OF_USER]
     settings = {
         "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
         "COLLECT_ANALYTICS": "false",
@@ -51,32 +36,36 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         "SSRF_PROTECTION_ENABLED": "false",  # and so is what its webhook speaks to
         "PYTHONPATH": "",
     }
-    process = subprocess.Popen(
-        [str(COMMAND), *words],
-        cwd=home,
-        env={**os.environ, **settings},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    log = home / "studio.log"
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [str(COMMAND), *words],
+            cwd=home,
+            env={**os.environ, **settings},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     client = Client(f"http://127.0.0.1:{port}", KEY_OF_USER)
     try:
-        ready(client)
+        until_ready(client, process, log)
         yield client
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def ready(client: Client) -> None:
+def until_ready(client: Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until Label Studio replies; one that ends or does not get there says why."""
     until = time.monotonic() + STARTING
-    while True:
+    while process.poll() is None and time.monotonic() < until:
         try:
             client.call("GET", "/api/projects/")
             return
         except LabelStudioError:
-            assert time.monotonic() < until
             time.sleep(1)
+    how = "did not reply" if process.poll() is None else f"ended with {process.returncode}"
+    pytest.fail(f"Label Studio {how}; the end of its log:\n{log.read_text(errors='replace')[-SAID:]}")
 
 
 def jostle(*words: object, studio: Client) -> str:

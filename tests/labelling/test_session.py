@@ -435,13 +435,32 @@ def test_the_same_seed_asks_the_same(colours: Path, tmp_path: Path) -> None:
     assert asked[0] == asked[1]
 
 
-def test_the_ranking_holds_a_few_batches_of_picks_and_audit(session: Session) -> None:
-    number = session.train()
+def ranked(session: Session, number: int) -> list[Any]:
+    """The ranking of a round, in order."""
     with session.store.reading() as tx:
-        rows = tx.execute(select(queue).where(queue.c.round == number).order_by(queue.c.rank)).all()
-    assert len(rows) == 60
+        return list(tx.execute(select(queue).where(queue.c.round == number).order_by(queue.c.rank)))
+
+
+def test_the_ranking_holds_a_few_batches_of_picks_and_audit_and_then_whatever_is_there(
+    session: Session,
+) -> None:
+    rows = ranked(session, session.train())
     assert sum(row.purpose == "audit" for row in rows[:20]) == 3
-    assert np.unique([row.key for row in rows if row.purpose == "audit"]).size == 9
+    assert np.unique([row.key for row in rows[:60] if row.purpose == "audit"]).size == 9
+    assert len({row.key for row in rows}) == session.progress().examples
+    spare = {row.key for row in rows[60:]}
+    assert len(spare) == len(rows) - 60
+    assert not spare & {row.key for row in rows[:60]}
+    assert sum(row.purpose == "audit" for row in rows) == round(0.15 * len(rows))
+
+
+def test_of_a_ranking_that_ended_stays_what_people_came_to(session: Session) -> None:
+    first = session.train()
+    keys = set(labelled(session, 7))
+    session.train()
+    rows = ranked(session, first)
+    assert {row.key for row in rows if row.purpose == "pick"} <= keys
+    assert len(keys) - len(rows) < 3, "only audit questions after the last pick are gone"
 
 
 def test_a_question_that_was_left_open_is_asked_again(session: Session) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from jostle.plumbing.sockets import listener
+
 if TYPE_CHECKING:
     from jostle.labelling.security import Door
     from jostle.labelling.session import Session
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 SWITCH = (
     5e-4  # seconds that a thread computes before another may: an answer does not wait for somebody's figures
 )
-WAITING = 128  # connections that wait until the server is up
 
 
 def open_door(
@@ -41,19 +42,6 @@ def bound(host: str, port: int | None, usual: int = 0) -> socket.socket:
         if port is None and not isinstance(wrong, socket.gaierror):
             return listener(host, 0)
         raise ValueError(f"cannot listen on {host}, port {port}: {wrong.strerror}") from None
-
-
-def listener(host: str, port: int) -> socket.socket:
-    """A listening socket: a browser that comes before the server is up waits."""
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(WAITING)
-    except OSError:
-        made.close()
-        raise
-    return made
 
 
 def announce(address: str, door: Door, words: str, browser: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from jostle.labelling.answers import Answer
 from jostle.labelling.contents import Question
 from jostle.labelling.security import Door
 from jostle.labelling.session import Session
+from jostle.plumbing.sockets import listener
 
 STARTING = 30.0  # seconds that a server may take
 
@@ -68,7 +68,7 @@ def served(session: Session) -> Iterator[ServedDesk]:
 
     from jostle.labelling.server import guarded_app
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listener("127.0.0.1", 0) as listening:
         door = Door(secrets.token_urlsafe(16), int(listening.getsockname()[1]))
         config = uvicorn.Config(
             guarded_app(session, door, "simulation"), log_level="warning", access_log=False

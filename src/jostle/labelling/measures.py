@@ -68,7 +68,7 @@ def errors(
     return np.array([float(said != answer) for said, answer in known])
 
 
-def accuracy(session: Session) -> Accuracy:
+def accuracy(session: Session, sample: Audited | None = None) -> Accuracy:
     """The last model's accuracy, with an interval that holds however often it is looked at."""
     number = session.store.last_model()
     found = session.predictions()
@@ -76,7 +76,7 @@ def accuracy(session: Session) -> Accuracy:
         return accuracy_of_errors(session, np.zeros(0), 0, number, 1, None)
     models = [(at, summary) for at, _, summary in session.store.rounds() if summary.get("model")]
     place, (_, summary) = len(models), models[-1]
-    sample = audited(session)
+    sample = sample or audited(session)
     off = errors(session.kind, found, sample.labels, session.book.classes())
     return accuracy_of_errors(session, off, sample.population, number, place, summary.get("scale"))
 
@@ -101,9 +101,9 @@ def accuracy_of_errors(
     return Accuracy("accuracy", estimate, inside.low, inside.high, *sample, reached)
 
 
-def curve(session: Session) -> tuple[Point, ...]:
+def curve(session: Session, sample: Audited | None = None) -> tuple[Point, ...]:
     """Every model of the project, measured by the same audited examples: those that count now."""
-    sample, classes = audited(session), session.book.classes()
+    sample, classes = sample or audited(session), session.book.classes()
     points: list[Point] = []
     for number, _, summary in session.store.rounds():
         if not summary.get("model"):

@@ -194,7 +194,9 @@ def progress(session: Session) -> Progress:
         problems = tx.execute(bad.limit(PROBLEMS)).all()
         broken = int(tx.execute(select(func.count()).where(places.c.problem.is_not(None))).scalar_one())
     answers = [one for one in snapshot.given if one.act != "skip"]
-    accuracy, curve, kappas = session.accuracy(), session.curve(), measures.kappas(session)
+    sample = measures.audited(session)
+    accuracy, curve = measures.accuracy(session, sample), measures.curve(session, sample)
+    kappas = measures.kappas(session)
     remaining = filling.left(session)
     return Progress(
         kind=session.kind,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from jostle.labelling import drawing, imports, ranking, verdicts
+from jostle.labelling import drawing, filling, imports, ranking, verdicts
 from jostle.labelling.answers import Classes, Stored, set_of
 from jostle.labelling.contents import chance
 from jostle.labelling.index import Progress
@@ -131,7 +131,7 @@ def learning_goal(session: Session, ground: Ground) -> Goal:
 def next_ranking(
     session: Session, learner: Learner, ground: Ground, pool: Any, goal: Goal, model: Model | None, seed: int
 ) -> list[Ranked]:
-    """A few batches of picks and audit questions."""
+    """A few batches of picks and audit questions, and some drawn uniformly for people who are faster than training."""
     settings = session.settings
     asked = [purpose for purpose in ground.purposes.values() if purpose in ("pick", "audit")]
     length = ranking.SPARE * settings.batch
@@ -148,7 +148,11 @@ def next_ranking(
     picked = ranking.picks(
         strategy, network, pool, n, candidates=ground.candidates(), most=most, seed=seed, **call
     )
-    return [*ground.unanswered(), *drawing.mixed([ground.keys[place] for place in picked], audited, seed)]
+    ranked = drawing.mixed([ground.keys[place] for place in picked], audited, seed)
+    free = set(ground.unasked()).difference(line.key for line in ranked)
+    counts = len(asked) + len(ranked), asked.count("audit") + len(audited)
+    spare = filling.uniform(session, free, *counts, filling.AT_ONCE, f"spare {seed}")
+    return [*ground.unanswered(), *ranked, *spare]
 
 
 def written(session: Session, ground: Ground, goal: Goal, model: Model, number: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -33,11 +33,12 @@ PICTURE = {
     "cache-control": "private, max-age=31536000, immutable",
 }
 FRESH = 1.0  # seconds that figures are shown before they are computed again
-REST = 20  # times as long as the computing took that nothing is computed: people who answer come first
+REST = 50  # times as long as the computing took that nothing is computed: people who answer come first
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=64)]
 Few = Annotated[int, Query(ge=0, le=20)]
+Keys = Annotated[list[Key], Query(max_length=100)]
 Many = Annotated[int, Query(ge=1, le=200)]
 
 
@@ -58,20 +59,13 @@ class Given(BaseModel):
     seconds: float | None = Field(default=None, ge=0, le=86400)
 
 
-class Asking(Body):
-    """How many questions somebody is to have open afterwards, and which are there already."""
-
-    ask: Annotated[int, Field(ge=0, le=20)] = 0
-    have: Annotated[list[Key], Field(max_length=100)] = []
-
-
-class Batch(Asking):
+class Batch(Body):
     """Answers in the order in which they were given; each is judged on its own."""
 
     answers: Annotated[list[Any], Field(max_length=200)]
 
 
-class Skipped(Asking):
+class Skipped(Body):
     """A question that somebody would rather not answer."""
 
     key: Key
@@ -189,19 +183,14 @@ def serve_page(app: FastAPI, session: Session, title: str) -> None:
 
 
 def serve_questions(app: FastAPI, session: Session) -> None:
-    """Asking and answering."""
+    """Asking and answering: two calls, so that nobody who answers waits for what they are asked later."""
 
-    def asked(n: int, person: str, have: Sequence[str] = ()) -> dict[str, Any]:
-        """What somebody is to have open: the keys of all, and in full what they do not have; nothing unasked."""
-        if not n:
-            return {"questions": []}
+    @app.get("/api/questions")
+    def questions(person: str, n: Few = 5, have: Keys = []) -> dict[str, Any]:  # noqa: B006
+        """What somebody is to have open: the keys of all, and in full what they do not have."""
         found = session.ask(n, person)
         new = [question(session, each) for each in found if each.key not in have]
         return {"questions": new, "open": [each.key for each in found]}
-
-    @app.get("/api/questions")
-    def questions(person: str, n: Few = 5) -> dict[str, Any]:
-        return asked(n, person)
 
     @app.post("/api/answers")
     def answers(batch: Batch) -> dict[str, Any]:
@@ -214,12 +203,12 @@ def serve_questions(app: FastAPI, session: Session) -> None:
                 refused.append(
                     {"id": entry.get("id") if isinstance(entry, Mapping) else None, "words": words}
                 )
-        return {"kept": kept, "refused": refused, **asked(batch.ask, batch.person, batch.have)}
+        return {"kept": kept, "refused": refused}
 
     @app.post("/api/skip")
     def skip(body: Skipped) -> dict[str, Any]:
         session.skip(body.key, body.person)
-        return asked(body.ask, body.person, body.have)
+        return {}
 
     @app.post("/api/undo")
     def undo(body: Body) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The statements behind every question, written once: building one takes longer than running it."""
 
-from sqlalchemy import Integer, Text, and_, bindparam, exists, func, or_, select
+from sqlalchemy import Integer, Text, and_, bindparam, delete, exists, func, or_, select
 
 from jostle.labelling.schema import acts, examples, facts, leases, queue, standing
 
@@ -50,6 +50,14 @@ SECOND = (  # what somebody was asked already and another is to answer too
 )
 
 STILL_FREE = select(examples.c.key).where(examples.c.key.in_(bindparam("keys", expanding=True)), _free)
+
+_ended = bindparam("ended", type_=Integer)
+_reached = (
+    select(func.coalesce(func.max(queue.c.rank), -1))
+    .join(examples, queue.c.key == examples.c.key)
+    .where(queue.c.round == _ended, queue.c.purpose == "pick", examples.c.purpose == "pick")
+)
+UNREACHED = delete(queue).where(queue.c.round == _ended, queue.c.rank > _reached.scalar_subquery())
 
 _seconds = select(acts.c.seconds).order_by(acts.c.seq.desc()).limit(RECENT).subquery()
 PACE = select(func.avg(_seconds.c.seconds))

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jostle.labelling.schema import acts, connected, examples, facts, leases, queue, rounds, standing
-from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE
+from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE, UNREACHED
 
 Act = Literal["answer", "correction", "skip", "withdrawal"]
 # given: made elsewhere; test: what a simulation measures with
@@ -284,9 +284,13 @@ class Store:
     # rankings
 
     def install(self, ranking: Sequence[Ranked], summary: dict[str, Any]) -> int:
-        """Begin a round: its ranking takes the place of the last one whole, and its number is returned."""
+        """Begin a round: its ranking takes the place of the last one whole, and its number is returned.
+
+        Of the last one stays what people came to: `measures.audited` wants to know what was passed over there.
+        """
         with self.writing() as tx:
             number = int(_fact(tx, "round", 0)) + 1
+            tx.execute(UNREACHED, {"ended": number - 1})
             tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
             self._rank(tx, number, 0, ranking)
             self._note(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})

@@ -22,9 +22,11 @@ export function small(question) {
   return h("dl", { class: "row" }, pairs(content.fields.slice(0, 4)));
 }
 
-/** Load what an example needs before it is shown. */
+/** Load what an example needs, and decode it, before it is shown. */
 export function ahead(question) {
-  if (question.content.kind === "image") question.loaded ??= loading(question.content.url, question.name);
+  if (question.content.kind !== "image" || question.loaded) return;
+  question.loaded = loading(question.content.url, question.name);
+  question.loaded.decode().catch(() => {}); // a broken picture says so when it is shown
 }
 
 function picture({ content, name, loaded }) {

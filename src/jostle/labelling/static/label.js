@@ -7,7 +7,7 @@ import { ahead, large } from "./example.js";
 import { address, call, link } from "./server.js";
 
 const AHEAD = 5; // examples that a browser has open
-const FEW = 3; // when so many are left, more are asked for
+const FEW = 2; // when so many are left, more are asked for
 const PAUSE = 3000; // ms between looks for questions while there are none
 const LONGEST = 600; // seconds; who was away longer was not thinking
 
@@ -30,8 +30,16 @@ export class LabelView {
     main.replaceChildren(
       h("section", { class: "label", "aria-label": "Label" }, this.banner, this.stage, this.hint, this.buttons, this.tools()),
     );
-    if (this.queue.length) this.show();
-    else this.refill();
+    this.next();
+  }
+
+  /** Show what comes next, and ask for more while it is looked at; who has nothing waits for that. */
+  async next() {
+    const filling = this.queue.length <= FEW && this.refill();
+    if (!this.current) await filling;
+    this.show();
+    await filling;
+    if (this.shown !== this.current && !this.busy) this.show(); // somebody else has it by now
   }
 
   close() {
@@ -75,20 +83,19 @@ export class LabelView {
     return true;
   }
 
-  /** Ask the server for questions until enough are here. */
-  async refill() {
+  /** Ask the server for questions until enough are here; one call at a time. */
+  refill() {
+    this.filling ??= this.fill().finally(() => (this.filling = null));
+    return this.filling;
+  }
+
+  async fill() {
+    const have = this.queue.map(({ key }) => key);
     try {
-      const reply = await call(address("/api/questions", { person: this.page.person, n: AHEAD }));
-      this.take(reply);
+      this.take(await call(address("/api/questions", { person: this.page.person, n: AHEAD, have })));
     } catch (error) {
       this.page.failed(error);
     }
-    this.show();
-  }
-
-  /** What to ask the server for: so many, of which some are here. */
-  asking() {
-    return { ask: AHEAD, have: this.queue.map(({ key }) => key) };
   }
 
   /** Take what the server has for this person: new questions, and which of those here are still theirs to answer. */
@@ -110,13 +117,14 @@ export class LabelView {
     this.picked.clear();
     this.hint.hidden = true;
     this.since = performance.now();
+    this.shown = this.current;
     this.stage.replaceChildren(this.current ? large(this.current) : this.nothing());
     this.stage.dataset.key = this.current?.key ?? "";
     this.stage.dataset.name = this.current?.name ?? "";
     this.buttons.replaceChildren(...(this.current ? this.inputs() : []));
     this.tell();
     if (this.current && this.suggesting) this.hinted();
-    if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.refill(), PAUSE);
+    if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.next(), PAUSE);
   }
 
   nothing() {
@@ -177,10 +185,9 @@ export class LabelView {
     this.buttons.querySelector(`[data-class="${CSS.escape(String(answer))}"]`)?.classList.add("given");
     const seconds = Math.min((performance.now() - this.since) / 1000, LONGEST);
     const entry = { person: this.page.person, key: question.key, answer, seconds };
-    const reply = await this.page.outbox.give(entry, this.queue.length <= FEW ? this.asking() : {});
+    await this.page.outbox.give(entry);
     this.queue = this.queue.filter((each) => each !== question);
-    if (reply) this.take(reply);
-    this.show();
+    this.next();
   }
 
   async skip() {
@@ -188,21 +195,20 @@ export class LabelView {
     if (!question || this.busy) return;
     this.busy = true;
     try {
-      const { person } = this.page;
-      const reply = await call("/api/skip", { person, key: question.key, ...this.asking() });
+      await call("/api/skip", { person: this.page.person, key: question.key });
       this.queue = this.queue.filter((each) => each !== question);
-      this.take(reply);
     } catch (error) {
       this.page.failed(error);
       this.queue.push(this.queue.shift()); // unsent, so it comes again
     }
-    this.show();
+    this.next();
   }
 
   async undo() {
     if (this.busy) return;
     this.busy = true;
     try {
+      await this.filling; // what is open now is not known to a call that began before
       if (this.page.outbox.kept.size) await this.page.outbox.send();
       const { question } = await call("/api/undo", { person: this.page.person });
       if (question) {

@@ -31,8 +31,8 @@ export class Outbox {
     this.changed();
   }
 
-  /** Keep an answer and send it, asking for more; the server's reply, or null where none came in time. */
-  async give(entry, asking = {}) {
+  /** Keep an answer and send it; ends when it is on the server's disk, or the server does not say so in time. */
+  async give(entry) {
     const whole = { ...entry, id: crypto.randomUUID(), at: Date.now() };
     this.kept.set(whole.id, whole);
     try {
@@ -40,25 +40,27 @@ export class Outbox {
     } catch {
       // a full or forbidden storage: the answer is in memory, and sent all the same
     }
-    const late = new Promise((done) => setTimeout(() => done(null), PATIENCE));
-    return Promise.race([this.send(asking), late]);
+    return new Promise((done) => {
+      setTimeout(done, PATIENCE);
+      this.send(done).then(done);
+    });
   }
 
-  /** Send all that is kept, in order; at most one batch is under way. */
-  async send(asking = {}) {
+  /** Send all that is kept, in order; at most one batch is under way. `done()` is called when all of it is on disk. */
+  async send(done = () => {}) {
     while (this.under_way) await this.under_way;
-    if (!this.kept.size) return null;
-    this.under_way = this.batch(asking).finally(() => (this.under_way = null));
-    return this.under_way;
+    if (!this.kept.size) return;
+    this.under_way = this.batch(done).finally(() => (this.under_way = null));
+    await this.under_way;
   }
 
-  async batch(asking) {
+  async batch(done) {
     clearTimeout(this.again);
     const entries = [...this.kept.values()];
     const person = entries[0].person; // kept for one person at a time
     const mine = entries.filter((entry) => entry.person === person).slice(0, AT_ONCE);
     try {
-      const reply = await call("/api/answers", { person, answers: mine.map(sent), ...asking });
+      const reply = await call("/api/answers", { person, answers: mine.map(sent) }, done);
       for (const id of reply.kept) this.drop(id);
       this.arrivals.push(...reply.kept.map(() => performance.now()));
       for (const { id, words } of reply.refused) {
@@ -68,10 +70,8 @@ export class Outbox {
       this.failures = 0;
       this.changed();
       if (this.kept.size) this.later(0);
-      return reply;
     } catch (error) {
       this.fail(error);
-      return null;
     }
   }
 

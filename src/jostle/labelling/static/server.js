@@ -1,5 +1,7 @@
 // Calls to the server that sent this page.
 
+const PATIENCE = 8000; // ms that a reply may take
+
 /** No reply: the server is not there, or too slow to be. */
 export class Away extends Error {}
 
@@ -20,12 +22,14 @@ function seen(there) {
   link.changed();
 }
 
-/** Get, or post where there is a body; JSON both ways. */
-export async function call(path, body = undefined, patience = 8000) {
+/** Get, or post where there is a body; JSON both ways. `done()` is called as soon as the server has done what it was
+ *  asked, a few milliseconds before what it says of that is here. */
+export async function call(path, body = undefined, done = () => {}) {
   const post = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   let reply;
   try {
-    reply = await fetch(path, { ...(body === undefined ? {} : post), signal: AbortSignal.timeout(patience) });
+    reply = await fetch(path, { ...(body === undefined ? {} : post), signal: AbortSignal.timeout(PATIENCE) });
+    if (reply.ok) done();
     const said = reply.ok ? await reply.json() : null;
     seen(reply.status < 500);
     if (reply.ok) return said;
@@ -47,8 +51,10 @@ async function words(reply) {
   }
 }
 
-/** A path with a query; what is null is left out. */
+/** A path with a query; what is null is left out, and a list is one name many times. */
 export function address(path, query) {
-  const pairs = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
+  const pairs = Object.entries(query)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
   return `${path}?${new URLSearchParams(pairs)}`;
 }
