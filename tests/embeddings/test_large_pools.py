@@ -126,7 +126,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
         ValueError, match="more than memory_bytes=1,000: raise memory_bytes, or keep rows narrow"
     ):
         jostle.deviations(model, x[:40], space="logits", jolts=2, memory_bytes=1000)
-    with pytest.raises(ValueError, match=r"noise-stability would need .* 6,400 clean outputs"):
+    with pytest.raises(ValueError, match=r"noise-stability would need .* movements of 6,400 examples"):
         jostle.select("noise-stability", model, x, 3, space="logits", race=0.1, memory_bytes=10**6)
     assert Counted.seen < 20, "only a first look"
     narrow = jostle.deviations(model, x[:40], space="logits", jolts=2, project=8, memory_bytes=2**24)

@@ -1,5 +1,6 @@
 """Racing jolts: the picks of all jolts for all examples, from fewer passes, and what is proven about it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,11 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as values
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import Dataset, TensorDataset
 
 from jostle import NoiseStability
+from jostle.embeddings import race
 from jostle.embeddings.race import contenders
+from jostle.scoring.passes import tallied
+from jostle.scoring.room import Room
 from jostle.selectors import KCenter, k_center, longest
+
+WORK = 6 * 32 + 32 + 32 * 4 + 4  # of the network below, biases included
 
 
 def trained(classes: int = 4, width: int = 6, seed: int = 0) -> nn.Module:
@@ -65,7 +72,7 @@ def test_selectors_that_take_short_rows_have_no_reach() -> None:
 )
 def test_the_picks_are_the_same_from_fewer_passes(seed: int, options: dict[str, Any]) -> None:
     model, pool = trained(seed=seed), torch.randn(500, 6)
-    plain = NoiseStability(jolts=16, **options).select(model, pool, 8, seed=seed)
+    plain = NoiseStability(jolts=16, race=None, **options).select(model, pool, 8, seed=seed)
     raced = NoiseStability(jolts=16, race=0.01, **options).select(model, pool, 8, seed=seed)
     assert raced.indices.tolist() == plain.indices.tolist()
     assert raced.scores.tolist() == pytest.approx(plain.scores.tolist(), rel=1e-4)
@@ -84,7 +91,7 @@ def test_a_sure_network_needs_a_fraction() -> None:
 
 def test_features_of_a_regression_race_by_what_the_jolts_show() -> None:
     model, pool = trained(classes=1), torch.randn(400, 6) * torch.rand(400, 1) * 3
-    plain = NoiseStability(jolts=16).select(model, pool, 6, seed=0)
+    plain = NoiseStability(jolts=16, race=None).select(model, pool, 6, seed=0)
     raced = NoiseStability(jolts=16, race=0.01).select(model, pool, 6, seed=0)
     assert raced.indices.tolist() == plain.indices.tolist()
     assert raced.passes is not None
@@ -94,7 +101,7 @@ def test_features_of_a_regression_race_by_what_the_jolts_show() -> None:
 def test_excluded_examples_stay_out_and_positions_are_the_pools() -> None:
     model, pool = trained(), torch.randn(400, 6)
     out = list(range(0, 400, 3))
-    plain = NoiseStability(jolts=8).select(model, pool, 5, seed=1, exclude=out)
+    plain = NoiseStability(jolts=8, race=None).select(model, pool, 5, seed=1, exclude=out)
     raced = NoiseStability(jolts=8, race=0.01).select(model, pool, 5, seed=1, exclude=out)
     assert raced.indices.tolist() == plain.indices.tolist()
 
@@ -119,7 +126,7 @@ def test_most_of_a_pool_is_not_worth_a_race() -> None:
 
 def test_equal_examples_and_examples_that_do_not_move() -> None:
     pool = torch.cat([torch.ones(100, 6), torch.randn(60, 6)])
-    plain = NoiseStability(jolts=8).select(trained(), pool, 10, seed=0)
+    plain = NoiseStability(jolts=8, race=None).select(trained(), pool, 10, seed=0)
     raced = NoiseStability(jolts=8, race=0.01).select(trained(), pool, 10, seed=0)
     assert raced.scores.tolist() == pytest.approx(plain.scores.tolist(), rel=1e-4)
     assert len(set(raced.indices.tolist())) == 10
@@ -138,7 +145,193 @@ def test_chances_that_are_borne_add_up_to_the_risk() -> None:
     assert contenders(chances, 1e-9).tolist() == [0, 1, 2, 4]
 
 
-@pytest.mark.parametrize("race", [0.0, 1.0, -1.0])
-def test_a_risk_is_a_chance(race: float) -> None:
+@pytest.mark.parametrize("risk", [0.0, 1.0, -1.0, "never"])
+def test_a_risk_is_a_chance(risk: Any) -> None:
     with pytest.raises(ValueError, match="race is a chance between 0 and 1"):
-        NoiseStability(race=race)
+        NoiseStability(race=risk)
+
+
+class TestByDefault:
+    """Nothing need be said: jolts race where that saves time, and where it cannot be everything is jolted."""
+
+    def test_a_small_pool_is_jolted_whole(self) -> None:
+        query = NoiseStability(jolts=8).select(trained(), torch.randn(300, 6), 5, seed=0)
+        assert query.passes is None
+        plan = NoiseStability(jolts=8).plan(trained(), torch.randn(300, 6), 5, seed=0)
+        assert plan.notes == ("everything is jolted: that takes less time here than a race would",)
+        assert plan.fewest == plan.passes == 300 * 9
+
+    def test_a_large_one_races_and_the_plan_says_from_where_to_where(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(race, "SMALL", 400 * 16 * WORK)
+        model, pool = trained(), torch.randn(400, 6)
+        plain = NoiseStability(jolts=16, race=None).select(model, pool, 6, seed=0)
+        plan = NoiseStability(jolts=16).plan(model, pool, 6, seed=0)
+        with tallied() as tally:
+            query = NoiseStability(jolts=16).select(model, pool, 6, seed=0)
+        assert query.indices.tolist() == plain.indices.tolist()
+        assert query.passes is not None
+        assert query.passes.risk <= race.RISK
+        assert plan.fewest == 400 + 24 * 16 <= query.passes.made < plan.passes == query.passes.plain
+        assert 0 <= tally.examples - query.passes.made <= 8, "and a first look"
+        assert "784 to 6,800 examples through the model" in str(plan)
+        assert NoiseStability(jolts=15).select(model, pool, 6, seed=0).passes is None, "one product too few"
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            ({"selector": "k-means++"}, "KMeansPP may pick any row"),
+            ({"start": "labeled"}, "start='labeled'"),
+            ({"project": 4}, "rows of all examples"),
+            ({"parameters": "0.*"}, "are cheap"),
+            ({"jolts": 1}, "nothing to save"),
+        ],
+    )
+    def test_a_plan_says_why_nothing_races(self, settings: dict[str, Any], words: str) -> None:
+        strategy = NoiseStability(**{"jolts": 4, "race": 0.01, **settings})
+        labeled = TensorDataset(torch.randn(5, 6), torch.arange(5) % 4)
+        (note,) = strategy.plan(trained(), torch.randn(200, 6), 5, labeled=labeled, seed=0).notes
+        assert note.startswith("everything is jolted: ")
+        assert words in note
+
+    def test_large_noise_for_little_work_is_not_drawn_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(race, "SMALL", 0)
+        model = nn.Sequential(nn.EmbeddingBag(5000, 20), nn.Linear(20, 4))
+        pool = torch.randint(0, 5000, (600, 3))
+        settings: dict[str, Any] = {"jolts": 4}
+        assert NoiseStability(**settings).select(model, pool, 5, seed=0).passes is not None, "remembered"
+        settings["buffer_bytes"] = 4 * 5000 * 20 * 4
+        assert NoiseStability(**settings).select(model, pool, 5, seed=0).passes is None
+
+
+class Drawn(Dataset[Tensor]):
+    """Examples that come out otherwise each time, as augmented ones do."""
+
+    def __init__(self, pool: Tensor) -> None:
+        self.pool, self.reads = pool, 0
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    def __getitem__(self, position: int) -> Tensor:
+        self.reads += 1
+        return self.pool[position] + torch.rand(6)
+
+
+def in_two(few: list[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """Two arguments of a model, and targets."""
+    return list(torch.stack(few).split([2, 4], 1)), torch.zeros(len(few))
+
+
+class TestInputsThatAreRead:
+    """What is decoded or drawn is read once, so that a race costs no second reading and no other example races."""
+
+    def test_examples_are_read_once(self) -> None:
+        pool, strategy = Drawn(torch.randn(300, 6)), NoiseStability(jolts=16)
+        plain = replace(strategy, race=None).select(trained(), pool, 5, seed=0)
+        read, pool.reads = pool.reads, 0
+        raced = replace(strategy, race=0.01).select(trained(), pool, 5, seed=0)
+        assert raced.passes is not None
+        assert pool.reads == read
+        assert raced.indices.tolist() == plain.indices.tolist()
+        assert raced.scores.tolist() == pytest.approx(plain.scores.tolist(), rel=1e-4)
+
+    def test_more_than_the_buffer_holds_is_jolted_chunk_by_chunk(self) -> None:
+        pool = Drawn(torch.randn(300, 6))
+        strategy = NoiseStability(jolts=4, race=0.01, buffer_bytes=300 * 6 * 4 - 1)
+        assert strategy.select(trained(), pool, 5, seed=0).passes is None
+        assert "inputs of 7.2 kB would be read twice" in strategy.plan(trained(), pool, 5, seed=0).notes[0]
+        assert (
+            replace(strategy, buffer_bytes=300 * 6 * 4).select(trained(), pool, 5, seed=0).passes is not None
+        )
+
+    def test_sequences_that_each_batch_pads_for_itself_are_jolted_whole(self) -> None:
+        torch.manual_seed(0)
+        texts = [torch.randint(1, 50, (1 + i % 7,)) for i in range(200)]
+        model = nn.Sequential(nn.EmbeddingBag(50, 8), nn.Linear(8, 3))
+        options: dict[str, Any] = {
+            "collate_fn": lambda few: pad_sequence(few, batch_first=True),
+            "batch_size": 5,
+        }
+        plain, raced = (
+            NoiseStability(jolts=8, race=race).select(model, texts, 5, seed=0, **options)
+            for race in (None, 0.01)
+        )
+        assert raced.passes is None
+        assert raced.indices.tolist() == plain.indices.tolist()
+
+    @pytest.mark.parametrize("kind", ["list of tensors", "dict"])
+    def test_several_arrays_are_kept_side_by_side(self, kind: str) -> None:
+        class Both(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = trained()
+
+            def forward(self, a: Tensor, b: Tensor) -> Tensor:
+                return self.net(torch.cat([a, b], 1))
+
+        model, x = Both(), torch.randn(300, 6)
+        items = [{"a": row[:2], "b": row[2:]} if kind == "dict" else row for row in x]
+        collate = None if kind == "dict" else in_two
+        plain = NoiseStability(jolts=16, race=None).select(model, {"a": x[:, :2], "b": x[:, 2:]}, 5, seed=0)
+        raced = NoiseStability(jolts=16, race=0.01).select(model, items, 5, seed=0, collate_fn=collate)
+        assert raced.passes is not None
+        assert raced.indices.tolist() == plain.indices.tolist()
+
+
+def test_rows_that_race_go_to_a_file_where_those_of_all_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, pool = trained(), torch.randn(500, 6)
+    plain = NoiseStability(jolts=16, race=None).select(model, pool, 8, seed=0)
+    monkeypatch.setattr(Room, "spills", lambda room, size: size == 500 * 16 * 4 * 4)
+    raced = NoiseStability(jolts=16, race=0.01).select(model, pool, 8, seed=0)
+    assert raced.passes is not None
+    assert raced.indices.tolist() == plain.indices.tolist()
+    (note,) = raced.notes
+    assert "movements take 128 kB" in note
+    assert "temporary file" in note
+
+
+def test_a_race_never_refuses_what_all_jolts_have_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, pool = trained(), torch.randn(400, 6)
+    tight = NoiseStability(jolts=8, race=0.01, memory_bytes=10**7)
+    assert tight.select(model, pool, 5, seed=0).passes is not None
+    monkeypatch.setattr(race, "BOOKS", 10**4)  # 32 MB
+    assert tight.select(model, pool, 5, seed=0).passes is None
+    assert "a race would hold 32" in tight.plan(model, pool, 5, seed=0).notes[0]
+
+
+@given(values.permutations(range(9)))
+def test_rows_change_places_in_place(order: list[int]) -> None:
+    rows = torch.randn(9, 2)
+    expected = rows[order]
+    race.permute(rows, torch.tensor(order))
+    assert torch.equal(rows, expected)
+
+
+def test_the_work_of_a_network_is_counted_in_products() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(1, 5, 3, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(180, 7, bias=False)
+    )
+    with NoiseStability().request(model, torch.randn(4, 1, 8, 8)) as request:
+        assert request.network.work == 9 * 5 * 36 + 180 * 7
+    with NoiseStability().request(trained(), torch.randn(4, 6)) as request:
+        assert request.network.work == WORK
+    bag = nn.Sequential(nn.EmbeddingBag(500, 20), nn.Linear(20, 4))
+    with NoiseStability().request(bag, torch.randint(0, 500, (4, 3))) as request:
+        assert request.network.work == 84, "what is looked up is not multiplied"
+
+
+def test_jolted_outputs_that_are_not_finite_are_named() -> None:
+    class Root(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x + self.shift).sqrt()
+
+    pool = torch.rand(300, 3) + 5
+    pool[7] = -0.99
+    with pytest.raises(ValueError, match=r"jolted outputs are NaN or infinite .*positions 7"):
+        NoiseStability(jolts=8, race=0.01, space="logits", scale=0.1).select(Root(), pool, 5, seed=0)

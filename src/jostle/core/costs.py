@@ -21,6 +21,8 @@ class Costs:
 
     passes: int
     """Examples that go through the model, one jolt, mask or member of a committee each."""
+    fewest: int | None = None
+    """At best so many of them do, as the work will show; None: all."""
     rows: int = 0
     """Bytes of rows and scores that are kept."""
     width: int = 1

@@ -34,7 +34,9 @@ class Plan:
     picks: int
     """How many are to be picked."""
     passes: int
-    """Examples that would go through the model, one jolt, mask or member of a committee each."""
+    """Examples that would go through the model, one jolt, mask or member of a committee each: at most."""
+    fewest: int
+    """At least so many: `passes`, unless the work itself shows what can be left out."""
     seconds: dict[str, float]
     """How long it would take, by parts: `reading`, `scoring`, `selection`; from a few timed micro-batches."""
     memory: dict[str, int]
@@ -56,10 +58,8 @@ class Plan:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The table, line by line: a name, and what there is to say."""
-        yield (
-            "passes",
-            f"{self.passes:,} examples through the model, {self.passes / self.examples:.3g} of each",
-        )
+        through = f"{self.passes:,} examples through the model, {self.passes / self.examples:.3g} of each"
+        yield "passes", through if self.fewest == self.passes else f"{self.fewest:,} to {through}"
         parts = ", ".join(f"{part} {in_seconds(value)}" for part, value in self.seconds.items())
         yield "time", f"about {in_seconds(sum(self.seconds.values()))}: {parts}"
         if self.more:
@@ -95,6 +95,7 @@ def planned(strategy: Strategy, request: Request, n: int) -> Plan:
         len(request.pool),
         n,
         costs.passes,
+        costs.passes if costs.fewest is None else costs.fewest,
         seconds,
         memory,
         peak,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded, Embedding
+from jostle.embeddings.again import Uneven
 from jostle.embeddings.chunks import Chunk, Measure
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.embeddings.race import FIRST, LEAST, raced
+from jostle.embeddings.race import AUTO, no_race, raced, raced_costs
 from jostle.embeddings.row_store import Movements
 from jostle.inputs import Inputs, Pool, arrays, count
-from jostle.plumbing.memory import check_memory, in_words
+from jostle.plumbing.memory import in_words
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.rehearsal import Rehearsal
@@ -31,7 +32,6 @@ from jostle.selectors import selector
 
 FEW_JOLTS, NARROW = 10, 512  # what is often enough
 SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
-WORTH = 4  # a race is worth its trouble from so many examples for each pick
 SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or pass a part of the pool"
 
 Space = str | Callable[[Tensor], Tensor] | None
@@ -78,13 +78,14 @@ class Deviations(Embedding):
     buffer_bytes: int = 256 * 2**20
     """Bytes of inputs and clean outputs held at once: the pool is read once, chunk by chunk."""
 
-    race: float | None = None
-    """Jolt in full only what can be picked, and bear this chance that a pick is another; None: jolt everything."""
+    race: float | str | None = AUTO
+    """Jolt in full only what can be picked, where that can be told, and bear this chance that a pick is another;
+    "auto": 0.0005, where it saves time; None: jolt everything."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.race is not None and not 0 < self.race < 1:
-            raise ValueError(f"race is a chance between 0 and 1, or None; got {self.race}")
+        if self.race not in (None, AUTO) and not (isinstance(self.race, float) and 0 < self.race < 1):
+            raise ValueError(f'race is a chance between 0 and 1, "auto" or None; got {self.race!r}')
         if self.jolts < 1 or not self.scale > 0 or not math.isfinite(self.scale):
             raise ValueError(f"jolts must be at least 1 and scale above 0; got {self.jolts} and {self.scale}")
         if self.grid < 1 or (self.project is not None and self.project < 1):
@@ -111,7 +112,7 @@ class Deviations(Embedding):
             raise ValueError(
                 "rows_file= is one file: on a cluster say engine=jostle.engines.Ray(rows=folder)"
             )
-        if self.race is not None:
+        if self.race not in (None, AUTO):
             raise ValueError("race= looks at the whole pool: on a cluster leave it out")
         if request.padded:
             raise ValueError(
@@ -121,20 +122,10 @@ class Deviations(Embedding):
 
     def contending(self, request: Request, n: int) -> Embedded:
         """The movements of those examples that may be picked, where that can be told before all are jolted."""
-        if not self.races(len(request.pool), n):
-            return self.embedding(request)
-        assert self.race is not None
-        positions, rows = raced(self, request, n, selector(self.selector), self.race)
-        return Embedded(rows, positions=positions)
-
-    def races(self, size: int, n: int) -> bool:
-        """Whether short rows cannot be picked, there is something to save, and rows are kept whole in memory."""
-        if self.race is None:
-            return False
-        probe = torch.ones(1, 1)
-        bounded = selector(self.selector).reach(probe, 1) is not None
-        whole = self.project is None and self.rows_file is None
-        return bounded and whole and self.start == "origin" and self.jolts > 1 and WORTH * n <= size
+        if self.race is not None and self.costs(request, n).fewest is not None:
+            with suppress(Uneven):
+                return raced(self, request, n, selector(self.selector))
+        return self.embedding(request)
 
     def rows(self, request: Request, *pools: Pool) -> Tensor:
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""
@@ -251,7 +242,7 @@ class Deviations(Embedding):
         if self.jolts > FEW_JOLTS:
             yield f"jolts={FEW_JOLTS}: {n * (FEW_JOLTS + 1):,} passes, with rougher rows"
         if self.race is None:
-            yield "race=0.005: only what can be picked is jolted in full, where the selector allows it"
+            yield "race='auto': only what can be picked is jolted in full, where that can be told"
         if self.project is None and self.jolts * width > NARROW:
             yield f"project={NARROW}: {in_words(n * NARROW * item)} of rows, with distances that are right on average"
 
@@ -278,25 +269,17 @@ class Deviations(Embedding):
         return n * (clean + self.jolts * tail) + chunks * self.jolts * drawing
 
     def costs(self, request: Request, n: int | None) -> Costs:
-        """What all jolts take; a race takes less, by how much it finds out."""
+        """What all jolts take; a race takes fewer passes and rows, by how much it finds out."""
         plain = super().costs(request, n)
-        if n is None or not self.races(len(request.pool), n):
+        if self.race is None or n is None:
             return plain
-        size, width = len(request.pool), plain.width // self.jolts
-        first = min(size, max(LEAST, FIRST * n))
-        return replace(
-            plain,
-            rows=(size + 2 * first * self.jolts) * width * request.row_type.itemsize,
-            in_file=False,
-            spills=False,
-            notes=("jolts race: the passes are those without a race, which are seldom needed",),
-            what=f"{size:,} clean outputs and movements of {first:,} or more that race, {width:,} numbers each",
-        )
-
-    def check_room(self, request: Request, numbers: int, what: str) -> None:
-        """Refuse rows of so many numbers where they do not fit into memory."""
-        needed = numbers * request.row_type.itemsize
-        check_memory(self.method, needed, request.room.given, what, request.device, SMALLER_ROWS)
+        why = no_race(self, request, n)
+        if not why:
+            race = raced_costs(self, request, n, plain)
+            if race.memory <= max(plain.memory, request.room.allowed):
+                return race
+            why = f"a race would hold {in_words(race.memory)} at once"
+        return replace(plain, notes=(f"everything is jolted: {why}",))
 
     def what_moves(self, request: Request) -> Space:
         """The space as set, or as the task says; the exact derivative cannot follow features by a function."""

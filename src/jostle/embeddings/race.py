@@ -4,32 +4,45 @@ Greedy k-center from the origin never picks a row shorter than its last gap r: t
 is at most its length. Hence, if every row that was left out is shorter than the last gap r of the picks among the
 measured ones, those picks are the picks among all: step by step, each pick's gap is at least r, and no row left out has
 one. The longest rows are found in the same way. What is left to chance is whether a row that was not measured in full
-is shorter than r. It is judged by what the jolts so far showed, by the clean output and by the size of the input,
-through a regression over the examples that were measured in full; the chances that are borne add up to `risk`.
+is shorter than r. It is judged by what the jolts so far showed, by the clean output and by how much goes through the
+network, through a regression over the examples that were measured in full; the chances that are borne add up to `risk`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from jostle.core import Costs, Embedded
+from jostle.embeddings.again import Again
 from jostle.embeddings.jolts import Jolts
+from jostle.embeddings.row_store import Movements
 from jostle.inputs import Inputs, arrays, count
-from jostle.rows.vectors import non_finite
+from jostle.plumbing.memory import in_words
+from jostle.rows.mapped import release
+from jostle.scoring.activity import activity
 from jostle.scoring.request import Passes, Request
-from jostle.selectors import Selector
+from jostle.selectors import Selector, selector
 
 if TYPE_CHECKING:
     from jostle.embeddings.deviations import Deviations
 
 FIRST = 2  # examples measured in full to begin with, for each pick
 LEAST = 24  # and at least
-SHARE = 0.5  # of those still in the race that run in a round, the most promising ones
+AUTO = "auto"  # race where it saves time
+RISK = 0.0005  # that is borne unless told otherwise
+SMALL = 10**11  # products of a weight and a number that are made in less time than a race needs to think
+DRAWS = 1000  # such products for each number of a jolt, or drawing them again would show
+BOOKS = 12  # numbers that are known of each example, and looked at, beside its lengths heat by heat
+WORD = 8  # bytes of each
+WORTH = 4  # a race is worth its trouble from so many examples for each pick
 TIE = 1 - 1e-6  # a row as long as the last gap may be picked: lengths this near count as reaching it
+FREEDOM = 30  # degrees of it, at most: errors have heavier tails than a normal law, however many are known
 HEAVY = 4.0  # errors are taken to spread at least as far as a normal law would with its largest this far out
 
 
@@ -54,39 +67,42 @@ class Race:
     def __init__(self, settings: Deviations, request: Request) -> None:
         self.settings, self.request = settings, request
         self.watch = settings.watch(request)
-        self.jolts = settings.jolts_of(request)
-        weight = sum(p.copy.nbytes for p in self.jolts.moving) * settings.jolts
-        if weight <= settings.buffer_bytes:
-            self.jolts = RememberedJolts(**vars(self.jolts))
-        self.width = settings.width(request, self.watch)  # d
-        self.check_room(len(request.pool), 0)
-        self.clean, sizes = request.compute(self.look, what="outputs")  # (n, d), (n,)
-        self.sizes = sizes.double().cpu()
-        n, K = len(self.clean), settings.jolts
-        self.hint = self.expected()  # (n,)
-        self.squares = torch.zeros(n, K, dtype=torch.float64)  # squared lengths of the movements made
+        self.jolts = jolts_of(settings, request)
+        self.stops = stops(settings.jolts)
+        self.again = Again(request)
+        self.clean, active, hints = request.compute(self.look, what="outputs")  # (n, d), (n,), (n,)
+        self.activity, self.hint = active.cpu(), hints.cpu()
+        n, self.width = self.clean.shape  # d
+        self.squares = torch.zeros(
+            n, len(self.stops), dtype=torch.float64
+        )  # of the movements made, heat by heat
         self.made = torch.zeros(n, dtype=torch.int64)  # jolts that each example has met
         self.place = torch.full((n,), -1)  # where an example's movements lie in `rows`
-        self.rows = self.clean.new_zeros(0, K * self.clean.shape[1])
+        self.owner = torch.empty(0, dtype=torch.int64)  # whose movements lie there
+        self.movements = Movements.of(settings, request, n, self.width, settings.stretch(self.jolts))
 
-    def check_room(self, seen: int, jolted: int) -> None:
-        """Refuse more examples than memory holds: clean outputs of some, movements of others, which grow in a copy."""
-        what = f"{seen:,} clean outputs and movements of {jolted:,} examples that race, {self.width:,} numbers each"
-        self.settings.check_room(self.request, (seen + 2 * jolted * self.settings.jolts) * self.width, what)
+    @property
+    def rows(self) -> Tensor:
+        """Movements of those that were jolted at all, those who met all jolts in front."""
+        return self.movements.tensor[: len(self.owner)]
 
-    def look(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """What is watched at rest, and logarithms of the inputs' squared lengths, (n,): what is large moves far."""
-        watched = self.watch(inputs)
-        return watched, logarithm(squared_lengths_of(inputs, watched))
+    def look(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+        """What is watched at rest; the logarithm of the squared length of what goes through the network, (n,); and what
+        the clean output says of the squared length to come, (n,).
+        """
+        self.again.keep(inputs)
+        with activity(self.request.network.module) as seen:
+            watched = self.watch(inputs)
+        return watched, logarithm(total(seen, inputs).to(watched.device)), self.expected(watched)
 
-    def expected(self) -> Tensor:
+    def expected(self, watched: Tensor) -> Tensor:
         """Logarithm of what the clean output says of the squared length, up to a constant; 0 where it says nothing.
 
         Probabilities move as their logits do, times the derivative of the softmax or the sigmoid.
         """
-        p = self.clean.double().cpu()  # (n, c)
+        p = watched.double()  # (n, c)
         if self.settings.what_moves(self.request) != "probabilities":
-            return torch.zeros(len(p), dtype=torch.float64)
+            return p.new_zeros(len(p))
         squares = p.square().sum(1)
         if self.request.task.name == "classification":  # squared length of diag(p) - p p'
             speeds = squares - 2 * p.pow(3).sum(1) + squares.square()
@@ -97,23 +113,25 @@ class Race:
     def run(self, who: Tensor, start: int, stop: int) -> None:
         """Let these examples meet the jolts from `start` up to `stop`."""
         fresh = who[self.place[who] < 0]
-        self.place[fresh] = torch.arange(len(self.rows), len(self.rows) + len(fresh))
-        self.check_room(len(self.clean), len(self.rows) + len(fresh))
-        self.rows = torch.cat([self.rows, self.rows.new_zeros(len(fresh), self.rows.shape[1])])
-        width = self.clean.shape[1]
+        self.place[fresh] = torch.arange(len(self.owner), len(self.owner) + len(fresh))
+        self.owner = torch.cat([self.owner, fresh])
         done = 0
-        runners = self.request.batches(self.request.pool.take(who))
-        for chunk in self.settings.chunks(self.request, runners, None, len(who)):
+        for chunk in self.settings.chunks(self.request, self.again.batches(who), None, len(who)):
             here = who[done : done + chunk.size]
             clean = self.clean[here].split([count(inputs) for inputs in chunk.inputs])
             for k in range(start, stop):
                 with self.settings.jolted(self.jolts, k, self.watch) as movement:
                     moved = torch.cat([movement(*pair) for pair in zip(chunk.inputs, clean, strict=True)])
-                moved = moved * self.settings.stretch(self.jolts)
-                self.rows[self.place[here], k * width : (k + 1) * width] = moved.to(self.rows.dtype)
-                self.squares[here, k] = moved.double().square().sum(1).cpu()
+                self.put(here, k, moved * self.movements.scale)
             done += len(here)
         self.made[who] = stop
+
+    def put(self, who: Tensor, k: int, moved: Tensor) -> None:
+        """The k-th movements of some examples."""
+        columns = slice(k * self.width, (k + 1) * self.width)
+        self.rows[self.place[who], columns] = moved.to(self.rows.dtype)
+        self.squares[who, bisect_right(self.stops, k)] += moved.double().square().sum(1).cpu()
+        release(self.movements.tensor)
 
     @property
     def finished(self) -> Tensor:
@@ -121,82 +139,161 @@ class Race:
         return (self.made == self.settings.jolts).nonzero()[:, 0]
 
     def measured(self) -> Tensor:
-        """Movements of the finished ones, in order."""
-        return self.rows[self.place[self.finished]]
+        """Movements of the finished ones, in whatever order: these change places with others that lie in front."""
+        whole = self.made[self.owner] == self.settings.jolts
+        front = int(whole.sum())
+        late, early = (~whole[:front]).nonzero()[:, 0], whole[front:].nonzero()[:, 0] + front
+        order = torch.arange(len(self.owner))
+        order[late], order[early] = early, late
+        self.arrange(order)
+        return self.rows[:front]
+
+    def arrange(self, order: Tensor) -> None:
+        """Lay movements out in this order of their places, in place: they may take all memory that there is."""
+        permute(self.rows[: len(order)], order)
+        self.owner[: len(order)] = self.owner[order]
+        self.place[self.owner] = torch.arange(len(self.owner))
 
     def outlook(self, reach: float) -> tuple[Tensor, Tensor]:
         """For every example the squared length to be expected, and the chance that it reaches a length, (n,) both."""
-        expected = self.squares.sum(1)
-        chances = torch.zeros_like(expected)
+        expected, chances = self.squares.sum(1), torch.zeros_like(self.hint)
         for level in self.made.unique().tolist():
             if level < self.settings.jolts:
                 who = (self.made == level).nonzero()[:, 0]
-                rest, spread = self.forecast(who, level)
-                missing = (TIE * reach) ** 2 - expected[who]
-                chances[who] = tail((logarithm(missing) - rest) / spread, len(self.finished))
-                chances[who[missing <= 0]] = 1.0
-                expected[who] += rest.exp()
+                expected[who], chances[who] = self.chances(who, level, reach)
         return expected, chances
 
-    def forecast(self, who: Tensor, level: int) -> tuple[Tensor, float]:
-        """Logarithm of the squared length still to come, (n,), and the spread of its errors.
+    def chances(self, who: Tensor, level: int, reach: float) -> tuple[Tensor, Tensor]:
+        """The same for examples that have met so many jolts."""
+        known = self.squares[who].sum(1)
+        rest, spread = self.forecast(who, bisect_right(self.stops, level))
+        missing = (TIE * reach) ** 2 - known
+        chances = tail((logarithm(missing) - rest) / spread, len(self.finished))
+        return known + rest.exp(), torch.where(missing > 0, chances, 1.0)
 
-        In proportion to what the clean output says, corrected by the size of the input and by what came up to this
-        level: a line through the finished ones.
+    def forecast(self, who: Tensor, heats: int) -> tuple[Tensor, float]:
+        """Logarithm of the squared length still to come after so many heats, (n,), and the spread of its errors.
+
+        In proportion to what the clean output says, corrected by the activity and by what has come so far: a line
+        through the finished ones.
         """
         finished = self.finished
-        known = [torch.ones_like(self.hint), self.sizes]
-        if level:
-            known.append(logarithm(self.squares[:, :level].sum(1)) - self.hint)
-        columns = torch.stack(known, 1)  # (n, 2 or 3)
-        goal = logarithm(self.squares[finished, level:].sum(1)) - self.hint[finished]
-        line = torch.linalg.lstsq(columns[finished], goal[:, None], driver="gelsd").solution[:, 0]
-        errors = goal - columns[finished] @ line
+        columns = self.known(finished, heats)
+        goal = logarithm(self.squares[finished, heats:].sum(1)) - self.hint[finished]
+        line = torch.linalg.lstsq(columns, goal[:, None], driver="gelsd").solution[:, 0]
+        errors = goal - columns @ line
         freedom = max(1, len(finished) - columns.shape[1])
         spread = max(float(errors.square().sum() / freedom) ** 0.5, float(errors.max()) / HEAVY, 1e-9)
-        return columns[who] @ line + self.hint[who], spread
+        return self.known(who, heats) @ line + self.hint[who], spread
+
+    def known(self, who: Tensor, heats: int) -> Tensor:
+        """What a forecast after so many heats goes by, (n, 2 or 3)."""
+        columns = [torch.ones_like(self.hint[who]), self.activity[who]]
+        if heats:
+            columns.append(logarithm(self.squares[who, :heats].sum(1)) - self.hint[who])
+        return torch.stack(columns, 1)
 
 
-def raced(
-    settings: Deviations, request: Request, n: int, selector: Selector, risk: float
-) -> tuple[Tensor, Tensor]:
-    """Positions and rows of all examples that may be among the n picks; the request is told what that took."""
+def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Embedded:
+    """Rows of all examples that may be among the n picks; the request is told what that took."""
+    risk = settings.race if isinstance(settings.race, float) else RISK
     race = Race(settings, request)
     size, K = len(race.hint), settings.jolts
-    with torch.no_grad(), request.progress("racing", size) as advance:
-        runners = race.hint.topk(min(size, max(LEAST, FIRST * n))).indices.sort().values
-        race.run(runners, 0, K)
-        done = 0
+    with torch.no_grad(), request.progress(f"racing{race.movements.place}", size) as advance:
+        promise = race.hint + race.activity
+        race.run(promise.topk(first_runners(size, n)).indices.sort().values, 0, K)
+        done, halved = 0, False
         while True:
+            request.check_finite(~race.squares.isfinite().all(1), "jolted outputs", request.pool)
             advance(len(race.finished) - done)
             done = len(race.finished)
-            reach = selector.reach(race.measured(), n)
+            reach = chooser.reach(race.measured(), n)
             assert reach is not None, "only selectors that leave short rows alone race"
             expected, chances = race.outlook(reach)
             contending = contenders(chances, risk)
             if not len(contending):
                 break
-            count = min(len(contending), max(FIRST * n, round(SHARE * len(contending))))
+            count = len(contending) if halved else max(len(contending) // 2, min(len(contending), FIRST * n))
             runners = contending[expected[contending].topk(count).indices].sort().values
             heats(race, runners, reach, risk / size)
+            halved = True  # by now the reach is all but known
         advance(size - done)
     request.passes = Passes(size + int(race.made.sum()), size * (K + 1), float(chances.sum()))
-    finished, rows = race.finished, race.measured()
-    bad = torch.zeros(size, dtype=torch.bool)
-    bad[finished] = non_finite(rows)
-    request.check_finite(bad, "jolted outputs", request.pool)
-    return finished, rows
+    race.arrange(race.owner[:done].argsort())
+    return Embedded(replace(race.movements, tensor=race.rows[:done]).finished(), positions=race.finished)
 
 
 def heats(race: Race, runners: Tensor, reach: float, risk: float) -> None:
     """Twice as many jolts from heat to heat for those of the runners that still have a chance to reach a length."""
-    K = race.settings.jolts
-    for start, stop in pairwise([0, *(2**power for power in range(K.bit_length()) if 2**power < K), K]):
+    for start, stop in pairwise([0, *race.stops]):
         at = runners[race.made[runners] == start]
         if start and len(at):
-            at = at[race.outlook(reach)[1][at] > risk]
+            at = at[race.chances(at, start, reach)[1] > risk]
         if len(at):
             race.run(at, start, stop)
+
+
+def stops(jolts: int) -> list[int]:
+    """How many jolts have been met after each heat: 1, 2, 4, ..., all."""
+    return [*(2**power for power in range(jolts.bit_length()) if 2**power < jolts), jolts]
+
+
+def first_runners(size: int, n: int) -> int:
+    """How many are jolted in full to begin with."""
+    return min(size, max(LEAST, FIRST * n))
+
+
+def jolts_of(settings: Deviations, request: Request) -> Jolts:
+    """The jolts, remembered where that takes no more memory than inputs may."""
+    drawn = settings.jolts_of(request)
+    return RememberedJolts(**vars(drawn)) if remembered(settings, request, drawn) else drawn
+
+
+def remembered(settings: Deviations, request: Request, jolts: Jolts) -> int:
+    """Bytes of all directions where they are kept; 0 where they are drawn each time."""
+    needed = sum(parameter.copy.nbytes for parameter in jolts.moving) * settings.jolts
+    return needed if needed <= request.room.buffer(settings.buffer_bytes) else 0
+
+
+def no_race(settings: Deviations, request: Request, n: int) -> str:
+    """Why everything is jolted though a race was allowed; nothing where jolts race."""
+    chooser, size = selector(settings.selector), len(request.pool)
+    if chooser.reach(torch.ones(1, 1), 1) is None:
+        return f"{type(chooser).__name__} may pick any row, however short"
+    if settings.start == "labeled":
+        return "from start='labeled' any row may be picked, however short"
+    if settings.project is not None or settings.rows_file is not None:
+        return "project= and rows_file= are for rows of all examples"
+    if settings.parameters is not None:
+        return "jolts of some of the parameters are cheap"
+    if settings.jolts < 2 or WORTH * n > size:
+        return f"{n:,} of {size:,} examples after {settings.jolts} jolts leave nothing to save"
+    if (taken := Again.taken(request)) > request.room.buffer(settings.buffer_bytes):
+        return f"inputs of {in_words(taken)} would be read twice: raise buffer_bytes to keep them"
+    if settings.race == AUTO and small(settings, request):
+        return "that takes less time here than a race would"
+    return ""
+
+
+def raced_costs(settings: Deviations, request: Request, n: int, plain: Costs) -> Costs:
+    """What a race takes, given what all jolts take."""
+    size, item = len(request.pool), request.row_type.itemsize
+    clean = size * (plain.width // settings.jolts) * item
+    books = WORD * size * (len(stops(settings.jolts)) + BOOKS)
+    directions = remembered(settings, request, settings.jolts_of(request))
+    return replace(
+        plain,
+        fewest=size + first_runners(size, n) * settings.jolts,
+        working=plain.working + clean + books + directions + Again.taken(request),
+        notes=("jolts race: passes, time and rows are at most these, and mostly a fraction of them",),
+    )
+
+
+def small(settings: Deviations, request: Request) -> bool:
+    """Whether all jolts cost less than a race may lose: it thinks, and draws noise again that is not remembered."""
+    work, drawn = request.network.work * len(request.pool), settings.jolts_of(request)
+    noisy = not remembered(settings, request, drawn) and work < DRAWS * drawn.entries
+    return noisy or work * settings.jolts < SMALL
 
 
 def contenders(chances: Tensor, risk: float) -> Tensor:
@@ -207,19 +304,36 @@ def contenders(chances: Tensor, risk: float) -> Tensor:
 
 
 def tail(steps: Tensor, known: int) -> Tensor:
-    """The chance that an error exceeds so many spreads, by Student's distribution."""
-    from scipy.stats import t
+    """The chance that an error exceeds so many spreads, by Student's distribution, as far as so many errors tell."""
+    from scipy.special import stdtr
 
-    return torch.from_numpy(t.sf(steps.numpy(), df=max(1, known - 3)))
+    return torch.from_numpy(stdtr(min(FREEDOM, max(1, known - 3)), -steps.numpy()))
 
 
-def squared_lengths_of(inputs: Inputs, watched: Tensor) -> Tensor:
-    """Squared lengths of the numbers in inputs, (n,); 1 where there are none, as in texts."""
-    total = torch.zeros(len(watched), dtype=torch.float64, device=watched.device)
-    for array in arrays(inputs):
-        if array.is_floating_point():
-            total += array.flatten(1).double().square().sum(1)
-    return torch.where(total > 0, total, 1.0)
+def permute(rows: Tensor, order: Tensor) -> None:
+    """rows[order], in place: along its cycles, so that one row is held beside them."""
+    source = order.tolist()
+    for start in range(len(source)):
+        if source[start] == start:
+            continue
+        held, at = rows[start].clone(), start
+        while source[at] != start:
+            rows[at] = rows[source[at]]
+            source[at], at = at, source[at]
+        rows[at] = held
+        source[at] = at
+
+
+def total(seen: list[Tensor], inputs: Inputs) -> Tensor:
+    """Squared lengths of all that was seen of each example, (n,): of its inputs where nothing was, else 1."""
+    size = count(inputs)
+    given = [lengths for lengths in seen if len(lengths) == size] or [
+        array.flatten(1).double().square().sum(1)
+        for array in arrays(inputs)
+        if array.is_floating_point() and array.ndim > 1
+    ]
+    found = sum(given, torch.zeros((), dtype=torch.float64)).expand(size)
+    return torch.where(found > 0, found, 1.0)
 
 
 def logarithm(values: Tensor) -> Tensor:

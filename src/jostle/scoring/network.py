@@ -254,6 +254,11 @@ class Network:
         fitting = max(1, budget // max(1, self.trace.largest_activation))
         return min(1024, 1 << (fitting.bit_length() - 1))
 
+    @property
+    def work(self) -> int:
+        """Products of a weight and a number that one example takes, about; one for each weight where nothing tells."""
+        return self.trace.work or sum(parameter.numel() for parameter in self.module.parameters())
+
     def before_head(self, parameter: str) -> bool:
         """Whether a parameter can move the features: the head's and those of layers after it cannot."""
         if callable(self.given_head):

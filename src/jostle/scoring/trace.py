@@ -17,6 +17,7 @@ class Trace:
         self.calls: dict[str, int] = {}
         self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers as called, with widths
         self.largest_activation = 0  # bytes per example
+        self.work = 0  # products of a weight and a number, per example, about
         self.output: Tensor
 
     @classmethod
@@ -48,6 +49,7 @@ class Trace:
         """A hook that notes how large a module's output is, and whether it could be the head."""
 
         def leave(module: nn.Module, args: Any, output: Any) -> None:
+            self.work += work_of(module, output, size)
             if isinstance(output, Tensor):
                 self.largest_activation = max(self.largest_activation, output.nbytes // size)
             width = width_of_linear(module)
@@ -72,3 +74,17 @@ def width_of_linear(module: nn.Module) -> int:
     if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and set(module.kernel_size) == {1}:
         return module.out_channels
     return 0
+
+
+def work_of(module: nn.Module, output: Any, size: int) -> int:
+    """Products of a weight and a number that a module of weights took for each of `size` examples, about.
+
+    Every weight is used at each site of its output: a pixel, a token. Rows that are looked up cost nothing.
+    """
+    own = list(module.parameters(recurse=False))
+    made = output[0] if isinstance(output, tuple) and output else output
+    if not own or not isinstance(made, Tensor) or isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return 0
+    widest = max(own, key=Tensor.numel)
+    sites = made.numel() // max(1, size * (len(widest) if widest.ndim else 1))
+    return max(1, sites) * sum(parameter.numel() for parameter in own)

@@ -13,6 +13,7 @@ from jostle.strategies.catalogue import ANY_TASK, register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
 COST = "K + 1 forward passes, then O(n K d) per pick at worst"
+RACED = "K + 1 forward passes at most, a fraction of them where jolts race, then O(n K d) per pick at worst"
 
 
 @register(
@@ -21,7 +22,7 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
     formula="sqrt(P/K) / (scale ||theta||) (f(x; theta + jolt_k) - f(x; theta)), k = 1..K; greedy k-center",
     needs=("weights",),
     tasks=ANY_TASK,
-    cost=COST,
+    cost=RACED,
     paper=PAPER,
     when="the first thing to try: it needs no labels, no dropout and no extra training, on any task",
 )
@@ -41,7 +42,7 @@ register(
     "but part of its published code.",
     formula="noise-stability's rows over ||f(x; theta)||; greedy k-center",
     needs=("weights",),
-    cost=COST,
+    cost=RACED,
     paper=PAPER,
     when="outputs differ much in size, as in a regression: clearly better than noise-stability on housing prices",
 )(partial(NoiseStability, normalize=True))
@@ -52,7 +53,7 @@ register(
     idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
     formula="largest row length of noise-stability",
     needs=("weights",),
-    cost=COST,
+    cost=RACED,
     paper=PAPER,
     when="to see what diversity adds, or to label one example at a time",
 )(partial(NoiseStability, selector=longest))
