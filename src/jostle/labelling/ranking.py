@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from jostle.strategies import Strategy
 
 FIRST = "max-herding"  # without any label
-DEFAULT: dict[AnswerKind, str] = {"one": "margin-herding", "several": "margin-herding", "number": "typiclust"}
+NUMBERS = (
+    "typiclust"  # in place of the default, which goes for outliers among rows: docs/labelling.md has figures
+)
 SPARE = 3  # a ranking is so many batches long: nobody waits while the next one is made
 MOST_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
 FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
@@ -30,10 +32,10 @@ def first_strategy(name: str) -> Strategy:
 
 
 def next_strategy(name: str, kind: AnswerKind) -> Strategy:
-    """The strategy asked for; "default" is that of this package, which depends on the kind of answer."""
+    """The strategy asked for; "default" is that of the package, but for numbers."""
     from jostle import strategies
 
-    return strategies.build(DEFAULT[kind] if name == "default" else name)
+    return strategies.build(NUMBERS if name == "default" and kind == "number" else name)
 
 
 def check_strategy(name: str) -> None:

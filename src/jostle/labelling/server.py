@@ -33,7 +33,7 @@ PICTURE = {
     "cache-control": "private, max-age=31536000, immutable",
 }
 FRESH = 1.0  # seconds that figures are shown before they are computed again
-REST = 50  # times as long as the computing took that nothing is computed: people who answer come first
+REST = 20  # times as long as the computing took that nothing is computed: people who answer come first
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=64)]

@@ -93,7 +93,7 @@ def work(opening: dict[str, Any]) -> None:
     """What the process does: rounds as they become due, until its parent is gone."""
     from jostle.labelling.session import Session
 
-    os.nice(10)  # people come first
+    os.nice(5)  # people come first
     session = Session.open(**opening)
     log = (session.project / LOG).open("a", buffering=1, encoding="utf-8")
     sys.stdout = sys.stderr = log

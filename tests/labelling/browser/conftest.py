@@ -31,12 +31,19 @@ def chromium() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="browser tests need playwright: jostle[dev]"
     )
-    path = os.environ.get("JOSTLE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip(
-            "browser tests need Chromium: apt-get install chromium, or set JOSTLE_CHROMIUM to its path"
-        )
     with playwright.sync_playwright() as driver:
+        own = driver.chromium.executable_path
+        places = [
+            os.environ.get("JOSTLE_CHROMIUM"),
+            *map(shutil.which, NAMES),
+            own if Path(own).exists() else None,
+        ]
+        path = next(filter(None, places), None)
+        if path is None:
+            pytest.skip(
+                "browser tests need Chromium: apt-get install chromium, or playwright install chromium, or set "
+                "JOSTLE_CHROMIUM to its path"
+            )
         browser = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()

@@ -23,9 +23,9 @@ export function curve(points, goal, show = percent, name = "accuracy", width = 6
     s("text", { x: right, y: HEIGHT - 5, "text-anchor": "end" }, "answers learnt from"),
     s("path", { class: "band", d: band(points, x, y) }),
     goal !== null && s("line", { class: "goal", x1: EDGE.left, x2: right, y1: y(goal), y2: y(goal) }),
-    goal !== null && s("text", { class: "goal", x: right, y: y(goal) - 6, "text-anchor": "end" }, `goal ${show(goal, 0)}`),
     s("polyline", { class: "stroke", points: points.map(at).join(" ") }),
     points.map((each) => point(each, x, y, show)),
+    goal !== null && s("text", { class: "goal", x: EDGE.left + 8, y: y(goal) - 6 }, `goal ${show(goal, 0)}`), // curves end near it
   );
 }
 
