@@ -12,11 +12,12 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset, TensorDataset
 
 from jostle import NoiseStability
-from jostle.embeddings import race
-from jostle.embeddings.race import contenders
+from jostle.embeddings import race, teams
+from jostle.embeddings.teams import Ranked, Team, boundary
 from jostle.scoring.passes import tallied
 from jostle.scoring.room import Room
 from jostle.selectors import KCenter, k_center, longest
+from jostle.selectors.shards import Here
 
 WORK = 6 * 32 + 32 + 32 * 4 + 4  # of the network below, biases included
 
@@ -138,11 +139,45 @@ def test_embed_still_gives_all_rows() -> None:
     assert rows.shape == (50, 16)
 
 
-def test_chances_that_are_borne_add_up_to_the_risk() -> None:
-    chances = torch.tensor([0.5, 0.001, 0.002, 0.0, 0.006])
-    assert contenders(chances, 0.01).tolist() == [0]
-    assert contenders(chances, 0.005).tolist() == [0, 4]
-    assert contenders(chances, 1e-9).tolist() == [0, 1, 2, 4]
+class Known(Team):
+    """Examples of which nothing but their chances is known."""
+
+    def __init__(self, chances: Tensor) -> None:
+        self.chances, self.expected, self.ranked = chances, chances, dict[float | None, Ranked]()
+
+
+def contenders(chances: Tensor, risk: float, shards: int) -> list[int]:
+    """Examples that cannot be left out."""
+    cut, borne, left = boundary(Here([Known(part) for part in chances.chunk(shards)]), None, risk)
+    assert borne == pytest.approx(float(chances[chances <= cut].sum()))
+    found: list[int] = (chances > cut).nonzero()[:, 0].tolist()
+    assert left == len(found)
+    return found
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_chances_that_are_borne_add_up_to_the_risk(shards: int) -> None:
+    chances = torch.tensor([0.5, 0.001, 0.002, 0.0, 0.006], dtype=torch.float64)
+    assert contenders(chances, 0.01, shards) == [0]
+    assert contenders(chances, 0.005, shards) == [0, 4]
+    assert contenders(chances, 1e-9, shards) == [0, 1, 2, 4]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_of_many_the_same_are_left_out_as_by_adding_up_one_by_one(
+    shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teams, "RUNGS", 16)  # so that several looks are needed
+    chances = torch.rand(5000, dtype=torch.float64).pow(12)
+    order = chances.argsort()
+    for risk in (1e-6, 1e-3, 1.0):
+        borne = int((chances[order].cumsum(0) <= risk).sum())
+        assert contenders(chances, risk, shards) == order[borne:].sort().values.tolist()
+    assert contenders(torch.full((100,), 0.01, dtype=torch.float64), 0.5, shards) == list(range(100))
+    assert contenders(torch.full((100,), 0.001, dtype=torch.float64), 0.5, shards) == []
+    parts = Here([Known(part) for part in chances.chunk(shards)])
+    bar = boundary(parts, 0.5, 100, reached=True)[0]
+    assert int(((chances > 0.5) & (-chances <= bar)).sum()) == 100
 
 
 @pytest.mark.parametrize("risk", [0.0, 1.0, -1.0, "never"])

@@ -1,7 +1,7 @@
 """Portions of a pool, scored apart, give the rows and picks of the whole: no cluster is needed to see that."""
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,20 +46,20 @@ class Apart(Ray):
     """Scores portions one after the other in this process, which is all that a cluster does to rows."""
 
     def picks(self, strategy, selector, model, candidates, n, options) -> Found:
-        order, micro = settled(strategy, model, candidates, options)
+        order, micro = settled(strategy, model, candidates, options, n)
         spans = list(candidates.spans(micro, self.portion))
-        assert len(spans) > 2
         scorer = Scorer(order)
         shards = Here([scorer.shard(candidates.portion(span)) for span in spans])
         centers = scorer.centers(candidates.portion(spans[0])) if options.get("labeled") is not None else None
-        picks = selector.pick_over(shards, n, centers=centers, seed=options["seed"])
-        return Found(picks, {"embedding": 0.0, "selection": 0.0}, options["seed"], None)
+        picks, passes = order.strategy.picks_over(shards, selector, n, centers, options["seed"])
+        return Found(picks, {"shards": float(len(spans))}, options["seed"], None, passes)
 
 
 def assert_same_picks(strategy: Strategy, model, pool, n: int, size: int, **options) -> None:
     """A pool in portions of some size gives the picks of the whole, ties included."""
     whole = strategy.select(model, pool, n, **options)
     found = strategy.select(model, pool, n, engine=Apart(portion=size), **options)
+    assert found.seconds.get("shards", 3) > 2
     assert found.indices.tolist() == whole.indices.tolist()
     np.testing.assert_array_equal(found.scores, whole.scores)
     assert found.seed == whole.seed
@@ -107,6 +107,38 @@ def test_tasks_are_refused_before_a_cluster_starts() -> None:
     model, pool, _ = scene()
     with pytest.raises(ValueError, match="flip-cover is not available for multi-label"):
         strategies.build("flip-cover").select(model, pool, 5, engine=Ray(address="x:1"), task="multi-label")
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+@pytest.mark.parametrize("settings", [{}, {"selector": "longest"}, {"space": "logits"}], ids=str)
+def test_a_race_over_shards_gives_the_picks_of_all_jolts(shards: int, settings: dict) -> None:
+    model, pool = sure(), torch.randn(1400, 6)
+    options = {"seed": 3, "batch_size": 16, "exclude": [0, 700]}
+    strategy = strategies.build("noise-stability", jolts=16, race=None, **settings)
+    whole = strategy.select(model, pool, 12, **options)
+    found = replace(strategy, race=0.01).select(
+        model, pool, 12, engine=Apart(portion=-(-1398 // shards)), **options
+    )
+    assert found.seconds["shards"] == shards
+    assert found.indices.tolist() == whole.indices.tolist()
+    np.testing.assert_allclose(found.scores, whole.scores, rtol=1e-4)
+    assert found.passes is not None
+    assert found.passes.plain == 1398 * 17
+    assert found.passes.made < 0.7 * found.passes.plain
+    assert found.passes.risk <= 0.01
+
+
+def sure() -> nn.Module:
+    """A network that is sure of most examples, as trained ones are."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 4))
+    inputs = torch.randn(400, 6)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(1)).backward()
+        optimizer.step()
+    return model.eval()
 
 
 def test_what_is_excluded_moves_places_not_positions() -> None:
@@ -220,7 +252,6 @@ def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"race": 0.01}, "race="),
         ({"rows_file": "x.npy"}, "rows_file="),
         ({"selector": "k-dpp"}, "KDPP looks at all rows"),
     ],

@@ -115,6 +115,31 @@ def test_a_node_killed_while_scoring(nodes: Nodes, tmp_path: Path) -> None:
     assert_same(found, whole)
 
 
+def test_a_race_survives_a_killed_node_and_picks_what_all_jolts_pick(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, examples, asked = slow(tmp_path), pool(1200), list[str]()
+    whole = jostle.select("noise-stability", model, examples, 8, jolts=16, race=None, **OPTIONS)
+    ask = Fleet.ask
+
+    def killing(self: Fleet, question: str, *about):
+        asked.append(question)
+        if asked.count("rungs") == 2 and len(nodes.others) == 2:  # some have run by now
+            nodes.kill()
+        return ask(self, question, *about)
+
+    monkeypatch.setattr(Fleet, "ask", killing)
+    engine = Ray(workers=3, portion=64, patience=120)
+    found = jostle.select(
+        "noise-stability", model, examples, 8, jolts=16, race=0.01, engine=engine, **OPTIONS
+    )
+    assert len(nodes.others) == 1
+    assert found.indices.tolist() == whole.indices.tolist()
+    assert found.scores.tolist() == pytest.approx(whole.scores.tolist(), rel=1e-4)
+    assert found.passes is not None
+    assert found.passes.made < found.passes.plain == 1200 * 17
+
+
 def test_a_node_killed_while_selecting(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, examples, asked = slow(tmp_path), pool(), list[str]()
     whole = jostle.select("badge", model, examples, 40, **OPTIONS)

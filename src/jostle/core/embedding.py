@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
-from torch import nn
+from torch import Tensor, nn
 
 from jostle.core.costs import Costs, scores
 from jostle.core.plan import rehearsed
@@ -15,11 +15,14 @@ from jostle.core.query import Query
 from jostle.core.strategy import Embedded, Strategy
 from jostle.engines import Ray
 from jostle.engines.portions import Candidates
+from jostle.engines.scorer import Resume
 from jostle.inputs import check_count
 from jostle.plumbing.progress import noted
+from jostle.rows import Rows
 from jostle.scoring.options import Options
-from jostle.scoring.request import Request
+from jostle.scoring.request import Passes, Request
 from jostle.selectors import Picks, Selector, Weighing, k_center, selector
+from jostle.selectors.shards import Shard, Shards
 
 Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
@@ -73,6 +76,41 @@ class Embedding(Strategy):
     def refuse_shards(self, request: Request) -> None:
         """Refuse a `request` whose rows would depend on other examples, before a cluster begins."""
 
+    def over_shards(self, request: Request, size: int, n: int | None) -> Embedding:
+        """What picks n of so many examples in shards; what is not sure before the work is settled, for all alike.
+
+        Args:
+            request: The call, with a couple of examples to try the model on.
+            size: How many examples there are.
+            n: How many are to be picked; None: rows of all examples are wanted.
+        """
+        self.refuse_shards(request)
+        return self
+
+    def shard(self, request: Request, places: Tensor, resume: Resume) -> Shard:
+        """What a shard knows of the examples of a `request`, to begin with.
+
+        Args:
+            request: A portion of the pool.
+            places: The places of its examples.
+            resume: Has further work done as part of the request, for shards that come back to the model.
+        """
+        return Shard(self.embedding(request).rows, places)
+
+    def picks_over(
+        self, shards: Shards, picker: Selector, n: int, centers: Rows | None, seed: int
+    ) -> tuple[Picks, Passes | None]:
+        """Pick n examples of all shards, and what a race took where there was one.
+
+        Args:
+            shards: As `shard` makes them.
+            picker: What picks.
+            n: How many.
+            centers: Rows of what is labelled, where it starts from these.
+            seed: Repeats draws.
+        """
+        return picker.pick_over(shards, n, centers=centers, seed=seed), None
+
     def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
         """Have shards of the pool scored by a cluster, and pick among the rows where they lie."""
         picker = selector(self.selector)
@@ -88,7 +126,7 @@ class Embedding(Strategy):
         found = where.picks(self, picker, model, candidates, n, options)
         indices = candidates.positions(found.picks.positions.cpu()).numpy()
         values = found.picks.scores.double().cpu().numpy()
-        return Query(indices, values, found.seconds, found.seed, certificate=found.certificate)
+        return Query(indices, values, found.seconds, found.seed, found.passes, certificate=found.certificate)
 
     @final
     def query(self, request: Request, n: int) -> Picks:

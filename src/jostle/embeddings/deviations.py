@@ -19,16 +19,20 @@ from jostle.embeddings.again import Uneven
 from jostle.embeddings.chunks import Chunk, Measure
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
-from jostle.embeddings.race import AUTO, no_race, raced, raced_costs
+from jostle.embeddings.race import AUTO, Race, no_race, no_race_of, raced, raced_costs, risk_of, stops
 from jostle.embeddings.row_store import Movements
+from jostle.embeddings.teams import Racer, Team, race_over
+from jostle.engines.scorer import Resume
 from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.plumbing.memory import in_words
 from jostle.plumbing.names import look_up, unknown
+from jostle.rows import Rows
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
 from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.replay import Record, Replay, can_replay
-from jostle.scoring.request import Request
-from jostle.selectors import selector
+from jostle.scoring.request import Passes, Request
+from jostle.selectors import Picks, Selector, selector
+from jostle.selectors.shards import Shard, Shards
 
 FEW_JOLTS, NARROW = 10, 512  # what is often enough
 SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
@@ -107,13 +111,11 @@ class Deviations(Embedding):
         return Embedded(*self.rows_of_both(request))
 
     def refuse_shards(self, request: Request) -> None:
-        """Rows of sequences are as wide as the longest of the pool, and a file of rows or a race is one for all."""
+        """Rows of sequences are as wide as the longest of the pool, and a file of rows is one for all."""
         if self.rows_file is not None:
             raise ValueError(
                 "rows_file= is one file: on a cluster say engine=jostle.engines.Ray(rows=folder)"
             )
-        if self.race not in (None, AUTO):
-            raise ValueError("race= looks at the whole pool: on a cluster leave it out")
         if request.padded:
             raise ValueError(
                 f"{self.method} lays tokens side by side, as many as the pool's longest sequence has, which no shard "
@@ -126,6 +128,26 @@ class Deviations(Embedding):
             with suppress(Uneven):
                 return raced(self, request, n, selector(self.selector))
         return self.embedding(request)
+
+    def over_shards(self, request: Request, size: int, n: int | None) -> Deviations:
+        """The same, which races over shards or not."""
+        self.refuse_shards(request)
+        races = n is not None and self.race is not None and not no_race_of(self, request, size, n)
+        return replace(self, race=risk_of(self) if races else None)
+
+    def shard(self, request: Request, places: Tensor, resume: Resume) -> Shard:
+        """Rows, or examples that race for them."""
+        if self.race is None:
+            return super().shard(request, places, resume)
+        return Team([Racer(Race(self, request), int(places[0]), resume)])
+
+    def picks_over(
+        self, shards: Shards, picker: Selector, n: int, centers: Rows | None, seed: int
+    ) -> tuple[Picks, Passes | None]:
+        """Pick n examples of all shards, among rows that are there or by a race for them."""
+        if self.race is None:
+            return super().picks_over(shards, picker, n, centers, seed)
+        return race_over(shards, picker, n, self.jolts, risk_of(self), seed, len(stops(self.jolts)))
 
     def rows(self, request: Request, *pools: Pool) -> Tensor:
         """Movements of the pool, or of several pools in turn under the same jolts: (n, K * d) or (n, project)."""

@@ -11,6 +11,7 @@ network, through a regression over the examples that were measured in full; the 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,19 +22,21 @@ from torch import Tensor
 from jostle.core import Costs, Embedded
 from jostle.embeddings.again import Again
 from jostle.embeddings.jolts import Jolts
+from jostle.embeddings.odds import Facts, Line, logarithm
 from jostle.embeddings.row_store import Movements
+from jostle.embeddings.teams import Racer, Team, first_runners, race_over
 from jostle.inputs import Inputs, arrays, count
 from jostle.plumbing.memory import in_words
+from jostle.plumbing.progress import Advance
 from jostle.rows.mapped import release
 from jostle.scoring.activity import activity
-from jostle.scoring.request import Passes, Request
+from jostle.scoring.request import Request
 from jostle.selectors import Selector, selector
+from jostle.selectors.shards import Here
 
 if TYPE_CHECKING:
     from jostle.embeddings.deviations import Deviations
 
-FIRST = 2  # examples measured in full to begin with, for each pick
-LEAST = 24  # and at least
 AUTO = "auto"  # race where it saves time
 RISK = 0.0005  # that is borne unless told otherwise
 SMALL = 10**11  # products of a weight and a number that are made in less time than a race needs to think
@@ -41,9 +44,6 @@ DRAWS = 1000  # such products for each number of a jolt, or drawing them again w
 BOOKS = 12  # numbers that are known of each example, and looked at, beside its lengths heat by heat
 WORD = 8  # bytes of each
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
-TIE = 1 - 1e-6  # a row as long as the last gap may be picked: lengths this near count as reaching it
-FREEDOM = 30  # degrees of it, at most: errors have heavier tails than a normal law, however many are known
-HEAVY = 4.0  # errors are taken to spread at least as far as a normal law would with its largest this far out
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class RememberedJolts(Jolts):
 class Race:
     """What is known of every example's movements while they race."""
 
-    def __init__(self, settings: Deviations, request: Request) -> None:
-        self.settings, self.request = settings, request
+    def __init__(self, settings: Deviations, request: Request, again: Again | None = None) -> None:
+        self.settings, self.request, self.again = settings, request, again
+        self.advance: Advance = nothing
         self.watch = settings.watch(request)
         self.jolts = jolts_of(settings, request)
         self.stops = stops(settings.jolts)
-        self.again = Again(request)
         self.clean, active, hints = request.compute(self.look, what="outputs")  # (n, d), (n,), (n,)
         self.activity, self.hint = active.cpu(), hints.cpu()
         n, self.width = self.clean.shape  # d
@@ -90,7 +90,8 @@ class Race:
         """What is watched at rest; the logarithm of the squared length of what goes through the network, (n,); and what
         the clean output says of the squared length to come, (n,).
         """
-        self.again.keep(inputs)
+        if self.again is not None:
+            self.again.keep(inputs)
         with activity(self.request.network.module) as seen:
             watched = self.watch(inputs)
         return watched, logarithm(total(seen, inputs).to(watched.device)), self.expected(watched)
@@ -110,13 +111,14 @@ class Race:
             speeds = (p * (1 - p)).square().sum(1)
         return logarithm(speeds) - (logarithm(squares) if self.settings.normalize else 0)
 
+    @torch.no_grad()
     def run(self, who: Tensor, start: int, stop: int) -> None:
         """Let these examples meet the jolts from `start` up to `stop`."""
         fresh = who[self.place[who] < 0]
         self.place[fresh] = torch.arange(len(self.owner), len(self.owner) + len(fresh))
         self.owner = torch.cat([self.owner, fresh])
         done = 0
-        for chunk in self.settings.chunks(self.request, self.again.batches(who), None, len(who)):
+        for chunk in self.settings.chunks(self.request, self.batches(who), None, len(who)):
             here = who[done : done + chunk.size]
             clean = self.clean[here].split([count(inputs) for inputs in chunk.inputs])
             for k in range(start, stop):
@@ -125,6 +127,13 @@ class Race:
                 self.put(here, k, moved * self.movements.scale)
             done += len(here)
         self.made[who] = stop
+        self.request.check_finite(~self.squares.isfinite().all(1), "jolted outputs", self.request.pool)
+        self.advance(len(who) if stop == self.settings.jolts else 0)
+
+    def batches(self, who: Tensor) -> Iterator[Inputs]:
+        """Prepared micro-batches of some examples: kept, or read again."""
+        pool = self.request.pool
+        return self.request.batches(pool.take(who)) if self.again is None else self.again.batches(who)
 
     def put(self, who: Tensor, k: int, moved: Tensor) -> None:
         """The k-th movements of some examples."""
@@ -139,14 +148,11 @@ class Race:
         return (self.made == self.settings.jolts).nonzero()[:, 0]
 
     def measured(self) -> Tensor:
-        """Movements of the finished ones, in whatever order: these change places with others that lie in front."""
-        whole = self.made[self.owner] == self.settings.jolts
-        front = int(whole.sum())
-        late, early = (~whole[:front]).nonzero()[:, 0], whole[front:].nonzero()[:, 0] + front
-        order = torch.arange(len(self.owner))
-        order[late], order[early] = early, late
+        """Movements of the finished ones, in order; those of others come to lie behind them."""
+        late = (self.made[self.owner] < self.settings.jolts).long()
+        order = (late * len(self.hint) + self.owner).argsort()
         self.arrange(order)
-        return self.rows[:front]
+        return self.rows[: len(order) - int(late.sum())]
 
     def arrange(self, order: Tensor) -> None:
         """Lay movements out in this order of their places, in place: they may take all memory that there is."""
@@ -154,93 +160,60 @@ class Race:
         self.owner[: len(order)] = self.owner[order]
         self.place[self.owner] = torch.arange(len(self.owner))
 
-    def outlook(self, reach: float) -> tuple[Tensor, Tensor]:
-        """For every example the squared length to be expected, and the chance that it reaches a length, (n,) both."""
+    def facts(self, who: Tensor) -> Facts:
+        """What is known of some examples."""
+        return Facts(self.hint[who], self.activity[who], self.squares[who])
+
+    def outlook(self, lines: Sequence[Line], reach: float) -> tuple[Tensor, Tensor]:
+        """For every example the squared length to be expected, and the chance that it reaches a length, (n,) both.
+
+        An example that has met all jolts has no chance left: it is measured.
+        """
         expected, chances = self.squares.sum(1), torch.zeros_like(self.hint)
         for level in self.made.unique().tolist():
             if level < self.settings.jolts:
                 who = (self.made == level).nonzero()[:, 0]
-                expected[who], chances[who] = self.chances(who, level, reach)
+                expected[who], chances[who] = self.line(lines, level).outlook(self.facts(who), reach)
         return expected, chances
 
-    def chances(self, who: Tensor, level: int, reach: float) -> tuple[Tensor, Tensor]:
-        """The same for examples that have met so many jolts."""
-        known = self.squares[who].sum(1)
-        rest, spread = self.forecast(who, bisect_right(self.stops, level))
-        missing = (TIE * reach) ** 2 - known
-        chances = tail((logarithm(missing) - rest) / spread, len(self.finished))
-        return known + rest.exp(), torch.where(missing > 0, chances, 1.0)
+    def line(self, lines: Sequence[Line], level: int) -> Line:
+        """The one for examples that have met so many jolts."""
+        return lines[bisect_right(self.stops, level)]
 
-    def forecast(self, who: Tensor, heats: int) -> tuple[Tensor, float]:
-        """Logarithm of the squared length still to come after so many heats, (n,), and the spread of its errors.
-
-        In proportion to what the clean output says, corrected by the activity and by what has come so far: a line
-        through the finished ones.
-        """
-        finished = self.finished
-        columns = self.known(finished, heats)
-        goal = logarithm(self.squares[finished, heats:].sum(1)) - self.hint[finished]
-        line = torch.linalg.lstsq(columns, goal[:, None], driver="gelsd").solution[:, 0]
-        errors = goal - columns @ line
-        freedom = max(1, len(finished) - columns.shape[1])
-        spread = max(float(errors.square().sum() / freedom) ** 0.5, float(errors.max()) / HEAVY, 1e-9)
-        return self.known(who, heats) @ line + self.hint[who], spread
-
-    def known(self, who: Tensor, heats: int) -> Tensor:
-        """What a forecast after so many heats goes by, (n, 2 or 3)."""
-        columns = [torch.ones_like(self.hint[who]), self.activity[who]]
-        if heats:
-            columns.append(logarithm(self.squares[who, :heats].sum(1)) - self.hint[who])
-        return torch.stack(columns, 1)
+    def heats(self, who: Tensor, lines: Sequence[Line], reach: float, risk: float) -> None:
+        """Twice as many jolts from heat to heat for those that still have a chance to reach a length."""
+        for start, stop in pairwise([0, *self.stops]):
+            at = who[self.made[who] == start]
+            if start and len(at):
+                at = at[self.line(lines, start).outlook(self.facts(at), reach)[1] > risk]
+            if len(at):
+                self.run(at, start, stop)
 
 
 def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Embedded:
     """Rows of all examples that may be among the n picks; the request is told what that took."""
-    risk = settings.race if isinstance(settings.race, float) else RISK
-    race = Race(settings, request)
-    size, K = len(race.hint), settings.jolts
-    with torch.no_grad(), request.progress(f"racing{race.movements.place}", size) as advance:
-        promise = race.hint + race.activity
-        race.run(promise.topk(first_runners(size, n)).indices.sort().values, 0, K)
-        done, halved = 0, False
-        while True:
-            request.check_finite(~race.squares.isfinite().all(1), "jolted outputs", request.pool)
-            advance(len(race.finished) - done)
-            done = len(race.finished)
-            reach = chooser.reach(race.measured(), n)
-            assert reach is not None, "only selectors that leave short rows alone race"
-            expected, chances = race.outlook(reach)
-            contending = contenders(chances, risk)
-            if not len(contending):
-                break
-            count = len(contending) if halved else max(len(contending) // 2, min(len(contending), FIRST * n))
-            runners = contending[expected[contending].topk(count).indices].sort().values
-            heats(race, runners, reach, risk / size)
-            halved = True  # by now the reach is all but known
-        advance(size - done)
-    request.passes = Passes(size + int(race.made.sum()), size * (K + 1), float(chances.sum()))
-    race.arrange(race.owner[:done].argsort())
-    return Embedded(replace(race.movements, tensor=race.rows[:done]).finished(), positions=race.finished)
+    race = Race(settings, request, Again(request))
+    with torch.no_grad(), request.progress(f"racing{race.movements.place}", len(race.hint)) as race.advance:
+        team = Team([Racer(race, 0, lambda work: work())])
+        finish = race_over(
+            Here([team]), chooser, n, settings.jolts, risk_of(settings), request.seed, len(race.stops)
+        )
+    request.passes = finish.passes
+    return Embedded(replace(race.movements, tensor=race.measured()).finished(), positions=race.finished)
 
 
-def heats(race: Race, runners: Tensor, reach: float, risk: float) -> None:
-    """Twice as many jolts from heat to heat for those of the runners that still have a chance to reach a length."""
-    for start, stop in pairwise([0, *race.stops]):
-        at = runners[race.made[runners] == start]
-        if start and len(at):
-            at = at[race.chances(at, start, reach)[1] > risk]
-        if len(at):
-            race.run(at, start, stop)
+def risk_of(settings: Deviations) -> float:
+    """The chance that a pick is another, as far as it is borne."""
+    return settings.race if isinstance(settings.race, float) else RISK
+
+
+def nothing(steps: float) -> None:
+    """No bar to advance."""
 
 
 def stops(jolts: int) -> list[int]:
     """How many jolts have been met after each heat: 1, 2, 4, ..., all."""
     return [*(2**power for power in range(jolts.bit_length()) if 2**power < jolts), jolts]
-
-
-def first_runners(size: int, n: int) -> int:
-    """How many are jolted in full to begin with."""
-    return min(size, max(LEAST, FIRST * n))
 
 
 def jolts_of(settings: Deviations, request: Request) -> Jolts:
@@ -257,7 +230,16 @@ def remembered(settings: Deviations, request: Request, jolts: Jolts) -> int:
 
 def no_race(settings: Deviations, request: Request, n: int) -> str:
     """Why everything is jolted though a race was allowed; nothing where jolts race."""
-    chooser, size = selector(settings.selector), len(request.pool)
+    if why := no_race_of(settings, request, len(request.pool), n):
+        return why
+    if (taken := Again.taken(request)) > request.room.buffer(settings.buffer_bytes):
+        return f"inputs of {in_words(taken)} would be read twice: raise buffer_bytes to keep them"
+    return ""
+
+
+def no_race_of(settings: Deviations, request: Request, size: int, n: int) -> str:
+    """The same for a pool of some size whose inputs are at hand or can be read again."""
+    chooser = selector(settings.selector)
     if chooser.reach(torch.ones(1, 1), 1) is None:
         return f"{type(chooser).__name__} may pick any row, however short"
     if settings.start == "labeled":
@@ -268,9 +250,7 @@ def no_race(settings: Deviations, request: Request, n: int) -> str:
         return "jolts of some of the parameters are cheap"
     if settings.jolts < 2 or WORTH * n > size:
         return f"{n:,} of {size:,} examples after {settings.jolts} jolts leave nothing to save"
-    if (taken := Again.taken(request)) > request.room.buffer(settings.buffer_bytes):
-        return f"inputs of {in_words(taken)} would be read twice: raise buffer_bytes to keep them"
-    if settings.race == AUTO and small(settings, request):
+    if settings.race == AUTO and small(settings, request, size):
         return "that takes less time here than a race would"
     return ""
 
@@ -289,25 +269,11 @@ def raced_costs(settings: Deviations, request: Request, n: int, plain: Costs) ->
     )
 
 
-def small(settings: Deviations, request: Request) -> bool:
+def small(settings: Deviations, request: Request, size: int) -> bool:
     """Whether all jolts cost less than a race may lose: it thinks, and draws noise again that is not remembered."""
-    work, drawn = request.network.work * len(request.pool), settings.jolts_of(request)
+    work, drawn = request.network.work * size, settings.jolts_of(request)
     noisy = not remembered(settings, request, drawn) and work < DRAWS * drawn.entries
     return noisy or work * settings.jolts < SMALL
-
-
-def contenders(chances: Tensor, risk: float) -> Tensor:
-    """Positions that cannot be left out: the chances of all others add up to the risk at most."""
-    order = chances.argsort()
-    borne = int((chances[order].cumsum(0) <= risk).sum())
-    return order[borne:].sort().values
-
-
-def tail(steps: Tensor, known: int) -> Tensor:
-    """The chance that an error exceeds so many spreads, by Student's distribution, as far as so many errors tell."""
-    from scipy.special import stdtr
-
-    return torch.from_numpy(stdtr(min(FREEDOM, max(1, known - 3)), -steps.numpy()))
 
 
 def permute(rows: Tensor, order: Tensor) -> None:
@@ -334,8 +300,3 @@ def total(seen: list[Tensor], inputs: Inputs) -> Tensor:
     ]
     found = sum(given, torch.zeros((), dtype=torch.float64)).expand(size)
     return torch.where(found > 0, found, 1.0)
-
-
-def logarithm(values: Tensor) -> Tensor:
-    """The logarithm, kept away from that of 0."""
-    return values.clamp(min=torch.finfo(torch.float64).tiny).log()

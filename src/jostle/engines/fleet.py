@@ -14,6 +14,7 @@ from typing import Any
 
 from jostle.engines.portions import Candidates, Span
 from jostle.engines.waiting import EngineError, cause_of, got, ready
+from jostle.selectors.shards import LASTING
 
 TRIES = 3  # workers that may die over one portion
 
@@ -144,7 +145,7 @@ class Fleet:
     def tell(self, news: str, *about: Any) -> None:
         """Tell all shards, and those that are made later too; what goes wrong shows when they are asked next."""
         if news == "begin":
-            self.history = []
+            self.history = [told for told in self.history if told[0] in LASTING]
         sent = self.ray.put(about)
         self.history.append((news, about))
         self.told += [home.worker.answer.remote(home.number, news, sent) for home in self.homes]

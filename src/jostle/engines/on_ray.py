@@ -24,7 +24,7 @@ from jostle.inputs.sources import Source
 from jostle.plumbing.progress import progress_bar
 from jostle.rng import as_seed
 from jostle.scoring.options import Options
-from jostle.scoring.request import requested
+from jostle.scoring.request import Passes, requested
 from jostle.selectors import Picks, Selector
 from jostle.selectors.rounds import Certificate, two_rounds
 
@@ -37,7 +37,8 @@ class Found(NamedTuple):
     picks: Picks
     seconds: dict[str, float]
     seed: int
-    certificate: Certificate | None
+    certificate: Certificate | None = None
+    passes: Passes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,8 @@ class Ray:
             n: How many to pick.
             options: Those of the call.
         """
-        order, size = settled(strategy, model, candidates, options)
+        whole = self.approximate or self.rows is not None  # which want rows of all examples
+        order, size = settled(strategy, model, candidates, options, None if whole else n)
         with self.fleet(order, candidates, size) as fleet:
             start = time.perf_counter()
             with progress_bar("scoring", len(candidates), options.get("progress"), speed=True) as advance:
@@ -97,13 +99,15 @@ class Ray:
                 fleet.score(self.spans(candidates, size, len(fleet.workers)), advance)
             scored = time.perf_counter()
             seed = as_seed(order.options["seed"])
-            certificate = None
+            certificate = passes = None
             if self.approximate:
                 picks, certificate = two_rounds(fleet, selector, n, centers)
             else:
-                picks = selector.pick_over(fleet, n, centers=centers, seed=seed)
-            seconds = {"embedding": scored - start, "selection": time.perf_counter() - scored}
-        return Found(picks, seconds, seed, certificate)
+                picks, passes = order.strategy.picks_over(fleet, selector, n, centers, seed)
+            done = time.perf_counter()
+            scored = scored if passes is None else done  # a race is won by picks
+            seconds = {"embedding": scored - start, "selection": done - scored}
+        return Found(picks, seconds, seed, certificate, passes)
 
     def spans(self, candidates: Candidates, size: int, workers: int) -> Iterator[Span]:
         """Portions of the `candidates` in micro-batches of a `size`, so that no worker waits long for the others."""
@@ -166,9 +170,12 @@ class Ray:
 
 
 def settled(
-    strategy: Embeds, model: nn.Module, candidates: Candidates, options: Options
+    strategy: Embeds, model: nn.Module, candidates: Candidates, options: Options, n: int | None = None
 ) -> tuple[Order, int]:
-    """What every worker is to be given, and the size of micro-batches: the model is tried here, on two examples."""
+    """What every worker is to be given, and the size of micro-batches: the model is tried here, on two examples.
+
+    For n picks; None where rows of all examples are wanted.
+    """
     own = Options(**{key: value for key, value in options.items() if key not in ("engine", "exclude")})  # type: ignore[typeddict-item]
     own["seed"] = as_seed(options.get("seed"))
     own["progress"] = False
@@ -178,10 +185,11 @@ def settled(
     example = pool.first(2)
     with requested(model, pool, own, strategy.head, strategy.outputs) as request:
         own["batch_size"] = request.micro_batch
-        refuse = getattr(strategy, "refuse_shards", None)
-        if refuse is not None:
-            refuse(request)
-    whole = None if candidates.smallest.source is not None else candidates.source
+        whole = None if candidates.smallest.source is not None else candidates.source
+        again = (
+            n if whole is None else None
+        )  # what a user's own dataset draws may come out otherwise a second time
+        strategy = strategy.over_shards(request, len(candidates), again)
     return Order(strategy, model, own, example, whole), own["batch_size"] or 1
 
 

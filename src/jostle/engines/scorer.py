@@ -15,10 +15,12 @@ from jostle.inputs.sources import Source
 from jostle.rows import Rows
 from jostle.scoring.network import Head, Network, Overwritten, Read
 from jostle.scoring.options import Options
-from jostle.scoring.request import Request, requested
-from jostle.selectors.shards import Shard
+from jostle.scoring.request import Passes, Request, requested
+from jostle.selectors import Picks, Selector
+from jostle.selectors.shards import Shard, Shards
 
 T = TypeVar("T")
+Resume = Callable[[Callable[[], None]], None]  # has work done as part of the call that it belongs to
 
 
 class Embeds(Protocol):
@@ -34,6 +36,17 @@ class Embeds(Protocol):
 
     def embedding(self, request: Request, /) -> Any:
         """Rows of the request's pool, and centers where there are some."""
+
+    def over_shards(self, request: Request, size: int, n: int | None, /) -> Embeds:
+        """What picks n of so many examples in shards."""
+
+    def shard(self, request: Request, places: Tensor, resume: Resume, /) -> Shard:
+        """What a shard knows of the examples of a request, to begin with."""
+
+    def picks_over(
+        self, shards: Shards, picker: Selector, n: int, centers: Rows | None, seed: int, /
+    ) -> tuple[Picks, Passes | None]:
+        """Pick n examples of all shards."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,19 @@ class Scorer:
         self.network: Network | None = None
 
     def shard(self, portion: Portion) -> Shard:
-        """A portion's rows at their places."""
+        """A portion's rows at their places, or whatever is known of them at first."""
+        pool = portion.pool(self.order.source)
 
-        def rows(request: Request) -> Rows:
+        def resume(work: Callable[[], None]) -> None:
+            self.asked(lambda request: work(), pool)
+
+        def made(request: Request) -> Shard:
             if request.labeled is not None and len(request.labeled):
                 request.labeled = only_first(request.labeled)  # centers are made once, by `centers`
-            found: Rows = self.order.strategy.embedding(request).rows
-            return found
+            places = torch.arange(portion.span.start, portion.span.stop)
+            return self.order.strategy.shard(request, places, resume)
 
-        made = self.asked(rows, portion.pool(self.order.source))
-        return Shard(made, torch.arange(portion.span.start, portion.span.stop))
+        return self.asked(made, pool)
 
     def centers(self, portion: Portion) -> Tensor | None:
         """Rows of the labelled set, where the strategy starts from some."""

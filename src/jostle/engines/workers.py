@@ -12,7 +12,6 @@ import torch
 from jostle.engines.beside import file_of, read_rows, write_rows
 from jostle.engines.portions import Portion, Span
 from jostle.engines.scorer import Order, Scorer
-from jostle.rows.geometry import Rows, joined, rows_at
 from jostle.selectors.shards import Offer, Shard
 
 
@@ -56,8 +55,8 @@ class Worker:
 
     def settle(self, number: int, history: list[tuple[str, tuple[Any, ...]]]) -> None:
         """Make one shard of what was scored, and tell it all that the others were told."""
-        fresh = [self.fresh[span] for span in sorted(self.fresh)]
-        shard = Shard(together([each.rows for each in fresh]), torch.cat([each.places for each in fresh]))
+        first, *others = (self.fresh[span] for span in sorted(self.fresh))
+        shard = first.with_others(others)
         for news, about in history:
             getattr(shard, news)(*about)
         self.shards[number], self.fresh = shard, {}
@@ -65,15 +64,6 @@ class Worker:
     def answer(self, number: int, question: str, about: tuple[Any, ...]) -> Any:
         """What a shard says, on the CPU, where it can be sent."""
         return on_cpu(getattr(self.shards[number], question)(*about))
-
-
-def together(parts: list[Rows]) -> Rows:
-    """Rows one after the other, scores too."""
-    return (
-        joined(parts)
-        if len(parts) > 1
-        else rows_at(parts[0], torch.arange(len(parts[0]), device=parts[0].device))
-    )
 
 
 def on_cpu(answer: Any) -> Any:

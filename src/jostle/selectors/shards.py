@@ -30,6 +30,7 @@ from jostle.selectors.draws import arrivals, lucks
 from jostle.selectors.gaps import PICKED, Contest, Gaps
 
 NOWHERE = 2**62  # a place after every other
+LASTING = ("set_out", "run")  # news that change rows; all others are forgotten when a selector begins anew
 FARTHEST = 64  # rows that are looked at for the largest gap
 ENOUGH = 8.0  # early clocks for each draw, to be expected
 STALE = 0.5  # gaps so much smaller than their bounds: then all are lowered
@@ -110,6 +111,12 @@ class Shard:
         self.rows, self.places = rows, places.to(rows.device)  # places ascend
         self.checked = checked  # rows are finite floating matrices
         self.gaps: Gaps | None = None
+
+    def with_others(self, others: Sequence[Shard]) -> Shard:
+        """One shard of several, whose places follow each other."""
+        parts = [self, *others]
+        rows = joined([part.rows for part in parts]) if others else self.rows
+        return Shard(rows, torch.cat([part.places for part in parts]))
 
     def __len__(self) -> int:
         return len(self.places)
