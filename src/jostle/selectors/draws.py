@@ -42,11 +42,9 @@ def arrivals(luck: Tensor, places: Tensor, rates: Tensor, level: float) -> Arriv
     blocks, inside = torch.unique_consecutive(places // BLOCK, return_inverse=True)
     fastest = torch.zeros_like(blocks, dtype=rates.dtype).scatter_reduce_(0, inside, rates, "amax")
     reach = fastest * (level * ROUNDED)
-    step = torch.arange(len(luck)).repeat_interleave(len(blocks))  # (streams,)
-    block = torch.arange(len(blocks)).repeat(len(luck))
-    stream = scrambled(luck[step] + (blocks[block] + 1) * GOLDEN)
-    since, made, more, found = torch.zeros(len(stream), 1, dtype=torch.float64), 0, 1, list[Arrivals]()
-    while len(stream):
+    step, block, stream = early_streams(luck, blocks, reach)
+    since, made, more, found = torch.zeros(len(stream), 1, dtype=torch.float64), 0, 2, list[Arrivals]()
+    while made == 0 or len(stream):
         bits = scrambled(
             stream[:, None] + torch.arange(made + 1, made + more + 1) * GOLDEN
         )  # (streams, more)
@@ -62,3 +60,11 @@ def arrivals(luck: Tensor, places: Tensor, rates: Tensor, level: float) -> Arriv
         step, block, stream, since = step[going], block[going], stream[going], times[going, -1:]
         made, more = made + more, min(LONGEST, 8 * more)
     return Arrivals(*(torch.cat(column).to(device) for column in zip(*found, strict=True)))
+
+
+def early_streams(luck: Tensor, blocks: Tensor, reach: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Step, block and key of the streams whose first arrival may be within their block's reach: few of them are."""
+    keys = scrambled(luck[:, None] + (blocks + 1) * GOLDEN)  # (steps, blocks)
+    chance = -torch.expm1(-BLOCK * reach) * ROUNDED
+    step, block = (as_uniform(scrambled(keys + GOLDEN)) <= chance).nonzero().T
+    return step, block, keys[step, block]

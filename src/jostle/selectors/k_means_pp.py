@@ -1,6 +1,7 @@
 """k-means++ seeding as BADGE uses it: the longest row, then rows in proportion to their squared gaps."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -73,13 +74,15 @@ def drawn(shards: Shards, n: int, key: int) -> Picks:
 def first_clocks(round_: Round, found: list[Draws], steps: int, rest: bool) -> list[float]:
     """Squared gaps of the draws of some steps, while no row that was not offered can come first."""
     level = min(draws.offer.level for draws in found)
-    when = torch.cat([draws.steps for draws in found]).cpu()
+    when = torch.cat([draws.steps for draws in found]).cpu().numpy()
     times = torch.cat([draws.times for draws in found]).cpu().numpy()
     who = torch.searchsorted(round_.places, torch.cat([draws.places for draws in found])).cpu().numpy()
+    order = np.lexsort((who, when))
+    who, times = who[order], times[order]
+    ends = np.searchsorted(when[order], np.arange(steps + 1))
     scores = list[float]()
-    for step in range(steps):
-        here = (when == step).nonzero()[:, 0].numpy()
-        first = first_clock(round_.contest, who[here], times[here], level, rest)
+    for start, end in pairwise(ends.tolist()):
+        first = first_clock(round_.contest, who[start:end], times[start:end], level, rest)
         if first is None:
             break
         scores.append(0.0 if rest else float(round_.contest.gaps[first]))
@@ -90,17 +93,18 @@ def first_clocks(round_: Round, found: list[Draws], steps: int, rest: bool) -> l
 def first_clock(
     contest: Contest, rows: NDArray[np.int64], times: NDArray[np.float64], level: float, rest: bool
 ) -> int | None:
-    """The row whose clock over its gap is the first, if it is below the level; of equals, the first row."""
+    """The row, of some that ascend, whose clock over its gap is first, if below the level; of equals, the first row."""
     while True:
         gaps = contest.gaps[rows]
-        rates = np.where(gaps > PICKED, 1.0, 0.0) if rest else np.maximum(gaps, 0.0)
-        keys = np.divide(times, rates, out=np.full_like(times, np.inf), where=rates > 0)
-        if not (keys < level).any():
+        running = gaps > (PICKED if rest else 0.0)
+        rows, times, gaps = rows[running], times[running], gaps[running]
+        keys = times if rest else times / gaps
+        first = int(keys.argmin()) if len(keys) else -1
+        if first < 0 or not keys[first] < level:
             return None
-        first = int(rows[keys == keys.min()].min())
-        if rest or contest.exact[first]:
-            return first
-        contest.measure(first)
+        if rest or contest.exact[rows[first]]:
+            return int(rows[first])
+        contest.measure(int(rows[first]))
 
 
 k_means_pp = KMeansPP()
