@@ -83,13 +83,13 @@ def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:
     A ball is pure up to the nearest row of another cell, so the radius is a quantile of those distances:
     no search over radii. Infinite where there is one cell only.
     """
-    reach = []
     points = rows.to(torch.float64)
+    reach = points.new_empty(len(rows))  # parts that were kept between large blocks would break up the memory
     for part in blocks(len(rows), per_row=max(rows.shape), of=rows):
         distances, _ = squared_distances(points[part], points)
         distances[cells[part, None] == cells] = torch.inf
-        reach.append(distances.clamp_(min=0).amin(1))
-    squared = torch.cat(reach).sort().values
+        reach[part] = distances.clamp_(min=0).amin(1)
+    squared = reach.sort().values
     allowed = math.floor((1 - purity) * len(rows) + 1e-9)  # rows whose balls may be impure
     return math.sqrt(float(squared[min(allowed, len(rows) - 1)]))
 

@@ -131,8 +131,10 @@ class Shard:
 
     def _lengths(self) -> Tensor:
         rows = self.matrix()
-        parts = (rows[part].to(torch.float64) for part in blocks(len(rows), per_row=width(rows), of=rows))
-        return torch.cat([exact_lengths(part) for part in parts]).sqrt()
+        found = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
+        for part in blocks(len(rows), per_row=width(rows), of=rows):
+            found[part] = exact_lengths(rows[part].to(torch.float64))
+        return found.sqrt_()
 
     def matrix(self, centers: Rows | None = None) -> Rows:
         """Rows as distances want them, looked at once: finite, and as wide as centers are."""

@@ -87,12 +87,12 @@ class Typical(Selector):
         if len(rows) == 1:
             return rows.new_zeros(1)
         near = min(self.neighbours, len(rows) // 2)
-        means = []
+        means = rows.new_empty(len(rows))
         for part in blocks(len(rows), per_row=max(rows.shape)):
             distances = squared_distances(rows[part], rows)[0].clamp_(min=0)
             distances.diagonal(part.start).fill_(torch.inf)  # a row is no neighbour of itself
-            means.append(distances.topk(near, largest=False).values.mean(1))
-        return 1 / (torch.cat(means) + SOFTEN)
+            means[part] = distances.topk(near, largest=False).values.mean(1)
+        return 1 / (means + SOFTEN)
 
 
 typical = Typical()

@@ -10,6 +10,7 @@ from jostle.core.costs import features
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
+from jostle.selectors.base import block_room
 from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
 from jostle.strategies.catalogue import register
@@ -60,7 +61,10 @@ class ProbCover(Embedding):
     def making(self, request: Request) -> Costs:
         """Features from one pass, at unit length, and with clusters of them where the radius is to be found."""
         made = features(request)
-        copies = 3 * made.rows if self.delta is not None else 3 * made.rows + 16 * made.passes * made.width
+        copies = 3 * made.rows
+        if self.delta is None:
+            size = made.passes
+            copies += 16 * size * made.width + block_room(size, max(size, made.width)) // 2
         fixed = 0 if not made.in_file else made.rows
         return replace(made, working=copies, fixed=fixed)
 
