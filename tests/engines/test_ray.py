@@ -16,13 +16,14 @@ from torch.utils.data import TensorDataset
 
 import jostle
 from jostle import datasets
+from jostle.embeddings.teams import Team
 from jostle.engines import EngineError, Ray
 from jostle.engines.fleet import Fleet
 from jostle.plumbing.specs import parse_specs
 from jostle.runs import protocol as protocols
 from jostle.runs.experiment import conduct
 from jostle.scoring.network import Network
-from jostle.selectors.shards import Shard
+from jostle.selectors.shards import LASTING, Shard
 
 ray = pytest.importorskip("ray")
 from ray_nodes import SMALL, Nodes, assert_same  # noqa: E402
@@ -281,6 +282,10 @@ def test_what_workers_are_asked_is_what_shards_answer() -> None:
     assert all(
         hasattr(Shard, name) for name in ("largest", "begin", "choose", "farthest", "drawn", "row", "summary")
     )
+    assert all(
+        hasattr(Team, name) for name in ("promising", "measured", "judge", "rungs", "weights", "made", "step")
+    )
+    assert all(hasattr(Team, name) for name in LASTING)
 
 
 def marked(mark: str) -> list[int]:

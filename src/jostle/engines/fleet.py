@@ -103,9 +103,11 @@ class Fleet:
         for worker, spans in made.items():
             self.settled += 1
             refs[worker.settle.remote(self.settled, news)] = Home(worker, self.settled, spans)
-        for ref, home in ready(self.ray, refs, self.patience, "shards to be made"):
+        rounds = sum(news in LASTING for news, _ in self.history)  # of a race, which its examples run again
+        limit = self.patience * (1 + rounds * max(map(len, made.values()), default=0))
+        for ref, home in ready(self.ray, refs, limit, "shards to be made"):
             try:
-                got(self.ray, ref, self.patience, "a shard to be made")
+                got(self.ray, ref, limit, "a shard to be made")
                 self.homes.append(home)
             except self.ray.exceptions.RayError as error:
                 self.bury(home.worker, home.spans, error)
