@@ -10,6 +10,7 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import statistics
 import tempfile
 import threading
@@ -137,8 +138,10 @@ def waits(folder: Path, n: int, people: int, seconds: float) -> dict[str, Any]:
             each.join()
         told = Person("probe", server.port).call("GET", "/api/progress")[1]
         return {
+            "load of the machine": round(os.getloadavg()[0], 1),
             "answers": len(taken) + len(shown),
             "rounds of training meanwhile": told["round"],
+            "a round, median s": statistics.median(rounds(folder / "project")),
             "reply, median ms": milliseconds(taken, 0.5),
             "reply, 95th percentile ms": milliseconds(taken, 0.95),
             "key to next example in a browser, median ms": milliseconds(shown, 0.5),
@@ -149,6 +152,14 @@ def waits(folder: Path, n: int, people: int, seconds: float) -> dict[str, Any]:
             ),
             "server memory MB": round(resident(server.process.pid)),  # type: ignore[union-attr]
         }
+
+
+def rounds(project: Path) -> list[float]:
+    """Seconds that each round took: reading, training, ranking."""
+    reader = sqlite3.connect(project / "labels.db")
+    found = reader.execute("select summary from rounds").fetchall()
+    reader.close()
+    return [json.loads(summary)["seconds"] for (summary,) in found]
 
 
 def until_indexed(server: Server) -> None:

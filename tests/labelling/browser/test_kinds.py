@@ -68,6 +68,7 @@ def test_numbers_are_typed(tmp_path: Path, visit: Visit) -> None:
         page.keyboard.type("cheap")
         page.keyboard.press("Enter")
         page.wait_for_selector("input[aria-invalid]")
+        page.wait_for_selector(".toast.shown:has-text('not a number')")
         assert on_disk(server) == [("answer", 1200.5)]
         answered_by(page, "Escape", " ")  # out of the field, and on
         answered_by(page, "Escape", "Backspace")

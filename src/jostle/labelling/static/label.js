@@ -161,6 +161,7 @@ export class LabelView {
       const value = number(input.value);
       input.toggleAttribute("aria-invalid", value === null);
       if (value !== null) this.answer(value);
+      else toast("That is not a number: write 1250 or 12.5.", "bad");
     };
     input.addEventListener("keydown", (event) => event.key === "Escape" && input.blur());
     queueMicrotask(() => input.focus({ preventScroll: true }));
