@@ -85,6 +85,11 @@ class Gaps:
         self.wasted += work * (1 - len(positions) / max(1, asked))
         return positions
 
+    def measure(self, positions: Tensor) -> None:
+        """Make the bounds of these rows exact."""
+        self._lower(positions, self.exact, torch.float64, nearest_distances)
+        self.bounded[positions] = self.centers
+
     def tidy(self) -> None:
         """Lower the bounds of all rows once looks at rows that did not contend have cost as much."""
         if self.wasted > len(self.rows) * (self.centers - self.lowered + PASS):

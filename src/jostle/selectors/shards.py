@@ -224,7 +224,7 @@ class Shard:
             found = arrivals(luck, self.places, rates, level)
             offered = found.positions.unique()
             before = float(gaps.bounds[offered].sum())
-            gaps.contenders(offered, torch.zeros_like(gaps.bounds[offered]))
+            gaps.measure(offered)
             first = found.steps == 0
             exact = rates if rest else gaps.bounds
             if (found.times[first] / exact[found.positions[first]] < level).any():
