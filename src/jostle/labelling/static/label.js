@@ -24,6 +24,7 @@ export class LabelView {
   open(main) {
     this.stage = h("div", { class: "stage", "aria-live": "polite" });
     this.buttons = h("div", { class: "answers" });
+    this.offered = null;
     this.hint = h("p", { class: "hint", hidden: true });
     this.meter = h("p", { class: "meter" });
     this.banner = h("a", { class: "advice", href: "#progress", hidden: true });
@@ -121,10 +122,24 @@ export class LabelView {
     this.stage.replaceChildren(this.current ? large(this.current) : this.nothing());
     this.stage.dataset.key = this.current?.key ?? "";
     this.stage.dataset.name = this.current?.name ?? "";
-    this.buttons.replaceChildren(...(this.current ? this.inputs() : []));
+    this.offer(this.current ? this.page.spec : null);
     this.tell();
     if (this.current && this.suggesting) this.hinted();
     if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.next(), PAUSE);
+  }
+
+  /** The buttons or the field for answers; buttons that are there stay, as building them costs more than the example. */
+  offer(spec) {
+    if (spec && spec === this.offered && spec.kind !== "number") return this.reset();
+    this.offered = spec;
+    return this.buttons.replaceChildren(...(spec ? this.inputs() : []));
+  }
+
+  reset() {
+    for (const button of this.buttons.querySelectorAll("[data-class]")) {
+      button.classList.remove("given");
+      if (this.page.spec.kind === "several") button.setAttribute("aria-pressed", "false");
+    }
   }
 
   nothing() {
