@@ -2,7 +2,8 @@
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
 link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
-Several folders, `results/arena-*`, are judged together. `results/scale.json` is what `make bench-scale` recorded.
+Several folders, `results/arena-*`, are judged together, against random or `baseline=default`. `results/scale.json` is
+what `make bench-scale` recorded.
 """
 
 import json
@@ -61,7 +62,7 @@ def gathered(page: str, root: Path) -> Evidence:
             record = json.loads((root / folder).read_text())
             return f"{opening}{scale_page.BLOCKS[kind](record)}{closing}"
         if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
-            return f"{opening}{together(kind, sorted(root.glob(folder)))}{closing}"
+            return f"{opening}{together(kind, [folder, *rest.split()])}{closing}"
         results = load(root / folder)
         if kind in FIGURES:
             name = "-".join([results.name, kind, *rest.split()]) + ".svg"
@@ -70,8 +71,9 @@ def gathered(page: str, root: Path) -> Evidence:
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
         return f"{opening}{table.markdown()}{closing}"
 
-    def together(kind: str, folders: list[Path]) -> str:
-        across = Across.of(load_all(folders))
+    def together(kind: str, words: list[str]) -> str:
+        folders = sorted(path for word in words if "=" not in word for path in root.glob(word))
+        across = Across.of(load_all(folders), **dict(word.split("=") for word in words if "=" in word))
         if kind in TABLES_ACROSS:
             return TABLES_ACROSS[kind](across).markdown()
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
