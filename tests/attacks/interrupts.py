@@ -17,6 +17,8 @@ from attacks.calls import SOURCE, Scene, everything_stays, scene
 from attacks.driver import BrokenPromiseError
 from jostle.core import Query
 
+AGAIN = 1e-3  # seconds until an interrupt that came while things were put back comes again
+
 
 @cache
 def restoring(file: str) -> frozenset[int]:
@@ -30,9 +32,10 @@ def restoring(file: str) -> frozenset[int]:
 
 
 def puts_back(frame: FrameType | None) -> bool:
-    """Whether a frame runs such a line, or was called from one."""
-    while frame is not None and frame.f_code.co_filename.startswith(SOURCE):
-        if frame.f_lineno in restoring(frame.f_code.co_filename):
+    """Whether a frame runs such a line, or was called from one, through whatever libraries."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(SOURCE) and frame.f_lineno in restoring(file):
             return True
         frame = frame.f_back
     return False
@@ -66,10 +69,12 @@ class Lines:
 
 @contextmanager
 def after(seconds: float) -> Iterator[None]:
-    """A Ctrl-C in so many seconds, wherever Python or a library is then."""
+    """A Ctrl-C in so many seconds, wherever Python or a library is then; later, if that puts things back."""
 
-    def ring(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+    def ring(number: int, frame: FrameType | None) -> None:
+        if not puts_back(frame):
+            raise KeyboardInterrupt
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -82,7 +82,10 @@ class DropoutPasses(Embedding):
 
             rows = request.compute(read, what=f"{self.passes} dropout passes")[0]
         if not sampler.moved:
-            raise ValueError(f"dropout made no difference to any output in {self.passes} passes: {REMEDY}")
+            raise ValueError(
+                f"dropout made no difference to any output in {self.passes} passes: of narrow layers ask for more "
+                f"passes, {REMEDY}"
+            )
         return rows
 
     def making(self, request: Request) -> Costs:

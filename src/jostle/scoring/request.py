@@ -16,7 +16,7 @@ from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing import memory
 from jostle.plumbing.once import cached_property
 from jostle.plumbing.progress import Advance, progress_bar
-from jostle.rng import as_seed, generator, seeded_globals
+from jostle.rng import alone, as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import scoring_device
 from jostle.scoring.network import Head, Network, Read
@@ -367,13 +367,13 @@ def requested(
     """A request for a while: global generators are seeded inside and restored after, and float32 is not rounded."""
     check_options(options)
     reading = options.get("collate_fn"), options.get("num_workers", 0)
-    candidates = Pool.of(pool, *reading).without(options.get("exclude"))
-    seed = as_seed(options.get("seed"))
+    seed, given = as_seed(options.get("seed")), options.get("labeled")
     where = scoring_device(model, options.get("device"))
-    with torch.inference_mode(False), seeded_globals(seed, where), full_float32(where):
-        given = options.get("labeled")
-        labeled = None if given is None else Labeled.of(given, *reading)
-        yield Request(model, candidates, labeled, seed, options, head, outputs, careful, memory_bytes)
+    with alone(), torch.inference_mode(False):  # alone from the first tensor on: a fork waits for the whole of it
+        candidates = Pool.of(pool, *reading).without(options.get("exclude"))
+        with seeded_globals(seed, where), full_float32(where):
+            labeled = None if given is None else Labeled.of(given, *reading)
+            yield Request(model, candidates, labeled, seed, options, head, outputs, careful, memory_bytes)
 
 
 IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
