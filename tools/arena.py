@@ -1,6 +1,6 @@
 """What the arena's runs say, as `jostle advise` reads it.
 
-    python -m tools.arena src/jostle/advice/arena.json results/arena-*
+    python -m tools.arena src/jostle/advice/arena.json results/arena-* results/regression-*
 
 writes the file from folders of runs.
 """
