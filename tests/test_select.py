@@ -327,7 +327,9 @@ def test_outputs_that_are_probabilities_already_are_warned_about(name: str, sett
     labeled = TensorDataset(X[:3], torch.arange(3))
     with pytest.warns(UserWarning, match="look like probabilities") as warned:
         jostle.select(name, SOFTMAX, X, n=2, seed=0, labeled=labeled, batch_size=3, **settings)
-    assert sum("look like probabilities" in str(each.message) for each in warned) == 1  # PyTorch may warn, too
+    assert (
+        sum("look like probabilities" in str(each.message) for each in warned) == 1
+    )  # PyTorch may warn, too
 
 
 class Believed(Classification):

@@ -369,7 +369,10 @@ def requested(
     reading = options.get("collate_fn"), options.get("num_workers", 0)
     seed, given = as_seed(options.get("seed")), options.get("labeled")
     where = scoring_device(model, options.get("device"))
-    with alone(), torch.inference_mode(False):  # alone from the first tensor on: a fork waits for the whole of it
+    with (
+        alone(),
+        torch.inference_mode(False),
+    ):  # alone from the first tensor on: a fork waits for the whole of it
         candidates = Pool.of(pool, *reading).without(options.get("exclude"))
         with seeded_globals(seed, where), full_float32(where):
             labeled = None if given is None else Labeled.of(given, *reading)
