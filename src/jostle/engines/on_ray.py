@@ -110,7 +110,9 @@ class Ray:
         return Found(picks, seconds, seed, certificate, passes)
 
     def spans(self, candidates: Candidates, size: int, workers: int) -> Iterator[Span]:
-        """Portions of the `candidates` in micro-batches of a `size`, so that no worker waits long for the others."""
+        """Portions of the `candidates` in micro-batches of a `size`, so that none of the `workers` waits long for the
+        others.
+        """
         fair = -(-len(candidates) // (TURNS * workers))
         return candidates.spans(size, max(size, self.portion if self.rows else min(self.portion, fair)))
 
