@@ -73,7 +73,7 @@ def attack(chance: Random, folder: Path) -> str:
     after = listing(box.parent)
     kept = {**before, **made}
     changed = [name for name in kept if after.get(name) != kept[name] and not name.startswith(ALSO)]
-    pages = words[0] in ("report", "compare")  # these fill the folder that they are given, by a link too
+    pages = words[0] in ("report", "compare") and "\0" not in where[0]  # fill a folder, by a link too
     named = os.path.relpath(os.path.realpath(box / where[0]), folder.resolve()) if pages else ""
     new = [name for name in after if name not in kept and not name.startswith(NEW)]
     changed += [name for name in new if not named or Path(named) not in Path(name).parents]
