@@ -137,6 +137,4 @@ class Embedding(Strategy):
             picker = selector(self.selector)
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
             picks = picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)
-            if embedded.positions is None:
-                return picks
-            return Picks(embedded.positions.to(picks.positions.device)[picks.positions], picks.scores)
+            return picks if embedded.positions is None else picks.at(embedded.positions)

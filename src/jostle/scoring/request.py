@@ -372,7 +372,7 @@ def requested(
     with (
         alone(),
         torch.inference_mode(False),
-    ):  # alone from the first tensor on: a fork waits for the whole of it
+    ):  # alone, since a fork waits for the whole of it
         candidates = Pool.of(pool, *reading).without(options.get("exclude"))
         with seeded_globals(seed, where), full_float32(where):
             labeled = None if given is None else Labeled.of(given, *reading)

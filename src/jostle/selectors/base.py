@@ -27,6 +27,10 @@ class Picks(NamedTuple):
     scores: Tensor
     """The selector's value of each, (n,) float64; NaN where it was drawn."""
 
+    def at(self, places: Tensor) -> Picks:
+        """The same picks of a larger pool, in which the rows have these `places`."""
+        return Picks(places.to(self.positions.device)[self.positions], self.scores)
+
 
 class Selector(ABC):
     """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too."""

@@ -68,12 +68,21 @@ class Shortlisting(Strategy):
         self, request: Request, size: int, n: int, of_smallest: Callable[[int], Shortlist]
     ) -> Shortlist:
         """Candidates for n picks from a pool of some `size`, of which `of_smallest` finds so many smallest margins."""
-        count = self.keep * n
+        count = self.candidate_count(request, size, n)
         if request.task.name == "regression":
             return Shortlist(drawn(request, size, count))
-        if count >= size and not self.weighs:
+        if not self.looked_at(request, size, count):
             return Shortlist(torch.arange(size, device="cpu"))
-        return of_smallest(min(count, size))
+        return of_smallest(count)
+
+    def candidate_count(self, request: Request, size: int, n: int) -> int:
+        """How many of `size` examples are candidates for n picks of a `request`."""
+        least = LEAST if request.task.name == "regression" else 0
+        return min(size, max(self.keep * n, least))
+
+    def looked_at(self, request: Request, size: int, count: int) -> int:
+        """Of how many of `size` examples margins are wanted, where so many are candidates of a `request`."""
+        return 0 if request.task.name == "regression" or (count == size and not self.weighs) else size
 
     def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
         """Have margins of the pool found by a cluster, and choose here among the smallest."""
@@ -116,11 +125,6 @@ def of_smallest_margin(request: Request, count: int) -> Shortlist:
 
 
 def drawn(request: Request, size: int, count: int) -> Tensor:
-    """Places of at least so many of `size` examples, in order, drawn with the seed; all where there are no more."""
+    """Places of so many of `size` examples, in order, drawn with the seed."""
     order = torch.randperm(size, generator=request.rng("candidates", device="cpu"), device="cpu")
-    return order[: max(count, LEAST)].sort().values
-
-
-def candidate_count(request: Request, count: int) -> int:
-    """How many candidates there are for a call that wants so many, told beforehand."""
-    return min(len(request.pool), max(count, LEAST if request.task.name == "regression" else 0))
+    return order[:count].sort().values

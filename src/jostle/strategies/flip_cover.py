@@ -14,7 +14,7 @@ from jostle.embeddings.movements import movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
-from jostle.strategies.candidates import Shortlist, Shortlisting, candidate_count
+from jostle.strategies.candidates import Shortlist, Shortlisting
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -83,16 +83,16 @@ class FlipCover(Shortlisting):
             picks = ExplainedVariance(noise).pick(
                 moves.rows, n, centers=moves.labelled, weights=moves.weights, seed=request.seed
             )
-            return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
+            return picks.at(kept)
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """One pass over the pool, then movements of the candidates and of the labelled set."""
         size, known = len(request.pool), sum(map(len, request.pools[1:]))
         regression = request.task.name == "regression"
-        kept = size if n is None else candidate_count(request, self.keep * n)
+        kept = size if n is None else self.candidate_count(request, size, n)
         jolts = self.jolts or (REGRESSION_JOLTS if regression else 20)
         made = movement_costs(request, jolts, kept + known)
-        margins = 0 if kept == size or regression else size
+        margins = self.looked_at(request, size, kept)
         outputs = 0 if regression else kept + known  # the clean logits, once more
         selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
         return replace(made, passes=made.passes + margins + outputs, selecting=selecting)

@@ -10,7 +10,7 @@ from jostle.core import Costs, Embedded
 from jostle.embeddings.movements import movement_costs, movements
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
-from jostle.strategies.candidates import Shortlist, Shortlisting, candidate_count
+from jostle.strategies.candidates import Shortlist, Shortlisting
 from jostle.strategies.catalogue import ANY_TASK, register
 from jostle.strategies.herding import GAIN
 
@@ -59,11 +59,10 @@ class JoltHerding(Shortlisting):
         size, known = len(request.pool), sum(map(len, request.pools[1:]))
         if n is None:
             return movement_costs(request, self.jolts, size + known)
-        regression = request.task.name == "regression"
-        kept = candidate_count(request, self.keep * n)
+        kept = self.candidate_count(request, size, n)
         made = movement_costs(request, self.jolts, kept + known)
         selecting = Herding(width=self.width).room(kept, made.width, n)
-        return replace(made, passes=made.passes + (0 if regression else size), selecting=selecting)
+        return replace(made, passes=made.passes + self.looked_at(request, size, kept), selecting=selecting)
 
     def among(self, request: Request, short: Shortlist, n: int) -> Picks:
         """Jolt the candidates, and cover them."""
@@ -76,4 +75,4 @@ class JoltHerding(Shortlisting):
             picks = Herding(width=self.width).pick(
                 rows, n, centers=known if len(known) else None, weights=weights, seed=request.seed
             )
-            return Picks(kept.to(picks.positions.device)[picks.positions], picks.scores)
+            return picks.at(kept)
