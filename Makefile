@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-ray soak attack coverage check bench bench-scale docs site release-check clean arena-data arena-advice
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-ray soak attack coverage check bench bench-scale docs site release-check clean arena-data arena-advice constraints
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -78,11 +78,18 @@ site: $(READY)  ## the documentation as a site: open site/index.html
 	$(BIN)/python -m sphinx -q -W -n -d build/site docs site
 	@echo "open site/index.html"
 
+constraints:  ## the newest version of everything but PyTorch and Ray, written down; then make check test
+	$(PYTHON) -m venv --clear .venv-newest
+	grep -E '^(torch|ray)==' constraints.txt > .venv-newest/held.txt
+	.venv-newest/bin/python -m pip install -q --disable-pip-version-check -c .venv-newest/held.txt -e ".[dev]"
+	.venv-newest/bin/python -m tools.newest > .venv-newest/constraints.txt
+	mv .venv-newest/constraints.txt constraints.txt
+
 release-check: $(READY)  ## whether this tree can be released; writes dist/, uploads nothing
 	$(BIN)/python -m tools.release
 
 clean:
-	rm -rf .venv .venv-oldest .venv-labelstudio dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-newest .venv-oldest .venv-labelstudio dist build runs site .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

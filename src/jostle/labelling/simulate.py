@@ -53,6 +53,9 @@ class Habits:
     delay: float = 0.0  # mean seconds between a question and its answer
 
 
+STEADY = Habits()  # one person without a mistake
+
+
 def truth_of(source: Source, column: str, kind: AnswerKind) -> dict[str, Answer]:
     """The true answers by key; places without one are left out."""
     cells, found = source.column(column), {}
@@ -90,7 +93,7 @@ def answer_all(
     n: int,
     *,
     person: str = "simulated",
-    habits: Habits = Habits(),  # noqa: B008
+    habits: Habits = STEADY,
     seed: int = 0,
 ) -> int:
     """Answer n questions one after the other; fewer where none are left. How many were answered."""
@@ -129,7 +132,7 @@ class Study:
     answers: int = 400  # per run
     seeds: int = 5
     opening: Mapping[str, Any] | None = None  # further arguments of `Session.open`
-    habits: Habits = Habits()
+    habits: Habits = STEADY
 
     def identity(self) -> dict[str, Any]:
         """What decides the numbers of one run; seeds may be added."""
