@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import engine, memory, racing, replay, selection, training
+from benchmarks import cifar, engine, memory, racing, replay, selection, training
 from benchmarks.measure import Figure
 
 SECTIONS = {
@@ -23,6 +23,7 @@ SECTIONS = {
     "memory-large": memory.large_ratios,
     "replay": replay.replay_ratios,
     "race": racing.mnist_ratios,
+    "race-cifar": cifar.cifar_ratios,
     "training": training.training_ratios,
 }
 

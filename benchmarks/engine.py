@@ -2,7 +2,9 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +36,9 @@ def deviations(quick: bool = False) -> list[Figure]:
 def against_plain(name: str, shape: tuple[int, ...], n: int, jolts: int, repetitions: int) -> Figure:
     """One network's figure."""
     model, pool = models.build(name, seed=0).eval(), torch.randn(n, *shape)
-    works = {str(size): partial(plain_passes, model, pool, size, jolts + 1) for size in PLAIN_SIZES}
+    works: dict[str, Callable[[], Any]] = {
+        str(size): partial(plain_passes, model, pool, size, jolts + 1) for size in PLAIN_SIZES
+    }
     works["jostle"] = partial(jostle.deviations, model, pool, jolts=jolts, seed=0, progress=False)
     seconds = best_seconds(repetitions, **works)
     ours = seconds.pop("jostle")

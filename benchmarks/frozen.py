@@ -40,7 +40,7 @@ def photos() -> Data:
     data = datasets.load("cifar10")
     mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
     rows = torch.arange(PHOTOS)
-    pixels = ((data.train.inputs[rows] * std + mean) * 255).round().byte()  # (n, 3, 32, 32)
+    pixels = ((torch.as_tensor(data.train.inputs[rows]) * std + mean) * 255).round().byte()  # (n, 3, 32, 32)
     contents = [Content("image", str(row), data=as_png(image)) for row, image in enumerate(pixels)]
     found = features("photos", LiteImages(), contents)
     return halves("photos", found, data.train.targets[rows], data.classes, TEST)

@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 
 WHITE = 16  # of a pixel
@@ -22,14 +23,18 @@ def digits() -> tuple[list[Image.Image], list[int]]:
     return [Image.fromarray(image) for image in pixels], bunch.target.tolist()
 
 
-def mrpc() -> tuple[list[tuple[str, str]], list[str]]:
+def mrpc() -> tuple[list[tuple[str, ...]], list[str]]:
     """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
     from jostle.datasets import text
     from jostle.datasets.fetch import data_root
 
     data = text.mrpc(data_root())
-    pairs = [tuple(pair) for part in (data.train, data.test) for pair in part.inputs.rows]
-    targets = [data.classes[int(target)] for part in (data.train, data.test) for target in part.targets]
+    pairs: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    for part in (data.train, data.test):
+        assert isinstance(part.inputs, text.Texts)
+        pairs += part.inputs.rows
+        targets += [data.classes[int(target)] for target in part.targets[torch.arange(len(part))]]
     return pairs, targets
 
 

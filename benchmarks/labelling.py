@@ -118,8 +118,11 @@ def waits(folder: Path, n: int, people: int, seconds: float) -> dict[str, Any]:
     rows(folder / "rows.csv", n)
     with Server([str(folder / "rows.csv"), "--classes", "a,b"], folder / "project") as server:
         until_indexed(server)
-        before = computed(server.process.pid)  # type: ignore[union-attr]
-        until, taken, shown = time.monotonic() + seconds, [], []
+        assert server.process is not None
+        before = computed(server.process.pid)
+        until = time.monotonic() + seconds
+        taken: list[float] = []
+        shown: list[float] = []
         crowd = [
             threading.Thread(target=answering, args=(Person(f"p{i}", server.port), until, taken))
             for i in range(people - 1)
@@ -147,10 +150,9 @@ def waits(folder: Path, n: int, people: int, seconds: float) -> dict[str, Any]:
             "key to next example in a browser, median ms": milliseconds(shown, 0.5),
             "key to next example in a browser, 95th percentile ms": milliseconds(shown, 0.95),
             "server computing per answer ms": round(
-                1000 * (computed(server.process.pid) - before) / (len(taken) + len(shown)),
-                1,  # type: ignore[union-attr]
+                1000 * (computed(server.process.pid) - before) / (len(taken) + len(shown)), 1
             ),
-            "server memory MB": round(resident(server.process.pid)),  # type: ignore[union-attr]
+            "server memory MB": round(resident(server.process.pid)),
         }
 
 
@@ -186,10 +188,11 @@ def beginning(folder: Path, n: int) -> dict[str, Any]:
         status, _ = somebody.call("GET", question["content"]["url"])
         taken = time.perf_counter() - began
         assert status == 200
+        assert server.process is not None
         return {
             "seconds to the first picture": round(taken, 2),
             "server memory MB": round(resident(server.process.pid)),
-        }  # type: ignore[union-attr]
+        }
 
 
 def main() -> None:

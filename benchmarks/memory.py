@@ -63,9 +63,9 @@ def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def small(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
     """Promised and real bytes of one call."""
-    model, pool = network(), torch.randn(size, 1, 8, 8)
+    untrained, pool = network(), torch.randn(size, 1, 8, 8)
     labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), torch.arange(KNOWN) % CLASSES)
-    model = strategy.join(model, pool[:2], 0).model
+    model = strategy.join(untrained, pool[:2], 0).model
     call: dict[str, Any] = {
         "labeled": labeled,
         "fit": lambda data, seed: network(),

@@ -29,7 +29,7 @@ from jostle.tasks import TASKS
 from jostle.training.train import Recipe, train
 
 NEAR = 1e-4  # scores this near are ties for which rounding decides
-QUICKLY = {"optimizer": "adam", "batch": 32, "epochs": 60, "lr": 2e-3}
+QUICKLY = Recipe(optimizer="adam", batch=32, epochs=60, lr=2e-3)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def of_split(data: Any, network: nn.Module, labels: int, seed: int, pool: int) -
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))
     known, rest = order[:labels], order[labels : labels + pool]
     inputs, targets = data.train.inputs[known], data.train.targets[known]
-    model = train(Joined(network), inputs, targets, Recipe(**QUICKLY), TASKS[data.task], seed=seed)
+    model = train(Joined(network), inputs, targets, QUICKLY, TASKS[data.task], seed=seed)
     return Scene(model, data.train.inputs[rest], data.task)
 
 
@@ -73,9 +73,7 @@ def shapes(labels: int, seed: int, pool: int = 300) -> Scene:
         nn.ReLU(),
         nn.Conv2d(12, 2, 1),
     )
-    model = train(
-        Joined(net), images[:labels], maps[:labels], Recipe(**QUICKLY), TASKS["segmentation"], seed=seed
-    )
+    model = train(Joined(net), images[:labels], maps[:labels], QUICKLY, TASKS["segmentation"], seed=seed)
     return Scene(model, images[labels:], "segmentation")
 
 

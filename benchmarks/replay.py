@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -58,14 +59,10 @@ def built(name: str, shape: tuple[int, ...], quick: bool) -> tuple[nn.Module, An
 
 def against_computing(what: str, call: Any) -> Figure:
     """One figure."""
-    follows = deviations.can_replay
 
     def computing() -> Any:
-        deviations.can_replay = lambda network: False
-        try:
+        with mock.patch.object(deviations, "can_replay", return_value=False):
             return call()
-        finally:
-            deviations.can_replay = follows
 
     assert torch.equal(call(), computing()), "replay changes no bit"
     seconds = best_seconds(2, clock=time.process_time, replayed=call, computing=computing)

@@ -8,7 +8,6 @@ results/scale.json, from which `python -m tools.evidence docs/scale.md` makes th
 import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ from jostle.engines.fleet import Fleet
 from jostle.engines.on_ray import settled
 from jostle.engines.portions import Candidates
 from jostle.inputs import Pool
-from jostle.selectors import k_center
+from jostle.selectors import KCenter, k_center
 from jostle.selectors.rounds import two_rounds
 from jostle.selectors.shards import Here, Shard
 from jostle.strategies import NoiseStability, deviations
@@ -93,7 +92,7 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
         used, _ = usage(ray, fleet)
         fleet.score(engine.spans(candidates, size, workers), lambda steps: None)
         scored = time.perf_counter()
-        picks_found = STRATEGY.selector.pick_over(fleet, picks, seed=0)
+        picks_found = KCenter().pick_over(fleet, picks, seed=0)
         done = time.perf_counter()
         total, peak = usage(ray, fleet)
         computed = total - used
@@ -127,7 +126,8 @@ def measured(path: Path, picks: int, hidden: int, workers: int) -> dict[str, flo
 def two_rounds_on_digits(picks: int, shards: int) -> dict[str, float]:
     """Exact picks and two rounds on movements of a network that was trained on handwritten digits, in this process."""
     data = datasets.load("digits")
-    images, targets = data.train.inputs[:].flatten(1), data.train.targets[:]
+    every = torch.arange(len(data.train))
+    images, targets = torch.as_tensor(data.train.inputs[every]).flatten(1), data.train.targets[every]
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
@@ -211,4 +211,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ class Case:
     def ratios(self) -> list[Figure]:
         trained = best_seconds(5, ours=self.our_training, bare=self.bare_training)
         x, y = (part.repeat(self.copies, *[1] * (part.ndim - 1)) for part in (self.x, self.y))
-        works = {
+        works: dict[str, Callable[[], Any]] = {
             str(n): partial(self.bare_evaluation, self.build().eval(), x, y, n)
             for n in (32, 64, 128, 256, 1024)
         }
