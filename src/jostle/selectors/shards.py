@@ -165,8 +165,8 @@ class Shard:
     def _here(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of those of some places that are here, and which of the places these are."""
         places = places.to(self.places.device)
-        at = torch.searchsorted(self.places, places).clamp_(max=len(self.places) - 1)
-        mine = self.places[at] == places
+        at = torch.searchsorted(self.places, places)
+        mine = at < torch.searchsorted(self.places, places, right=True)
         return at[mine], mine
 
     def row(self, place: int) -> Rows | None:
