@@ -55,14 +55,22 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     errors: list[str] = []
     opened = []
 
-    def open_page(server: Server, name: str | None = "Ada", view: str = "label", **settings: Any) -> Any:
+    def open_page(
+        server: Server,
+        name: str | None = "Ada",
+        view: str = "label",
+        origin: str | None = None,
+        **settings: Any,
+    ) -> Any:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         opened.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: "Content Security Policy" in line.text and errors.append(line.text))
-        page.goto(f"{server.origin}/?token={TOKEN}" + (f"&name={name}" if name else "") + f"#{view}")
+        page.goto(
+            f"{origin or server.origin}/?token={TOKEN}" + (f"&name={name}" if name else "") + f"#{view}"
+        )
         return page
 
     yield open_page

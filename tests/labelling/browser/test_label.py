@@ -171,3 +171,25 @@ def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit
         page.goto(server.origin)
         assert shown(page) not in {key, *given}
         assert len(acts(server, "Ada")) == 6
+
+
+def test_other_machines_answer_too(photos: Path, tmp_path: Path, visit: Visit) -> None:
+    """A browser trusts plain http from its own machine only, and takes functions away from pages of others."""
+    with Server([str(photos), "--classes", CLASSES, "--host", "0.0.0.0"], tmp_path) as server:
+        page = visit(server, origin=f"http://0.0.0.0:{server.port}")
+        press(page, "1")
+        assert not page.evaluate("isSecureContext")
+        assert acts(server, "Ada") == [("Ada", "answer", "0")]
+
+
+def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Hal")
+    shown(page)
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
+    page.route("**/api/answers", lambda route: route.abort())
+    press(page, "1")
+    page.evaluate("dispatchEvent(new StorageEvent('storage'))")  # another tab keeps something
+    page.unroute("**/api/answers")
+    page.wait_for_selector("#line[data-state=there]", state="attached")
+    press(page, "2")
+    assert acts(server, "Hal") == [("Hal", "answer", "0"), ("Hal", "answer", "1")]

@@ -26,6 +26,7 @@ export class Outbox {
   load() {
     const stored = Object.keys(localStorage).filter((name) => name.startsWith(this.prefix));
     const entries = stored.map((name) => JSON.parse(localStorage.getItem(name))).filter(Boolean);
+    entries.push(...[...this.kept.values()].filter((entry) => entry.loose));
     entries.sort((a, b) => a.at - b.at);
     this.kept = new Map(entries.map((entry) => [entry.id, entry]));
     this.changed();
@@ -33,12 +34,12 @@ export class Outbox {
 
   /** Keep an answer and send it; ends when it is on the server's disk, or the server does not say so in time. */
   async give(entry) {
-    const whole = { ...entry, id: crypto.randomUUID(), at: Date.now() };
+    const whole = { ...entry, id: newId(), at: Date.now() };
     this.kept.set(whole.id, whole);
     try {
       localStorage.setItem(this.prefix + whole.id, JSON.stringify(whole));
     } catch {
-      // a full or forbidden storage: the answer is in memory, and sent all the same
+      whole.loose = true; // a full or forbidden storage: the answer is in memory, and sent all the same
     }
     return new Promise((done) => {
       setTimeout(done, PATIENCE);
@@ -92,5 +93,8 @@ export class Outbox {
     localStorage.removeItem(this.prefix + id);
   }
 }
+
+/** An id that nobody else makes. `crypto.randomUUID` is only there for pages of this machine, and `--host` serves others. */
+const newId = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const sent = ({ id, key, answer, seconds }) => ({ id, key, answer, seconds });
