@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +155,65 @@ def test_settings_that_change_no_row_may_change(tmp_path: Path, pool: Tensor) ->
         query.indices.tolist()
         == jostle.select("noise-stability", model, pool, 4, selector="longest", **CALL).indices.tolist()
     )
+
+
+class Times:
+    """A function that is an object."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        return self.factor * outputs
+
+
+def times(factor: float, outputs: Tensor) -> Tensor:
+    return factor * outputs
+
+
+def closed_over(factor: float) -> Callable[[Tensor], Tensor]:
+    return lambda outputs: factor * outputs
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (lambda outputs: outputs.exp(), lambda outputs: outputs.tanh()),
+        (lambda outputs: 2 * outputs, lambda outputs: 3 * outputs),
+        (lambda outputs, factor=2: factor * outputs, lambda outputs, factor=3: factor * outputs),
+        (closed_over(2), closed_over(3)),
+        (closed_over(torch.tensor(2)), closed_over(torch.tensor(3))),
+        (partial(times, 2), partial(times, 3)),
+        (Times(2), Times(3)),
+    ],
+)
+def test_rows_of_another_function_are_not_taken_for_those_of_this_one(
+    tmp_path: Path, pool: Tensor, was: Callable[[Tensor], Tensor], now: Callable[[Tensor], Tensor]
+) -> None:
+    path, model = tmp_path / "rows", mlp()
+    jostle.deviations(model, pool, space=was, rows_file=path, **CALL)
+    rows = jostle.deviations(model, pool, space=now, rows_file=path, **CALL)
+    assert torch.equal(rows, jostle.deviations(model, pool, space=now, **CALL))
+
+
+def test_a_function_is_written_down_alike_by_every_process() -> None:
+    code = (
+        "from jostle.embeddings.journal import in_letters\n"
+        "known = object()\n"
+        "def made():\n"
+        "    def again(z, deep={'a', 'b', 'c'}):\n"
+        "        return again if z in {'one', 'two', 'three'} else known\n"
+        "    return again\n"
+        "print(in_letters(made()))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1

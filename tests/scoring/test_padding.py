@@ -103,6 +103,30 @@ def test_batches_of_any_size_say_what_batches_of_one_say(name: str, model: Tagge
     torch.testing.assert_close(others, rows, rtol=1e-3, atol=1e-3 * float(rows.abs().max()))
 
 
+class FirstToken(nn.Module):
+    """Classifies a sentence by what is said of its first word."""
+
+    def __init__(self, tagger: nn.Module) -> None:
+        super().__init__()
+        self.tagger = tagger
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        said: Tensor = self.tagger(input_ids, attention_mask)
+        return said[:, 0]
+
+
+@pytest.mark.parametrize("name", ["bald", "entropy-dropout", "batch-bald"])
+def test_dropout_of_classified_sentences_does_not_depend_on_how_long_a_batch_is(
+    name: str, model: Tagger
+) -> None:
+    strategy, classifier = build(name, **QUICK.get(name, {})), FirstToken(model)
+    rows = [
+        strategy.embed(classifier, POOL, collate_fn=with_mask, batch_size=size, seed=3) for size in (1, 3, 16)
+    ]
+    for others in rows[1:]:
+        torch.testing.assert_close(others, rows[0], rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["entropy", "noise-stability", "coreset", "bald", "ll4al"])
 def test_a_function_of_the_inputs_is_as_good_as_a_mask_among_them(name: str, model: Tagger) -> None:
     found = asked(name, model, 5, collate_fn=with_mask)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from jostle.rows import Outer
+from jostle.rows.geometry import squared_distances, unit_length
 from jostle.selectors import herding
 from jostle.selectors.herding import Herding, max_herding
 
@@ -126,3 +127,38 @@ def test_settings_and_rows_that_cannot_be() -> None:
         Herding(targets=0)
     with pytest.raises(TypeError, match="dense rows"):
         max_herding.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_labelled_example_that_is_there_twice_says_nothing_of_the_smallest_gap(dtype: torch.dtype) -> None:
+    for width in (10, 64, 128, 512):
+        centers = unit_length(torch.rand(100, width, dtype=dtype))
+        copies = torch.cat([centers, centers[:1], centers[1:2] * (1 + torch.finfo(dtype).eps)])
+        assert herding.smallest_gap(copies) == pytest.approx(herding.smallest_gap(centers), rel=1e-3)
+
+
+def test_gaps_of_many_centers_are_found_in_blocks() -> None:
+    centers = torch.randn(1500, 3, dtype=torch.float64)  # more than a block of all pairs holds
+    apart = torch.cdist(centers, centers).fill_diagonal_(torch.inf).amin(1)
+    torch.testing.assert_close(herding.other_distances(centers), apart)
+    held = list[int]()
+
+    def watched(rows: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        held.append(len(rows) * len(others))
+        return squared_distances(rows, others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(herding, "squared_distances", watched)
+        herding.other_distances(centers)
+    assert max(held) <= 2**20 < sum(held)
+
+
+def test_what_is_left_once_all_is_covered_is_drawn() -> None:
+    rows = torch.eye(3).repeat_interleave(100, 0)  # a pool that is sorted
+    picks = [max_herding.pick(rows, 33, seed=seed) for seed in (0, 0, 1)]
+    kinds = [(each.positions // 100).bincount(minlength=3) for each in picks]
+    assert all(sorted((each.positions[:3] // 100).tolist()) == [0, 1, 2] for each in picks)
+    assert picks[0].scores[3:].tolist() == [0.0] * 30
+    assert picks[0].positions.tolist() == picks[1].positions.tolist() != picks[2].positions.tolist()
+    assert all(int(each.min()) > 3 for each in kinds)
+    assert all(len(each.positions.unique()) == 33 for each in picks)

@@ -30,7 +30,7 @@ def plain_greedy(
     return picks, gains
 
 
-@pytest.mark.parametrize("labelled", [0, 1, 15])
+@pytest.mark.parametrize("labelled", [0, 1, 15, 400])
 @pytest.mark.parametrize("width", [3, 40, 300])
 def test_picks_are_those_of_the_whole_matrix(labelled: int, width: int) -> None:
     rows = torch.randn(120, width, dtype=torch.float64)
@@ -81,3 +81,13 @@ def test_what_cannot_be() -> None:
         ExplainedVariance(noise=0.0)
     with pytest.raises(TypeError, match="dense rows"):
         explained_variance.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_many_labelled_rows_make_no_matrix_of_all_pairs(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[int]()
+    plain = torch.linalg.solve
+    monkeypatch.setattr(torch.linalg, "solve", lambda a, b: made.append(len(a)) or plain(a, b))
+    rows, centers = torch.randn(20, width), torch.randn(500, width)
+    assert len(explained_variance.pick(rows, 5, centers=centers).positions) == 5
+    assert not made

@@ -102,3 +102,43 @@ def test_drop_query_takes_one_of_each_cluster_then_fills_by_flips() -> None:
 def test_settings_that_cannot_be(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="passes is at least 1"):
         strategies.build("drop-query", **settings)
+
+
+def trained_net(x: Tensor, y: Tensor) -> nn.Module:
+    model = linear_net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return model
+
+
+def test_labels_are_classes_however_they_are_laid_out() -> None:
+    x, pool = torch.randn(40, 4), torch.randn(60, 4)
+    y = x[:, :3].argmax(1)
+    model, strategy = trained_net(x, y), strategies.build("flip-cover")
+    picked = [
+        strategy.select(model, pool, 5, labeled=(x, labels), seed=0).indices.tolist()
+        for labels in (y, y[:, None], y.double())
+    ]
+    assert picked[0] == picked[1] == picked[2]
+    for labels, words in (
+        (y + 1, "classes run from 1 to 3, and the model has 3: 0 to 2"),
+        (torch.eye(3)[y], r"flip-cover needs one class per labelled example.*\(40, 3\)"),
+        (y + 0.5, "a whole number; got torch.float32"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            strategy.select(model, pool, 5, labeled=(x, labels), seed=0)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0])
+def test_a_noise_that_cannot_be_is_refused(noise: float) -> None:
+    with pytest.raises(ValueError, match=f"noise is a variance above 0; got {noise}"):
+        strategies.build("flip-cover", noise=noise)
+
+
+def test_predictions_that_no_jolt_moves_have_a_chance_all_the_same() -> None:
+    logits = 10 * torch.eye(3, dtype=torch.float64)
+    assert flip_chances(logits, torch.zeros(3, 4, 3, dtype=torch.float64), None).isfinite().all()
+    assert flip_chances(logits, torch.zeros(3, 4, 3, dtype=torch.float64), 1.0).tolist() == [0.0] * 3

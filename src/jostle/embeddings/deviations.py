@@ -356,6 +356,8 @@ def watched(space: Space, grid: int, request: Request, length: int | None = None
 
     def watch(inputs: Inputs) -> Tensor:
         values = function(network.outputs(inputs))
+        if request.task.tokens and values.ndim > 3 and not callable(space):
+            values = values.flatten(1, -2)  # (n, sites, c): no map, its last dimension is classes
         if length is not None and values.ndim == 3:
             values = aligned(values, request.mask(inputs, values.shape[1]), length)
         return as_movement(values, grid)

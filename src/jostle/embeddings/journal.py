@@ -10,8 +10,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from jostle.embeddings.deviations import Deviations
 
 NO_MATTER = ("rows_file", "buffer_bytes", "memory_bytes", "selector", "race")  # settings that change no row
+DEEPEST = 6  # functions and holders in each other that are looked into
 OURS = b'{"rows of jostle"'
 
 
@@ -129,6 +132,7 @@ def identity(settings: Deviations, request: Request, examples: int) -> dict[str,
         "micro-batch": request.micro_batch,
         "device": str(request.device),
         "task": request.task.name,
+        "mask": in_letters(request.options.get("mask")),
         "model": fingerprint(request.model),
         "settings": {name: value for name, value in values.items() if name not in NO_MATTER},
         "versions": {"jostle": version("jostle"), "torch": str(torch.__version__)},
@@ -147,12 +151,53 @@ def fingerprint(model: nn.Module) -> str:
 
 
 def in_letters(value: Any) -> Any:
-    """A setting as it can be written down: a function by its name and its code, not by its place in memory."""
+    """A setting as it can be written down: a function by its name and a checksum of all that it is made of, not by its
+    place in memory.
+    """
     if callable(value):
-        code = getattr(value, "__code__", None)
-        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
-        return name if code is None else f"{name} {hashlib.blake2b(code.co_code, digest_size=4).hexdigest()}"
+        return f"{name_of(value)} {hashlib.blake2b(in_full(value).encode(), digest_size=4).hexdigest()}"
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def name_of(value: Any) -> str:
+    """What a function or the type of anything else is called."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def in_full(value: Any, depth: int = 0) -> str:
+    """What decides how a function behaves, the same in every process: its code, and what it was given beforehand.
+
+    What it finds under global names is not looked at, nor what lies deeper than a few functions in each other.
+    """
+    if isinstance(value, nn.Module):
+        return fingerprint(value)
+    if isinstance(value, (Tensor, np.ndarray)):
+        seen = Digest()
+        seen.tensor(torch.as_tensor(value))
+        return seen.hex()
+    if isinstance(value, (str, bytes, int, float, complex, type(None))):
+        return repr(value)
+    parts = [in_full(part, depth + 1) for part in parts_of(value)] if depth < DEEPEST else []
+    return f"{name_of(value)}({', '.join(sorted(parts) if isinstance(value, (set, frozenset)) else parts)})"
+
+
+def parts_of(value: Any) -> list[Any]:
+    """What a function, a piece of code, an object that can be called or a holder of values is made of."""
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_names, value.co_consts]
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return list(value)
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells]
+    return [getattr(value, "__dict__", None)] if callable(value) and not isinstance(value, type) else []
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from jostle.inputs import arrays
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows import mean_over
 from jostle.scoring.attention import plain_attention
+from jostle.scoring.axes import is_of_linear_layers
 from jostle.scoring.network import Network
 from jostle.scoring.padding import fitted_mask
 
@@ -63,6 +64,8 @@ def vector_reader(tokens: str, mask: Tensor | None = None) -> Callable[[nn.Modul
         signal = any(isinstance(part, nn.Conv1d) for part in module.modules())  # (n, d, length), not tokens
         if output.ndim == 3 and not signal:
             return of_sequence(output, None if mask is None else fitted_mask(mask, output.shape[1]))
+        if output.ndim > 3 and is_of_linear_layers(module):
+            return output.flatten(1, -2).mean(1)
         if output.ndim > 2:
             return output.flatten(2).mean(2)
         return output.reshape(len(output), -1).clone()  # the next layer may write into the output

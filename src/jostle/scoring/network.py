@@ -16,6 +16,7 @@ from jostle.inputs import Inputs, arrays, count, mapped, unshared, versions
 from jostle.plumbing.names import unknown
 from jostle.plumbing.once import cached_property
 from jostle.scoring import passes
+from jostle.scoring.axes import by_convention
 from jostle.scoring.copies import memory, private_copy, retie, scoring_device, unwrapped
 from jostle.scoring.refusals import Refused, one_in_words, refused_at_first, refused_later
 from jostle.scoring.trace import Trace
@@ -200,14 +201,21 @@ class Network:
         return self.by_example(seen[-1], inputs), outputs
 
     def by_example(self, features: Tensor, inputs: Inputs) -> Tensor:
-        """The head's input as (n, d), (n, tokens, d) or (n, d, height, width), or an error where it is neither."""
+        """The head's input, (n, ...), or an error where its rows are not the examples."""
         if len(features) != count(inputs):
             raise ValueError(
                 f"the head {self.head!r} is given shape {tuple(features.shape)} for {count(inputs)} examples, whose "
                 "rows are not the examples: give features (n, d) as a function, head=lambda model, x: ..."
             )
-        along = isinstance(self.module.get_submodule(self.head), nn.Conv1d)
-        return features.transpose(1, 2) if along and features.ndim == 3 else features
+        return features
+
+    def laid_out(self, features: Tensor) -> Tensor:
+        """Features as (n, d), (n, tokens, d) or (n, d, height, width, ...), whichever way round the head takes them;
+        those of a function as they are.
+        """
+        if callable(self.given_head):
+            return features
+        return by_convention(features, self.module.get_submodule(self.head))
 
     @contextmanager
     def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:

@@ -264,13 +264,13 @@ class Request:
         """Features as (n, d): maps averaged over space, sequences over tokens that are not padding.
 
         Args:
-            features: As the head is given them, (n, d), (n, tokens, d) or (n, channels, ...).
+            features: As the head is given them, (n, d), (n, tokens, d), (n, channels, ...) or (n, ..., channels).
             inputs: The batch that they are of.
             grid: Maps are averaged over a grid of so many by so many places.
         """
-        return as_vectors(
-            features, grid, self.mask(inputs, features.shape[1]) if features.ndim == 3 else None
-        )
+        features = self.network.laid_out(features)
+        mask = self.mask(inputs, features.shape[1]) if features.ndim == 3 else None
+        return as_vectors(features, grid, mask)
 
     def outputs(self) -> Tensor:
         """The model's outputs of the whole pool, (n, ...)."""

@@ -11,11 +11,21 @@ from torch import Tensor
 from jostle.plumbing.names import look_up
 from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import Rows, squared_distances, squared_lengths, unit_length
+from jostle.rows.geometry import (
+    Rows,
+    blocks,
+    squared_differences,
+    squared_distances,
+    squared_lengths,
+    unit_length,
+)
 from jostle.selectors.base import WORD, Picks, Weighing, dense_rows
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
+COPIES = (
+    32  # times what numbers of about 1 round by: centers of unit length that are no farther apart are copies
+)
 KEPT = 2**24  # numbers of the kernel that are kept, at most; more are computed again when they are needed
 
 
@@ -31,9 +41,20 @@ def smallest_gap(centers: Tensor) -> float:
 
 
 def other_distances(centers: Tensor) -> Tensor:
-    """Distance of each center to its nearest other one, (m,); infinite for a single one."""
-    distances, _ = squared_distances(centers, centers)
-    return distances.fill_diagonal_(torch.inf).clamp_(min=0).amin(1).sqrt()
+    """Distance of each center to its nearest other one, (m,); infinite for a single one, 0 for copies.
+
+    What products of rows round to nothing, or to something, is measured; then rounding alone makes no difference.
+    """
+    nearest = []
+    for part in blocks(len(centers), per_row=len(centers)):
+        distances, slack = squared_distances(centers[part], centers)
+        distances.diagonal(part.start).fill_(torch.inf)
+        found, other = distances.clamp_(min=0).min(1)
+        close = (found <= slack).nonzero()[:, 0]
+        apart = squared_differences(centers[part][close].double(), centers[other[close]].double())
+        found[close] = torch.where(apart.sqrt() > COPIES * torch.finfo(found.dtype).eps, apart, 0).to(found)
+        nearest.append(found.sqrt_())
+    return torch.cat(nearest)
 
 
 WIDTHS: dict[str, Callable[[Tensor], float]] = {"median": median_gap, "smallest": smallest_gap}
@@ -75,7 +96,11 @@ class Herding(Weighing):
         seed: int | None = None,
         weights: Tensor | None = None,
     ) -> Picks:
-        """Pick n rows; without weights all count alike. The seed draws targets of large pools and breaks ties."""
+        """Pick n rows; without weights all count alike, and ties go to the earlier row.
+
+        The seed draws targets of large pools, those that compete among equally heavy rows, and what is left once
+        nothing more can be gained.
+        """
         rows, centers = dense_rows("herding", rows, n, centers)
         weights = rows.new_ones(len(rows)) if weights is None else weights.to(rows)
         draws = generator(fresh_seed() if seed is None else seed, "herding")
@@ -85,7 +110,7 @@ class Herding(Weighing):
         field = Field(unit_length(rows[few]), shares, self.sigma(known))
         if known is not None:
             field.cover(known)
-        places, gains = _greedy(field, unit_length(rows[able]), n)
+        places, gains = _greedy(field, unit_length(rows[able]), n, draws)
         return Picks(able[places], gains)
 
     def room(self, size: int, width: int, n: int) -> int:
@@ -148,7 +173,7 @@ class Competing:
         return rows
 
 
-def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
+def _greedy(field: Field, points: Tensor, n: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
     """Lazily: a gain never grows, so a stale one is a bound, and only the largest are looked at again."""
     competing, everyone = Competing(points, field), torch.arange(len(points), device=points.device)
     bounds = torch.cat([field.gains(field.kernel(part)) for part in points.split(LOOK)])
@@ -161,14 +186,24 @@ def _greedy(field: Field, points: Tensor, n: int) -> tuple[Tensor, Tensor]:
             again = again[stale[again]]
             bounds[again], stale[again] = field.gains(competing.nearness(again)), False
             continue
+        if not bounds[top] > 0:  # in the pool's order, which may be sorted, the rest would be of one kind
+            places += _drawn((bounds > -torch.inf).nonzero()[:, 0].tolist(), n - len(places), draws)
+            break
         places.append(top)
         gains.append(float(bounds[top]))
         note(1)
         field.cover_near(competing.nearness(everyone[top : top + 1]))
         bounds[top] = -torch.inf
         stale = bounds > -torch.inf
-    scores = torch.tensor(gains, dtype=torch.float64, device=points.device)
+    scores = torch.zeros(n, dtype=torch.float64, device=points.device)
+    scores[: len(gains)] = torch.tensor(gains, dtype=torch.float64)
     return torch.tensor(places, device=points.device), scores
+
+
+def _drawn(places: list[int], count: int, draws: torch.Generator) -> list[int]:
+    """So many of the places, in a drawn order."""
+    order = torch.randperm(len(places), generator=draws, device=draws.device)[:count]
+    return [places[turn] for turn in order.tolist()]
 
 
 def _heaviest(weights: Tensor, count: int, draws: torch.Generator) -> Tensor:

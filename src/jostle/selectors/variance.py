@@ -20,7 +20,8 @@ class ExplainedVariance(Weighing):
 
     The gain of row i is sum_j w_j C_ij^2 / (C_ii + noise), C being the covariance x x' given all that is labelled or
     picked; a pick's score is its gain. With s the smaller of n and d, a pick takes time O(n s) and all of it memory
-    O(n d + s^2): many rows make no n x n matrix, and wide ones no d x d matrix.
+    O(n d + s^2): many rows make no n x n matrix, and wide ones no d x d matrix. Labelled rows make a matrix of their
+    own only where they are fewer than d.
     """
 
     noise: float = 0.05
@@ -75,7 +76,9 @@ class ByRows:
     def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByRows:
         """The covariance of rows of unit length, given those that are labelled."""
         covariance = x @ x.T
-        if known is not None:
+        if known is not None and len(known) > x.shape[1]:
+            covariance = x @ _left_by_many(known, noise) @ x.T
+        elif known is not None:
             across = known @ x.T  # (m, n)
             covariance -= across.T @ torch.linalg.solve(_noisy_gram(known, noise), across)
         return cls(covariance, weights)
@@ -105,7 +108,9 @@ class ByNumbers:
     def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByNumbers:
         """The covariance of the numbers of rows of unit length, given those that are labelled."""
         left = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-        if known is not None:
+        if known is not None and len(known) > x.shape[1]:
+            left = _left_by_many(known, noise)
+        elif known is not None:
             left -= known.T @ torch.linalg.solve(_noisy_gram(known, noise), known)
         spread = _spread(x, weights)
         return cls(x, spread, left, *_variances_and_shares(x, left, spread))
@@ -152,6 +157,15 @@ def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tens
 def _noisy_gram(known: Tensor, noise: float) -> Tensor:
     """The covariance of the labels of these rows, (m, m)."""
     return known @ known.T + noise * torch.eye(len(known), dtype=known.dtype, device=known.device)
+
+
+def _left_by_many(known: Tensor, noise: float) -> Tensor:
+    """Sigma after the labels of more rows than they have numbers, (d, d): the same by Woodbury's identity, without a
+    matrix of all pairs of them.
+    """
+    identity = torch.eye(known.shape[1], dtype=known.dtype, device=known.device)
+    left: Tensor = noise * torch.linalg.inv(known.T @ known + noise * identity)
+    return (left + left.T) / 2
 
 
 explained_variance = ExplainedVariance()

@@ -11,14 +11,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Costs, Embedded, Strategy
-from jostle.inputs import Inputs, Labeled
+from jostle.inputs import Inputs
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.selectors.k_means import k_means
 from jostle.strategies.catalogue import register
-from jostle.tasks import CLASS_TASKS, Binary
+from jostle.strategies.labels import labelled_classes
+from jostle.tasks import CLASS_TASKS
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
@@ -98,9 +99,9 @@ class AlfaMix(Strategy):
         """Features, predictions and the means of all classes."""
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
         request.check_task("alfa-mix", CLASS_TASKS, why)
-        labeled = request.needs_labeled("alfa-mix")
+        request.needs_labeled("alfa-mix")
         head = head_function(request, "alfa-mix")
-        targets = labelled_classes(labeled, request).to(request.device)
+        targets = labelled_classes(request, "alfa-mix").to(request.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = request.network.features_and_outputs(inputs)
@@ -208,23 +209,6 @@ def head_function(request: Request, method: str) -> Callable[[Tensor], Tensor]:
         )
     layout = features.shape[1:]
     return lambda rows: logits(module(rows.unflatten(1, layout).clone()))
-
-
-def labelled_classes(labeled: Labeled, request: Request) -> Tensor:
-    """The labelled set's classes, (m,), or an error that shows what they are instead."""
-    targets, classes = labeled.targets(), request.classes
-    if isinstance(request.task, Binary):
-        targets = request.task.class_numbers(targets)
-    if targets.ndim != 1 or targets.is_floating_point():
-        raise ValueError(
-            f"alfa-mix needs one class per labelled example; got {targets.dtype} of {tuple(targets.shape)}"
-        )
-    if int(targets.min()) < 0 or int(targets.max()) >= classes:
-        raise ValueError(
-            f"labelled classes run from {int(targets.min())} to {int(targets.max())}, "
-            f"and the model has {classes}: 0 to {classes - 1}"
-        )
-    return targets.long()
 
 
 def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:

@@ -14,8 +14,10 @@ from jostle.embeddings.movements import movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import ExplainedVariance, Picks
+from jostle.selectors.base import WORD
 from jostle.strategies.candidates import Shortlist, Shortlisting
 from jostle.strategies.catalogue import register
+from jostle.strategies.labels import labelled_classes
 from jostle.tasks import CLASS_TASKS
 
 SERVES = (*CLASS_TASKS, "regression")
@@ -58,6 +60,8 @@ class FlipCover(Shortlisting):
         super().__post_init__()
         if self.jolts is not None and self.jolts < 1:
             raise ValueError(f"jolts is at least 1; got {self.jolts}")
+        if self.noise is not None:
+            ExplainedVariance(self.noise)  # a variance that cannot be shows now
 
     def embedding(self, request: Request) -> Embedded:
         """The chance that noise flips each prediction, (n,); 1 in a regression."""
@@ -95,6 +99,7 @@ class FlipCover(Shortlisting):
         margins = self.looked_at(request, size, kept)
         outputs = 0 if regression else kept + known  # the clean logits, once more
         selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
+        selecting += 3 * WORD * min(known, made.width) ** 2  # what the labelled set explains
         return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
@@ -110,7 +115,7 @@ class FlipCover(Shortlisting):
         logits = self.logits(request, *both)
         step = None
         if request.labeled is not None and len(request.labeled):
-            targets = request.task.class_numbers(request.labeled.targets())
+            targets = labelled_classes(request, "flip-cover")
             step = bearable(logits[len(kept) :], moved[len(kept) :], targets)
         weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
         known = moved[len(kept) :].flatten(1)
@@ -161,7 +166,10 @@ def flip_chances(logits: Tensor, moved: Tensor, step: float | None) -> Tensor:
     gaps = logits.gather(1, top) - logits  # (n, c)
     own = moved.gather(2, top[:, :, None].expand(-1, moved.shape[1], 1))  # (n, K, 1)
     spread = (own - moved).square().mean(1).sqrt()  # (n, c)
-    steps = gaps / spread.clamp(min=torch.finfo(spread.dtype).tiny)
+    limits = torch.finfo(spread.dtype)
+    steps = (gaps / spread.clamp(min=limits.tiny)).clamp(
+        max=limits.max
+    )  # what never moves is not infinitely far
     nearest = steps.scatter(1, top, torch.inf).amin(1)  # steps to the nearest rival
     if step is None:
         step = float(nearest.median())

@@ -315,9 +315,9 @@ class Sequence(Task):
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy over the tokens; targets of -100 do not count."""
         losses = F.cross_entropy(
-            outputs.transpose(1, 2), targets.long(), ignore_index=PADDING, reduction="none"
+            outputs.movedim(-1, 1), targets.long(), ignore_index=PADDING, reduction="none"
         )
-        return losses.sum(1) / (targets != PADDING).sum(1).clamp(min=1)
+        return losses.flatten(1).sum(1) / (targets != PADDING).flatten(1).sum(1).clamp(min=1)
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """Accuracy and F1 over all tokens whose targets are not -100."""
