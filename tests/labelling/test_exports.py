@@ -9,7 +9,7 @@ from labelling_data import COLOURS, coloured, coloured_folder, tickets
 
 from jostle.labelling import Answers, Session
 from jostle.labelling.exports import COLUMNS, export, export_folders, safe
-from jostle.labelling.imports import import_labels
+from jostle.labelling.imports import import_labels, known
 from jostle.labelling.simulate import answer_all, truth_of
 from jostle.plumbing.sheets import unhidden
 
@@ -163,6 +163,30 @@ def test_labels_made_elsewhere(session: Session, tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="expected one of key, name"):
         import_labels(session, path)
+
+
+def test_what_was_labelled_elsewhere_measures_nothing(colours: Path, tmp_path: Path) -> None:
+    """Who chose the file may have chosen what is easy; only an export of ours knows what was drawn at random."""
+    from jostle.labelling.measures import audited
+
+    session = Session.open(colours, answers=COLOURS, audit=0.5, encoder="pixels")
+    session.train()
+    for question in session.ask(10):
+        session.tell(question.key, question.name[4:-4])
+    before = audited(session)
+    export(session, tmp_path / "ours.csv")
+    import_labels(session, tmp_path / "ours.csv")
+    assert audited(session).labels.keys() == before.labels.keys()
+
+    places = known(session)
+    unasked = [name for name in sorted(session.source.places()) if places[name] not in session.labels()][:5]
+    measured = next(name for name in session.source.places() if places[name] in before.labels)
+    chosen = [measured, *unasked]
+    (tmp_path / "easy.csv").write_text("name,answer\n" + "".join(f"{n},{n[4:-4]}\n" for n in chosen))
+    import_labels(session, tmp_path / "easy.csv")
+    after = audited(session)
+    assert after.labels.keys() == before.labels.keys() - {places[measured]}
+    assert after.population == before.population - len(chosen)
 
 
 def test_several_classes_and_numbers_go_out_and_in(tmp_path: Path) -> None:

@@ -161,6 +161,26 @@ def test_a_grid_shows_what_the_model_takes_for_a_class(session: Session) -> None
     assert cards[0].question.key not in [card.question.key for card in session.grid("red", 10)]
 
 
+def test_what_a_grid_showed_measures_nothing(session: Session) -> None:
+    """A card that the audit comes to is answered with the model's word beside it, or left for being unclear."""
+    from jostle.labelling.measures import audited
+    from jostle.labelling.store import Ranked
+
+    session.train()
+    labelled(session, 40)
+    session.train()
+    before = audited(session)
+    shown = [card.question.key for card in session.grid("red", 10)]
+    counted = audited(session)
+    dropped = len(before.labels) - len(counted.labels)  # audited ones among the surest
+    assert counted.population == before.population - 10 - dropped
+    session.store.install([Ranked(shown[0], "audit")], {})
+    assert [question.key for question in session.ask(1, "bob")] == [shown[0]]
+    session.tell(shown[0], "red")
+    assert purposes(session)[shown[0]] == "audit"
+    assert audited(session) == counted
+
+
 def test_doubts_are_the_wrong_answers(session: Session) -> None:
     session.train()
     wrong = set()
@@ -198,6 +218,37 @@ def test_answers_can_be_searched_and_paged(session: Session) -> None:
     assert red.total == sum("red" in entry.question.name for entry in told) + ("red" in skipped.name)
     assert session.answers("nothing of the kind").total == 0
     assert session.answers(page=99, size=5).page == 3
+
+
+def test_answers_are_found_by_what_was_shown(tmp_path: Path) -> None:
+    table = tickets(tmp_path / "tickets.csv", 40)
+    session = Session.open(table, text="message", answers=("billing", "bug", "praise"))
+    for question in session.ask(8):
+        session.tell(question.key, "bug")
+    words = {e.question.name: session.content(e.question.key).texts[0] for e in session.answers().entries}
+    assert session.answers("ERROR").total == sum("error" in text for text in words.values()) > 0
+    table.write_text("id,message\nother,nothing\n")  # what is gone has no words any more
+    session.index.refresh()
+    assert session.answers("error").total == 0
+    fields = Session.open(houses(tmp_path / "houses.csv", 20), answers=Answers("number"), hide=("price",))
+    for question in fields.ask(20):
+        fields.tell(question.key, 1.0)
+    assert 0 < fields.answers("north").total < 20
+
+
+def test_a_goal_is_read_as_the_answers_are(tmp_path: Path) -> None:
+    table = houses(tmp_path / "houses.csv", 20)
+    Session.open(table, answers=Answers("number"), hide=("price",), goal=20_000).close()
+    again = Session.open(project=tmp_path / "houses.labels", goal="15000")
+    assert again.settings.goal == 15_000
+    again.close()
+    for wrong in ("90%", "-1", "nan"):
+        with pytest.raises(ValueError, match="takes a mean error"):
+            Session.open(project=tmp_path / "houses.labels", goal=wrong)
+    classes = Session.open(tickets(tmp_path / "t.csv", 20), text="message", answers=("a", "b"), goal="95 %")
+    assert classes.settings.goal == 0.95
+    with pytest.raises(ValueError, match="takes a share"):
+        Session.open(project=tmp_path / "t.labels", goal=95)
 
 
 def test_two_people_disagree_and_a_correction_settles_it(colours: Path) -> None:

@@ -126,6 +126,11 @@ class Asked:
         return self.target if self.target in getattr(table, "header", list)() else None
 
     @property
+    def kind(self) -> AnswerKind:
+        """How a new project is answered."""
+        return "number" if self.target else "several" if self.several else "one"
+
+    @property
     def title(self) -> str:
         """What the page calls the data."""
         if self.data is None:
@@ -213,21 +218,23 @@ def label(
 
     Stop it whenever you like: every answer is on disk, and the same command goes on.
     """
+    from jostle.labelling.answers import goal_of, share_of
+
     asked = Asked(data, classes, several, target, text, hide, project, db, demo)
     settings = {
         "strategy": None if strategy is None else known_strategy(strategy),
         "batch": batch,
-        "audit": None if audit is None else share("--audit", audit),
-        "goal": None if goal is None else parse_goal(goal, numbers=target is not None),
-        "overlap": None if overlap is None else share("--overlap", overlap),
+        "audit": None if audit is None else share_of(audit, "--audit"),
+        "goal": goal,  # an accuracy or an error, as the project has classes or numbers
+        "overlap": None if overlap is None else share_of(overlap, "--overlap"),
         "seed": seed,
         "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         "model": model,
         "fit": fit,
     }
     if simulate is not None:
-        habits = {"people": people, "error": share("--error", error), "delay": delay}
-        values = [parse_goal(word, target is not None) for word in names(reach)]
+        habits = {"people": people, "error": share_of(error, "--error"), "delay": delay}
+        values = [goal_of(word, asked.kind, "--reach") for word in names(reach)]
         return rehearse(asked, simulate, answers, seeds, habits, settings, values)
     session = asked.opened(**settings)
     if import_ is not None:
@@ -257,11 +264,10 @@ def rehearse(
         raise ValueError(
             "--simulate needs data with a column of answers: name a .csv, .parquet, folder or file.py:name"
         )
-    kind: AnswerKind = "number" if asked.target else "several" if asked.several else "one"
     opening = {name: value for name, value in settings.items() if value is not None and name != "seed"}
     opening |= {"text": names(asked.text)} if asked.text else {}
     opening |= {"hide": (*names(asked.hide), column)} if asked.hide else {}
-    study = Study(asked.data, column, kind, answers, seeds, opening, Habits(**habits))
+    study = Study(asked.data, column, asked.kind, answers, seeds, opening, Habits(**habits))
     simulated(study, (asked.project or beside(asked.data)) / "simulation", values)
 
 
@@ -286,28 +292,6 @@ def known_strategy(name: str) -> str:
     with ProcessPoolExecutor(1, get_context("spawn")) as aside:
         aside.submit(check_strategy, name).result()
     return name
-
-
-def share(option: str, words: str) -> float:
-    """A share as people write it: 95%, 95 % or 0.95."""
-    plain = words.strip()
-    try:
-        value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise ValueError(f"{option} takes a share, such as 95% or 0.95; got {words!r}")
-    return value
-
-
-def parse_goal(words: str, numbers: bool) -> float:
-    """An accuracy as a share; of numbers, the mean error in their unit."""
-    if not numbers:
-        return share("--goal", words)
-    try:
-        return float(words)
-    except ValueError:
-        raise ValueError(f"--goal of numbers takes a mean error, such as 2.5; got {words!r}") from None
 
 
 def only_project() -> Path:

@@ -110,6 +110,31 @@ def current_answer(kind: AnswerKind, value: Stored, classes: Classes) -> Answer:
     return tuple(sorted({classes.now(n) for n in set_of(value)}, key=list(classes.names.values()).index))
 
 
+def goal_of(words: str | float, kind: AnswerKind, option: str = "--goal") -> float:
+    """An accuracy as people write it, 95% or 0.95; of numbers, the mean error in their unit."""
+    if kind != "number":
+        return share_of(words, option)
+    try:
+        value = float(words)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{option} of numbers takes a mean error, such as 2.5; got {words!r}")
+    return value
+
+
+def share_of(words: str | float, option: str) -> float:
+    """A share as people write it: 95%, 95 % or 0.95."""
+    plain = str(words).strip()
+    try:
+        value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise ValueError(f"{option} takes a share, such as 95% or 0.95; got {words!r}")
+    return value
+
+
 def _number(answer: object) -> float:
     try:
         value = float(answer)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Labels made elsewhere: a csv, Parquet or JSON file with a column of names or keys and a column of answers.
 
 They are learnt from like answers of a person named `import`, and never count as audit: nobody knows how they were
-chosen. The same file read twice is there once.
+chosen, unless the file is an export that says so. The same file read twice is there once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def import_labels(
         if name in keys
     ]
     unknown = tuple(name for name, _ in filled if name not in keys)
-    return Imported(session.store.give(person, made), unknown, len(pairs) - len(filled))
+    audited = {keys.get(str(row.get(which)), "") for row in found if row.get("purpose") == "audit"}
+    entered = session.store.give(person, made, audited)
+    return Imported(entered, unknown, len(pairs) - len(filled))
 
 
 def take_column(session: Session, column: str) -> int:

@@ -121,18 +121,26 @@ class Index:
         """How many people are to answer an example."""
         return 2 if chance(self.seed, "overlap", key) < self.overlap else 1
 
-    def content(self, key: str) -> Content:
-        """What an example shows; a file that was changed meanwhile is not shown for it."""
+    def content(self, key: str, guess: str | None = None) -> Content:
+        """What an example shows; a file that was changed meanwhile is not shown for it.
+
+        The store is not asked where it lies if it lies where one may `guess`.
+        """
+        if guess is not None and (content := self._content_at(guess, key)) is not None:
+            return content
         with self.store.reading() as tx:
             names = list(tx.execute(select(places.c.name).where(places.c.key == key)).scalars())
         for name in names:
-            try:
-                content = self.source.read(name)
-            except (KeyError, OSError, UnreadableError):
-                continue
-            if content.key == key:
+            if (content := self._content_at(name, key)) is not None:
                 return content
         raise GoneError(f"the example {key} is not in the data any more")
+
+    def _content_at(self, name: str, key: str) -> Content | None:
+        try:
+            content = self.source.read(name)
+        except (KeyError, OSError, UnreadableError):
+            return None
+        return content if content.key == key else None
 
     def _keys_at(self, tx: Connection, names: list[str]) -> set[str]:
         at = select(places.c.key).where(places.c.name.in_(names), places.c.key.is_not(None))

@@ -30,7 +30,7 @@ class Audited:
 
 
 def audited(session: Session) -> Audited:
-    """Audit answers that count: their examples were neither picked nor wanted by a strategy."""
+    """Audit answers that count: their examples were neither picked, shown in a grid nor wanted by a strategy."""
     labels = session.snapshot().labels
     with session.store.reading() as tx:
         asked = select(queue.c.round, func.max(queue.c.rank).label("rank")).join(examples)
@@ -48,7 +48,9 @@ def audited(session: Session) -> Audited:
             examples.c.purpose == "audit", examples.c.here, ~examples.c.wanted, examples.c.key.not_in(passed)
         )
         keys = list(tx.execute(drawn).scalars())
-        unasked = select(func.count()).where(examples.c.here, examples.c.purpose.is_(None))
+        unasked = select(func.count()).where(
+            examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted
+        )
         left = int(tx.execute(unasked).scalar_one())
     order = sorted(keys, key=lambda key: chance(session.settings.seed, "audit", key))
     return Audited({key: labels[key] for key in order if key in labels}, len(keys) + left)

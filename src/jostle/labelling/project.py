@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jostle.labelling.answers import Answers
+from jostle.labelling.answers import AnswerKind, Answers, goal_of
 from jostle.labelling.classes import ClassBook
 from jostle.labelling.source import Source
 from jostle.labelling.store import Store
@@ -93,10 +93,12 @@ def remembered(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, S
     return found["place"], found["text"] or None, found["hide"]
 
 
-def merged_settings(store: Store, given: Mapping[str, Any]) -> Settings:
+def merged_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> Settings:
     """The settings as given, then as the project had them; its seed cannot change, as it draws the audit."""
     before: dict[str, Any] = store.fact("settings") or {}
     new = {name: value for name, value in given.items() if value is not None}
+    if "goal" in new:
+        new["goal"] = goal_of(new["goal"], kind)
     if before and new.get("seed", before["seed"]) != before["seed"]:
         raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
     return Settings(**{**before, **new})
@@ -117,7 +119,6 @@ def agreed_answers(store: Store, answers: Answers | Sequence[str] | None) -> Ans
             raise ValueError(
                 f"one class leaves nothing to choose: name another beside {answers.classes[0]!r}, such as 'other'"
             )
-        store.note(answers=answers.kind)
         return answers
     if answers is None:
         names = tuple(ClassBook(store).classes().names.values())

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from jostle.labelling import advice, filling, measures, stability, verdicts
 from jostle.labelling.answers import Answer, Classes, Stored, current_answer, number_of, set_of
 from jostle.labelling.contents import Question
+from jostle.labelling.index import GoneError
 from jostle.labelling.predictions import Predictions
 from jostle.labelling.records import Card, Disagreement, Doubt, Entries, Entry, Progress, Suggestion
 from jostle.labelling.schema import examples, places
@@ -42,7 +43,11 @@ def suggested(session: Session, found: Predictions, key: str, classes: Classes) 
 
 
 def grid(session: Session, name: str, n: int) -> list[Card]:
-    """The surest examples of a class that nobody was asked; audited ones that belong among them stop counting."""
+    """The surest examples of a class that nobody was asked.
+
+    What was chosen by how sure the model is measures nothing any more: neither what is shown, should the audit come to
+    it, nor audited examples that belong among them.
+    """
     found, classes = session.predictions(), session.book.classes()
     if session.kind == "number":
         raise ValueError("answers are numbers here: there is no class to show")
@@ -55,12 +60,10 @@ def grid(session: Session, name: str, n: int) -> list[Card]:
             examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
         )
         rows = [row for row in tx.execute(free) if sure.get(row.key, 0.0) > 0]
-    rows.sort(key=lambda row: -sure[row.key])
+    rows.sort(key=lambda row: (-sure[row.key], row.key))
     shown = [row for row in rows if row.purpose is None][:n]
     if shown:
-        least = sure[shown[-1].key]
-        among = [row.key for row in rows if row.purpose == "audit" and sure[row.key] >= least]
-        session.store.mark_wanted(among)
+        session.store.mark_wanted([row.key for row in rows[: rows.index(shown[-1]) + 1]])
     questions = [Question(row.key, session.source.kind, row.name) for row in shown]
     return [Card(question, suggested(session, found, question.key, classes)) for question in questions]
 
@@ -157,7 +160,11 @@ def entries(session: Session, search: str, page: int, size: int) -> Entries:
     """A page of what people did, the latest first."""
     classes, wanted = session.book.classes(), search.casefold().strip()
     rows = [_entry(session, one, classes) for one in reversed(session.snapshot().given)]
-    rows = [row for row in rows if wanted in _searched(row)] if wanted else rows
+    rows = (
+        [row for row in rows if wanted in _searched(row) or wanted in _shown(session, row)]
+        if wanted
+        else rows
+    )
     pages = max(1, math.ceil(len(rows) / size))
     page = min(max(1, page), pages)
     return Entries(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
@@ -172,6 +179,17 @@ def _entry(session: Session, one: Given, classes: Classes) -> Entry:
 
 def _searched(row: Entry) -> str:
     return "\n".join([row.question.name, row.person, row.act, answer_text(row.answer)]).casefold()
+
+
+def _shown(session: Session, row: Entry) -> str:
+    """The words that people saw; a picture has none."""
+    if not row.here or row.question.kind == "image":
+        return ""
+    try:
+        content = session.index.content(row.question.key, guess=row.question.name)
+    except GoneError:
+        return ""
+    return "\n".join([*content.texts, *map(str, (content.fields or {}).values())]).casefold()
 
 
 def answer_text(answer: Answer | None) -> str:

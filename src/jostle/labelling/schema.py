@@ -72,7 +72,7 @@ examples = Table(
     ),  # pick, audit or given; set once, when it is first asked, answered or imported
     Column(
         "wanted", Boolean, nullable=False, server_default=false()
-    ),  # audited, but shown as a pick: counts no more
+    ),  # shown as a pick, or labelled elsewhere: does not measure, though it be audited
     Index("examples_by_purpose", "purpose", "copies"),
 )
 places = Table(

@@ -108,20 +108,25 @@ class Session:
             db: The address of a database; None: SQLite in the project.
             text: The column or two of a table that are texts.
             hide: Columns that are neither shown nor learnt from.
-            settings: Fields of `Settings`; one that is None counts as not given.
+            settings: Fields of `Settings`; one that is None counts as not given, and a goal may be "95%".
         """
         folder = project_folder(data, project, db)
         with beginning(folder):
             store = Store(db or str(folder / DATABASE))
             if data is None:
                 data, text, hide = remembered(store, folder)
-            chosen = merged_settings(store, settings)
+            spec = agreed_answers(store, answers)
+            chosen = merged_settings(store, settings, spec.kind)
             hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
             examples = source.open_source(data, text=text, hide=hide)
-            spec = agreed_answers(store, answers)
         session = cls(folder, examples, store, spec.kind, chosen)
         session.opening = {"data": data, "project": folder, "db": db, "text": text, "hide": hide, **settings}
-        store.note(overlap=chosen.overlap, settings=asdict(chosen), data=data_facts(data, text, hide))
+        store.note(
+            answers=spec.kind,
+            overlap=chosen.overlap,
+            settings=asdict(chosen),
+            data=data_facts(data, text, hide),
+        )
         known = session.book.classes().numbers
         for name in spec.classes:
             if name not in known:  # a class that was renamed or merged is not begun anew

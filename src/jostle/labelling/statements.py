@@ -1,6 +1,6 @@
 """The statements behind every question, written once: building one takes longer than running it."""
 
-from sqlalchemy import Integer, Text, and_, bindparam, delete, exists, func, or_, select
+from sqlalchemy import Integer, Text, and_, bindparam, delete, exists, func, or_, select, update
 
 from jostle.labelling.schema import acts, examples, facts, leases, queue, standing
 
@@ -50,6 +50,8 @@ SECOND = (  # what somebody was asked already and another is to answer too
 )
 
 STILL_FREE = select(examples.c.key).where(examples.c.key.in_(bindparam("keys", expanding=True)), _free)
+
+WANTED = update(examples).where(examples.c.key == bindparam("which")).values(wanted=True)
 
 _ended = bindparam("ended", type_=Integer)
 _reached = (

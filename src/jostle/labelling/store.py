@@ -10,7 +10,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -20,7 +20,17 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jostle.labelling.schema import acts, connected, examples, facts, leases, queue, rounds, standing
-from jostle.labelling.statements import DECIDED, FACT, HELD, PACE, RANKED, SECOND, STILL_FREE, UNREACHED
+from jostle.labelling.statements import (
+    DECIDED,
+    FACT,
+    HELD,
+    PACE,
+    RANKED,
+    SECOND,
+    STILL_FREE,
+    UNREACHED,
+    WANTED,
+)
 
 Act = Literal["answer", "correction", "skip", "withdrawal"]
 # given: made elsewhere; test: what a simulation measures with
@@ -134,10 +144,13 @@ class Store:
             return tx.execute(select(examples.c.purpose).where(examples.c.key == key)).scalar_one_or_none()
 
     def mark_wanted(self, keys: Sequence[str]) -> None:
-        """Audited examples that were shown as picks, or would have been: they measure no more."""
+        """Examples that were shown as picks, or would have been: they measure no more."""
+        with self.writing() as tx:
+            self._want(tx, keys)
+
+    def _want(self, tx: Connection, keys: Sequence[str]) -> None:
         if keys:
-            with self.writing() as tx:
-                tx.execute(update(examples).where(examples.c.key.in_(keys)).values(wanted=True))
+            tx.execute(WANTED, [{"which": key} for key in keys])
 
     # asking
 
@@ -218,10 +231,17 @@ class Store:
             tx.execute(update(leases).where(leases.c.person == person).values(until=self._lease_end(tx)))
             return made
 
-    def give(self, person: str, made: Iterable[tuple[str, Any, str]]) -> int:
-        """Answers made elsewhere, by key, value and id, in one transaction; how many were not there yet."""
-        count = 0
+    def give(
+        self, person: str, made: Iterable[tuple[str, Any, str]], audited: Collection[str] = frozenset()
+    ) -> int:
+        """Answers made elsewhere, by key, value and id, in one transaction; how many were not there yet.
+
+        Nobody knows how they were chosen: their examples measure no more, but for those that the file says were
+        `audited`.
+        """
+        count, made = 0, list(made)
         with self.writing() as tx:
+            self._want(tx, [key for key, _, _ in made if key not in audited])
             known = set(tx.execute(select(acts.c.id).where(acts.c.person == person)).scalars())
             for key, value, id in made:
                 if id not in known:
