@@ -33,6 +33,28 @@ def test_every_name_has_one_line(kind: Kind, width: int):
         assert all(strategies.describe(name).gist for name in said)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "digits", "--out", "-"],
+        ["demo", "--out", "-"],
+        ["report", "runs", "--out", "-"],
+        ["compare", "runs", "--out", "./-"],
+        ["label", "photos", "--export", "-"],
+        ["label", "photos", "--project", "-"],
+    ],
+    ids=" ".join,
+)
+def test_no_file_or_folder_is_named_like_standard_output(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert run_cli(*words) == 2
+    said = capsys.readouterr().err
+    assert f"{words[-2]}': - is standard output, where only the csv of picks goes" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_sentences_are_cut_between_words():
     assert brief("short", 30) == "short"
     assert (

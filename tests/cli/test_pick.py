@@ -248,6 +248,8 @@ def test_rounds_that_cannot_be_read(pick: Callable[..., str], content: bytes | N
         ({"out": "notes.csv/picks.csv"}, "notes.csv is not a folder"),
         ({"out": "link.csv"}, "it is a link to notes.csv"),
         ({"pool": "csv:notes.csv", "out": "notes.csv"}, "--out notes.csv is what --pool reads"),
+        ({"gallery": "-"}, "- is standard output, where only the csv of picks goes"),
+        ({"work": "-"}, "- is standard output, where only the csv of picks goes"),
     ],
 )
 def test_files_that_are_not_ours_stay(pick: Callable[..., str], changes: dict[str, str], message: str):
@@ -269,6 +271,20 @@ def test_overwriting_is_said(pick: Callable[..., str]):
     pick(*ask(out="notes.csv", gallery="notes.html"))  # now it is ours
     pick(*ask(out="notes.csv", gallery="notes.html"))
     assert "is what --model reads" in pick(*ask(out="mine.py"), "--overwrite", code=2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "out"),
+    [(SPEC, "photos/00.png"), ("parquet:rows.parquet", "rows.parquet"), ("parquet:many", "many/a.parquet")],
+)
+def test_examples_are_not_written_over_whatever_is_said(pick: Callable[..., str], pool: str, out: str):
+    Path("rows.parquet").write_bytes(b"PAR1")
+    Path("many").mkdir()
+    Path("many/a.parquet").write_bytes(b"PAR1")
+    before = Path(out).read_bytes()
+    words = ask(pool=pool, out=out, model="mine.py:never")
+    assert f"--out {out} is what --pool reads" in pick(*words, "--overwrite", code=2)
+    assert Path(out).read_bytes() == before
 
 
 def test_picks_are_not_lost_with_the_file(

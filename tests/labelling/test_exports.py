@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,53 @@ def test_nothing_of_others_is_written_over(session: Session, tmp_path: Path) -> 
     export(session, target)  # now it is ours
     with pytest.raises(ValueError, match="cannot tell the format"):
         export(session, tmp_path / "labels.txt")
+
+
+def with_a_column(path: Path) -> None:
+    """As somebody adds one in a spreadsheet."""
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([f"{head},mine", *(f"{row},precious" for row in rows)]), encoding="utf-8")
+
+
+def with_a_field(path: Path) -> None:
+    """As pyarrow adds a column, our mark of the file kept."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    parquet.write_table(table.append_column("mine", pyarrow.array(["precious"] * len(table))), path)
+
+
+def by_label_studio(path: Path) -> None:
+    """As Label Studio writes tasks that came from here, with what people did to them there."""
+    tasks = [{"id": place, **task} for place, task in enumerate(json.loads(path.read_text(encoding="utf-8")))]
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [("a.csv", with_a_column), ("a.parquet", with_a_field), ("a.labelstudio.json", by_label_studio)],
+)
+def test_an_export_that_somebody_worked_on_is_theirs(
+    session: Session, tmp_path: Path, name: str, work: Callable[[Path], None]
+) -> None:
+    target = tmp_path / name
+    export(session, target)
+    export(session, target)  # as it is, it is ours
+    work(target)
+    theirs = target.read_bytes()
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, target)
+    assert target.read_bytes() == theirs
+
+
+def test_what_people_label_is_not_written_over_whatever_is_said(tmp_path: Path) -> None:
+    table = tickets(tmp_path / "t.csv")
+    before = table.read_bytes()
+    session = Session.open(table, text="message", answers=["billing", "bug"], encoder="words")
+    with pytest.raises(ValueError, match=r"t\.csv is what people label: name another file"):
+        export(session, table, overwrite=True)
+    assert table.read_bytes() == before
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])

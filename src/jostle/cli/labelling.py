@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jostle.cli import labels, serving
+from jostle.cli import labels, options, serving
 
 if TYPE_CHECKING:
     from jostle.labelling.answers import AnswerKind, Answers
@@ -35,7 +35,10 @@ Text = Annotated[
 Hide = Annotated[str | None, typer.Option(help="Columns that are neither shown nor learnt from, by comma.")]
 Project = Annotated[
     Path | None,
-    typer.Option(help="The project's folder. Default: beside the data, photos.labels for photos."),
+    typer.Option(
+        callback=options.named,
+        help="The project's folder. Default: beside the data, photos.labels for photos.",
+    ),
 ]
 Database = Annotated[
     str | None,
@@ -184,7 +187,10 @@ def label(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the labels and end: .csv, .parquet, .json, labelstudio.json, or a folder."),
+        typer.Option(
+            callback=options.named,
+            help="Write the labels and end: .csv, .parquet, .json, labelstudio.json, or a folder.",
+        ),
     ] = None,
     predictions: Annotated[
         bool, typer.Option("--predictions", help="With --export: also what the model says of the rest.")

@@ -5,6 +5,16 @@ from typing import Annotated
 
 import typer
 
+
+def named(place: Path | None) -> Path | None:
+    """Refuse `-`, which is standard output and no file or folder of that name."""
+    if str(place) == "-":
+        raise typer.BadParameter(
+            "- is standard output, where only the csv of picks goes (jostle pick --out -); give it a name"
+        )
+    return place
+
+
 DataRoot = Annotated[
     Path | None,
     typer.Option(

@@ -58,7 +58,10 @@ def pick(
     task: options.TaskName = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     gallery: Annotated[
-        Path | None, typer.Option(help="Also write a page that shows the picks, such as picks.html.")
+        Path | None,
+        typer.Option(
+            callback=options.named, help="Also write a page that shows the picks, such as picks.html."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over files that are not jostle's own.")
@@ -70,7 +73,8 @@ def pick(
     work: Annotated[
         Path | None,
         typer.Option(
-            help="A folder for the rows of a long scoring: the same command goes on after an interrupt."
+            callback=options.named,
+            help="A folder for the rows of a long scoring: the same command goes on after an interrupt.",
         ),
     ] = None,
     plan: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jostle.core import Query
 from jostle.datasets import Data
-from jostle.plumbing.files import check_target, write_whole
+from jostle.plumbing.files import check_target, is_image, is_same, write_whole
 from jostle.plumbing.specs import name_and_settings
 from jostle.plumbing.user_files import is_own
 from jostle.results.picks import as_csv, is_picks
@@ -33,7 +33,7 @@ class Places:
         sources += [("--exclude", path) for path in files]
         for option, path, is_ours in self.files():
             for other, source in sources:
-                if path.exists() and source.exists() and path.samefile(source):
+                if is_read(path, source):
                     raise ValueError(f"{option} {path} is what {other} reads: name another file")
             check_target(path, is_ours, self.overwrite)
         if self.gallery is not None and self.out.resolve() == self.gallery.resolve():
@@ -73,10 +73,16 @@ class Places:
             write_whole(self.gallery, page)
 
 
+def is_read(path: Path, source: Path) -> bool:
+    """Whether a file is a source, or one of the examples in a folder that is."""
+    inside = path.exists() and source.resolve() in path.resolve().parents
+    return is_same(path, source) or (inside and (is_image(path) or path.suffix.lower() == ".parquet"))
+
+
 def source_of(spec: str) -> Path | None:
     """The file or folder that a spec reads; None for a name of the catalogue."""
     name, _ = name_and_settings(spec)
     if is_own(name):
         return Path(name.rpartition(":")[0]).expanduser()
     scheme, colon, path = name.partition(":")
-    return Path(path).expanduser() if colon and scheme in ("folder", "csv") else None
+    return Path(path).expanduser() if colon and scheme in ("folder", "csv", "parquet") else None

@@ -26,7 +26,9 @@ MetricName = Annotated[
 
 def report(
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="Where to write. Default: FOLDER/report.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=options.named, help="Where to write. Default: FOLDER/report.")
+    ] = None,
     baseline: Annotated[str, typer.Option(help="Labels saved are counted against this strategy.")] = "random",
     reference: Annotated[
         str | None, typer.Option(help="Paired differences are taken to this strategy. Default: the baseline.")
@@ -69,7 +71,7 @@ def report(
 
 def compare(
     folders: Folders,
-    out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("compare"),
+    out: Annotated[Path, typer.Option(callback=options.named, help="Folder for the page.")] = Path("compare"),
     metric: MetricName = None,
     baseline: Annotated[str, typer.Option(help="Gains are counted over this strategy.")] = "random",
 ) -> None:

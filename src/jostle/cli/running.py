@@ -32,7 +32,9 @@ Seeds = Annotated[
     str | None,
     typer.Option(help="10 means seeds 0 to 9; 3,5 means those two. Default: as the protocol says."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder of the runs. Default: runs/NAME.")]
+Out = Annotated[
+    Path | None, typer.Option(callback=options.named, help="Folder of the runs. Default: runs/NAME.")
+]
 Jobs = Annotated[
     int,
     typer.Option(
@@ -111,7 +113,9 @@ def run(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(callback=options.named, help="Folder of the runs.")] = Path(
+        "runs/demo"
+    ),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
     """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""

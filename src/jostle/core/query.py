@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jostle.plumbing.files import check_target, write_whole
+from jostle.plumbing.sheets import has_columns
 from jostle.scoring.request import Passes
 from jostle.selectors.rounds import Certificate
 
@@ -51,7 +52,5 @@ class Query:
         writer.writerow(COLUMNS)
         for order, (position, score) in enumerate(zip(self.indices, self.scores, strict=True)):
             writer.writerow([int(position), order, float(score)])
-        check_target(
-            Path(path), lambda head: head.splitlines()[:1] == [",".join(COLUMNS).encode()], overwrite
-        )
+        check_target(Path(path), lambda head: has_columns(head, COLUMNS), overwrite)
         write_whole(Path(path), text.getvalue())

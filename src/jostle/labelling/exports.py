@@ -24,8 +24,8 @@ from jostle.labelling.review import suggested
 from jostle.labelling.schema import examples
 from jostle.labelling.tables import parquet
 from jostle.labelling.verdicts import Given
-from jostle.plumbing.files import check_target, replacing, write_whole
-from jostle.plumbing.sheets import sheet
+from jostle.plumbing.files import check_target, is_same, replacing, write_whole
+from jostle.plumbing.sheets import has_columns, sheet
 
 if TYPE_CHECKING:
     from jostle.labelling.session import Session
@@ -50,6 +50,9 @@ def export(session: Session, path: Path, *, predictions: bool = False, overwrite
             f"cannot tell the format of {path.name}: end its name with {endings}, or export folders"
         )
     check_target(path, partial(is_ours, path), overwrite)
+    table = getattr(session.source, "path", None)
+    if table is not None and is_same(path, table):
+        raise ValueError(f"{path} is what people label: name another file")
     found = list(export_rows(session, predictions))
     write(session, path, found)
     return len(found)
@@ -161,11 +164,15 @@ def with_contents(session: Session, found: Iterable[Row]) -> Iterator[tuple[Row,
 
 
 def is_ours(path: Path, head: bytes) -> bool:
-    """Whether a file began as one of these exports: only such a one is written over without being told."""
+    """Whether a file began as one of these exports: only such a one is written over without being told.
+
+    A column more is somebody's work, and so is what Label Studio wrote of tasks that came from here.
+    """
     if head.startswith(b"PAR1"):
-        return (parquet().read_schema(path).metadata or {}).get(b"format") == FORMAT.encode()
-    begins = (",".join(COLUMNS).encode(), f'{{\n "format": "{FORMAT}"'.encode())
-    return head.startswith(begins) or b'"jostle_key"' in head
+        shape = parquet().read_schema(path)
+        return (shape.metadata or {}).get(b"format") == FORMAT.encode() and tuple(shape.names) == COLUMNS
+    tasks = head.startswith(b'[\n {\n  "data": {') and b'"jostle_key"' in head
+    return tasks or has_columns(head, COLUMNS) or head.startswith(f'{{\n "format": "{FORMAT}"'.encode())
 
 
 def export_folders(session: Session, folder: Path, means: Means = "link") -> int:

@@ -71,6 +71,11 @@ def check_target(
         raise PermissionError(f"cannot write {path}: no permission to write into {folder}")
 
 
+def is_same(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file or folder that exists."""
+    return path.exists() and other.exists() and path.samefile(other)
+
+
 def existing_folder(path: Path) -> Path:
     """The folder itself, or the nearest above it that exists; a file in the way is an error."""
     there = next(each for each in (path.absolute(), *path.absolute().parents) if os.path.lexists(each))

@@ -25,6 +25,11 @@ def unhidden(cell: str) -> str:
     return cell[1:] if HIDDEN.match(cell) else cell
 
 
+def has_columns(head: bytes, columns: Sequence[str]) -> bool:
+    """Whether a file begins with the names of these columns and of no other: a column more is somebody's work."""
+    return head.splitlines()[:1] == [",".join(columns).encode()]
+
+
 def _line(cells: Sequence[str]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text).writerow(cells)  # quotes a carriage return only where lines end with one

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jostle.plumbing.sheets import sheet, unhidden
+from jostle.plumbing.sheets import has_columns, sheet, unhidden
 
 if TYPE_CHECKING:
     from jostle.core import Query
@@ -23,8 +23,8 @@ def as_csv(query: Query, data: Data) -> str:
 
 
 def is_picks(head: bytes) -> bool:
-    """Whether a file begins as `as_csv` does; a column more is somebody's work."""
-    return head.splitlines()[0] == ",".join(COLUMNS).encode()
+    """Whether a file begins as `as_csv` does."""
+    return has_columns(head, COLUMNS)
 
 
 def names_in(path: Path) -> list[str]:
