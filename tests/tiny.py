@@ -30,6 +30,28 @@ lr = 2e-3
 jolts = 3
 """
 
+# What a user's own file may hold: strategies, one of which raises, something that is none, and data.
+OWN = """
+import math, torch
+from dataclasses import dataclass
+from jostle.strategies import NoiseStability as Own_
+
+class Own(Own_):
+    ...
+
+@dataclass(frozen=True, kw_only=True)
+class Raising(Own_):
+    def embedding(self, request):
+        return {}["colour"]
+
+points = [1, 2]
+
+def data(rows=40):
+    x = torch.randn(rows, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    y = (x.mean((1, 2, 3)) > 0).long()
+    return x[:-10], y[:-10], x[-10:], y[-10:]
+"""
+
 
 def tiny_file(folder: Path, more: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,17 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import run_cli
 from interrupted import hear_interrupts
 
 from jostle import cli, strategies
 from jostle.cli.listing import Kind, brief, folded, lines, sentences
-
-
-def run_cli(*words: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(word) for word in words])
-    assert isinstance(end.value.code, int)
-    return end.value.code
 
 
 @pytest.mark.parametrize("kind", Kind)

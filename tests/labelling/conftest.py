@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labelling_data import picture
+from labelling_data import COLOURS, coloured_folder, picture
 
 pytest.importorskip("sqlalchemy", reason="labelling needs the extra `label`")
+
+from jostle.labelling import Session
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +62,17 @@ def photos(tmp_path: Path) -> Path:
     for number in range(20):
         picture(number).save(folder / f"{number:02}.png")
     return folder
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Path:
+    """A folder of pictures in three colours."""
+    return coloured_folder(tmp_path / "colours")
+
+
+@pytest.fixture
+def session(colours: Path, url: str) -> Iterator[Session]:
+    """The same on both databases."""
+    opened = Session.open(colours, answers=COLOURS, batch=20, encoder="pixels", db=url)
+    yield opened
+    opened.close()

@@ -1,29 +1,20 @@
-"""What goes wrong: interrupts, kills, a full disk, bad folders, bad files, a strategy that raises. Nothing is lost."""
+"""What goes wrong: interrupts, kills, a full disk, a strategy that raises. Nothing is lost."""
 
 import errno
-import json
 import os
 import random
 import re
 import signal
 import subprocess
-import sys
 import time
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PIL import Image
+from commands import command, run_cli
 from tiny import numbers, tiny, tiny_file
 
-from jostle import cli
-from jostle.plumbing.user_files import kept_sources
-from jostle.results import manifest as manifests
 from jostle.results import store
-from jostle.results.store import CorruptRunError
 from jostle.runs import workers
-from jostle.runs.bench import Bench
 from jostle.runs.experiment import conduct
 from jostle.runs.workers import Event, Job, ending, explained
 
@@ -42,38 +33,6 @@ class Fragile(NoiseStability):
             raise RuntimeError("the third cycle is too much")
         return super().embedding(request)
 '''
-
-
-OWN = """
-import math, torch
-from dataclasses import dataclass
-from jostle.strategies import NoiseStability as Own_
-
-class Own(Own_):
-    ...
-
-@dataclass(frozen=True, kw_only=True)
-class Raising(Own_):
-    def embedding(self, request):
-        return {}["colour"]
-
-points = [1, 2]
-
-def data(rows=40):
-    x = torch.randn(rows, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    y = (x.mean((1, 2, 3)) > 0).long()
-    return x[:-10], y[:-10], x[-10:], y[-10:]
-"""
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-c", "from jostle.cli import main; main()", *words]
-
-
-def run_cli(*words: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(word) for word in words])
-    return int(end.value.code or 0)
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path: Path):
@@ -220,215 +179,6 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert numbers(out) == numbers(tmp_path / "whole")
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "taken").write_text("a file")
-    assert (
-        run_cli("run", tiny_file(tmp_path), "--strategies", "random", "--out", tmp_path / "taken" / "runs")
-        == 2
-    )
-    said = capsys.readouterr().err
-    assert "taken" in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("kind", ["file", "full"])
-def test_a_folder_of_something_else_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
-):
-    out = tmp_path / "out"
-    out.write_text("") if kind == "file" else (out.mkdir(), (out / "thesis.txt").touch())
-    monkeypatch.setattr("jostle.runs.experiment.try_out", lambda bench: pytest.fail("tried out"))
-    assert run_cli("run", tiny_file(tmp_path), "--out", out) == 2
-    assert f"--out {out}" in capsys.readouterr().err
-
-
-def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    own, out = tmp_path / "own.py", tmp_path / "runs"
-    own.write_text(OWN)
-    base = ("run", tiny_file(tmp_path), "--set", "rounds=1", "--seeds", 1, "--no-report", "--out", out)
-    words = (*base, "--strategies", f"random,{own}:Own(jolts=2)", "--dataset", f"{own}:data(rows=60)")
-    assert run_cli(*words) == 0, capsys.readouterr().err
-    before = numbers(out)
-    assert run_cli(*words) == 0
-    own.write_text(OWN + "# edited\n")
-    assert run_cli(*words) == 2
-    said = capsys.readouterr().err
-    assert "sha256 of the file of dataset: " in said
-    assert "sha256 of the file of strategies.Own: " in said
-    assert numbers(out) == before
-    own.write_text(OWN)
-    assert run_cli(*words) == 0
-
-
-IMPORTING = """
-from jostle.strategies import Margin, Random
-from helper import first
-
-class Own(first(Margin, Random)):
-    ...
-"""
-HELPER = "def first(one, other): return one"
-
-
-@pytest.mark.parametrize(("processes", "edited"), [(1, "own.py"), (2, "helper.py")])
-def test_a_file_edited_while_runs_are_under_way_changes_nothing(tmp_path: Path, processes: int, edited: str):
-    (tmp_path / "own.py").write_text(IMPORTING)
-    (tmp_path / "helper.py").write_text(HELPER)
-    use = f"{tmp_path}/own.py:Own"
-    protocol = tiny(tmp_path, "rounds=1", "strategies.margin.use=margin", f"strategies.random.use={use}")
-    edits = {
-        "own.py": IMPORTING.replace("(Margin, Random)", "(Random, Margin)"),
-        "helper.py": "def first(one, other): return other",
-    }
-
-    def edit(event: Event) -> None:
-        (tmp_path / edited).write_text(edits[edited])
-
-    finished = conduct(protocol, tmp_path / "runs", [0, 1, 2], processes=processes, tell=lambda plan: edit)
-    assert not finished.failures
-    found = numbers(tmp_path / "runs")
-    for seed in range(3):
-        assert (
-            found[f"random/{seed}"] == found[f"margin/{seed}"]
-        )  # the label random is margin, as it was at first
-    recorded = manifests.read(tmp_path / "runs")
-    assert recorded is not None
-    assert recorded["files"] == {
-        "strategies.random": sha256(IMPORTING.encode()).hexdigest(),
-        "strategies.random (helper.py)": sha256(HELPER.encode()).hexdigest(),
-    }
-    with pytest.raises(manifests.ChangedError, match=r"sha256 of the file of strategies\.random"):
-        conduct(protocol, tmp_path / "runs", [0])
-
-
-def test_data_that_changes_while_runs_are_under_way_stops_them(tmp_path: Path):
-    table = tmp_path / "table.csv"
-    rows = ["a,b,label", *(f"{i % 7},{i % 5},{'xy'[i % 2]}" for i in range(90))]
-    table.write_text("\n".join(rows))
-    protocol = tiny(tmp_path, f'dataset="csv:{table}(target=label)"', "model.use=mlp", "test=all", "rounds=1")
-
-    def edit(event: Event) -> None:
-        if event.kind == "done":
-            table.write_text("\n".join(rows[:-9]))
-
-    finished = conduct(protocol, tmp_path / "runs", [0, 1, 2, 3], tell=lambda plan: edit)
-    assert finished.failures
-    for event in finished.failures:
-        assert "is not what it was when the command began (table.csv changed): bring it back" in event.reason
-    before = numbers(tmp_path / "runs")
-    assert len(before) < 12
-    table.write_text("\n".join(rows))
-    assert conduct(protocol, tmp_path / "runs", [0, 1, 2, 3]).missing == []
-
-
-def test_data_that_is_other_data_each_time_is_refused_by_workers(tmp_path: Path):
-    (tmp_path / "own.py").write_text(
-        OWN.replace(".manual_seed(0)", "").replace("generator=torch.Generator()", "")
-    )
-    protocol = tiny(tmp_path, f"dataset.use={tmp_path}/own.py:data", "candidates=all", "pick=2", "test=all")
-    with kept_sources() as sources:
-        recorded = Bench.of(protocol).data.checksums
-        order = workers.Order(protocol, tmp_path / "runs", None, "cpu", recorded, sources)
-        heard: list[Event] = []
-        workers.Worker.of(order).attempt(Job("random", 0), heard.append)
-    assert [event.kind for event in heard] == ["failed"]
-    assert "(train inputs, train targets, test inputs, test targets changed)" in heard[0].reason
-
-
-def test_images_that_change_within_a_run_are_not_written_down(tmp_path: Path):
-    for name, shade in (("a", 0), ("b", 100)):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(20):
-            Image.new("L", (8, 8), shade + 5 * number).save(tmp_path / "photos" / name / f"{number}.png")
-    protocol = tiny(
-        tmp_path, f'dataset="folder:{tmp_path}/photos(mode=L)"', "test=all", "candidates=all", "pick=2"
-    )
-
-    def edit(event: Event) -> None:
-        if event.cycle is not None and event.cycle.cycle == 1:
-            (tmp_path / "photos" / "a" / "0.png").unlink()
-
-    finished = conduct(protocol, tmp_path / "runs", [0], tell=lambda plan: edit)
-    assert [event.job.label for event in finished.failures] == ["random", "margin", "noise-stability"]
-    assert {run: len(lines) for run, lines in numbers(tmp_path / "runs").items()} == {"random/0": 2}
-
-
-@pytest.mark.parametrize(
-    ("edit", "why"),
-    [
-        (
-            lambda line: {**line, "picked": [*line["picked"][:-1], 1297]},
-            "line 2 is corrupt: it labels example 1297 of",
-        ),
-        (
-            lambda line: {**line, "picked": line["picked"][:-1], "labelled": 13},
-            "labels 3 examples, where the protocol",
-        ),
-    ],
-)
-def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, edit: Any, why: str):
-    protocol = tiny(tmp_path, "rounds=1")
-    conduct(protocol, tmp_path / "runs", [0])
-    path = tmp_path / "runs/margin/0.jsonl"
-    first, second = path.read_text().splitlines()
-    changed = {key: value for key, value in edit(json.loads(second)).items() if key != "checksum"}
-    path.write_text(first + "\n" + json.dumps(changed) + "\n")
-    with pytest.raises(CorruptRunError, match=why):
-        conduct(protocol, tmp_path / "runs", [0])
-
-
-def test_a_run_of_another_seed_is_refused(tmp_path: Path):
-    protocol = tiny(tmp_path, "rounds=1")
-    conduct(protocol, tmp_path / "runs", [0])
-    runs = tmp_path / "runs/margin"
-    (runs / "0.jsonl").rename(runs / "1.jsonl")
-    with pytest.raises(
-        CorruptRunError, match="line 1 is corrupt: its examples are not the initial set that seed 1"
-    ):
-        conduct(protocol, tmp_path / "runs", [0, 1])
-
-
-def test_a_corrupt_run_is_refused_with_its_line_and_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    words = (
-        "run",
-        tiny_file(tmp_path),
-        "--set",
-        "rounds=2",
-        "--seeds",
-        1,
-        "--strategies",
-        "random",
-        "--no-report",
-    )
-    assert run_cli(*words, "--out", tmp_path / "runs") == 0
-    path = tmp_path / "runs/random/0.jsonl"
-    whole, text = numbers(tmp_path / "runs"), path.read_text()
-    path.write_text(text.replace('"labelled": 14', '"labelled": 15'))
-    capsys.readouterr()
-    for command_line in ((*words, "--out", tmp_path / "runs"), ("report", tmp_path / "runs")):
-        assert run_cli(*command_line) == 2
-        said = capsys.readouterr().err
-        assert (
-            f"{path}, line 2 is corrupt: its checksum does not fit. Delete the line and all after it" in said
-        )
-    path.write_text("".join(text.splitlines(keepends=True)[:1]))
-    assert run_cli(*words, "--out", tmp_path / "runs") == 0
-    assert numbers(tmp_path / "runs") == whole
-
-
-def test_a_corrupt_tail_is_mended(tmp_path: Path):
-    protocol = tiny(tmp_path, "rounds=2")
-    one = protocol.model_copy(update={"strategies": {"margin": protocol.strategies["margin"]}})
-    conduct(one, tmp_path / "runs", [0])
-    path = tmp_path / "runs/margin/0.jsonl"
-    whole, text = numbers(tmp_path / "runs"), path.read_text()
-    path.write_text(text[: len(text) - 40])
-    conduct(one, tmp_path / "runs", [0])
-    assert numbers(tmp_path / "runs") == whole
-
-
 def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     tiny_file(tmp_path)
     (tmp_path / "fragile.py").write_text(RAISES)
@@ -455,68 +205,6 @@ def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "deadly.txt").write_text("-1")
     assert run_cli(*words, "--out", tmp_path / "runs") == 0
     assert numbers(tmp_path / "runs") == numbers(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--set", "pick=2000", "--set", "candidates=all"], "1297 training examples, but the budget is 6010"),
-        (["--dataset", "ames", "--data", "."], "train.csv"),
-        (["--dataset", "ames", "--data", "nowhere"], "nowhere"),
-        (["--dataset", "folder:nowhere"], "nowhere"),
-        (["--strategies", "margni"], "did you mean 'margin'"),
-        (["--strategies", "margin(depth=3)"], "depth"),
-        (["--strategies", "noise-stability(jolts=0)"], "jolts"),
-        (["--strategies", "noise-stability(jolts=x)"], "jolts takes a whole number; got 'x'"),
-        (["--strategies", "own.py:Own(depth=3)"], "unknown setting of own.py:Own 'depth'"),
-        (
-            ["--strategies", "own.py:Own(jolts=3)", "--set", "model.use=mlp"],
-            "the network mlp cannot be trained",
-        ),
-        (["--strategies", "own.py:points"], "points in own.py is list; expected a function or a class"),
-        (["--strategies", "own.py:data"], "own.py:data made tuple; expected a jostle.Strategy"),
-        (["--strategies", "own.py:Raising"], "Raising does not work in tiny: KeyError: 'colour'"),
-        (["--strategies", "own.py:Raising"], "own.py, line 12) (--debug shows the traceback)"),
-        (["--dataset", "own.py:dat"], "'data'? (known: Own, Raising, data)"),
-        (["--dataset", "own.py:data(rows=abc)"], "own.py:data(rows='abc'): "),
-        (["--dataset", "own.py:data(colour=abc)"], "unknown setting of own.py:data 'colour'"),
-        (
-            ["--dataset", "folder:photos(size=abc)"],
-            "folder:photos: size takes a whole number or a list [...] or none; got 'abc'",
-        ),
-        (["--dataset", "folder:photos(size=[1,2,3])"], "folder:photos(size=[1, 2, 3]): "),
-        (["--set", "model.use=resnet"], "unknown model 'resnet'"),
-        (["--set", "model.depth=3"], "depth"),
-        (["--seeds", "none"], "--seeds takes a number"),
-        (["--seeds", "0"], "--seeds takes a number"),
-        (["--device", "abacus"], "abacus"),
-    ],
-)
-def test_a_users_mistake_ends_with_2_and_writes_nothing(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    said: str,
-):
-    monkeypatch.delenv("JOSTLE_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own.py").write_text(OWN)
-    for name in "ab":
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(5):
-            Image.new("L", (8, 8), 20 * number).save(tmp_path / "photos" / name / f"{number}.png")
-    assert run_cli("run", tiny_file(tmp_path), *words, "--out", tmp_path / "runs") == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert len(error.splitlines()) == 1
-    assert "Traceback" not in error
-    assert not (tmp_path / "runs").exists()
-
-
-def test_debug_shows_the_traceback(tmp_path: Path):
-    with pytest.raises(ValueError, match="unknown protocol"):
-        cli.main(["run", "digitz", "--debug"])
 
 
 def test_a_run_under_way_elsewhere_is_left_alone(tmp_path: Path):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import run_cli
 from tiny import numbers, tiny, tiny_file
 
-from jostle import cli
 from jostle.results import manifest as manifests
 from jostle.runs.bench import Bench, own_specs
 from jostle.runs.experiment import conduct
@@ -50,12 +50,6 @@ def fit_badly(dataset):
     return Net(10, 1)
 '''
 HELPER = "def width(): return 16\n"
-
-
-def run_cli(*words: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        cli.main([str(word) for word in words])
-    return int(end.value.code or 0)
 
 
 @pytest.fixture

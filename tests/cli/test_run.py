@@ -1,0 +1,199 @@
+"""Experiments from the command line: run, report, compare, and what is shown on the way."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from commands import run_cli
+from synthetic_runs import FOUR, write_runs
+from tiny import numbers, tiny_file
+
+from jostle import datasets
+from jostle.cli.reading import preview_in
+from jostle.cli.running import seeds_of
+from jostle.cli.screen import Clock, Lines, score
+from jostle.results.cycles import Cycle
+from jostle.results.previews import preview_of
+from jostle.runs import protocol
+from jostle.runs.experiment import Plan
+from jostle.runs.workers import Event, Job
+
+NETWORK = """
+from torch import nn
+
+def small(classes, channels, width=8):
+    return nn.Sequential(nn.Conv2d(channels, width, 3), nn.ReLU(), nn.Flatten(), nn.Linear(width * 36, classes))
+
+def number():
+    return 7
+"""
+
+
+def test_a_composition_and_a_network_of_ones_own_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "mine.py").write_text(NETWORK)
+    words = ("run", tiny_file(tmp_path), "--seeds", "1", "--no-report", "--set", "rounds=1")
+    words += (
+        "--strategies",
+        "mine=compose(embedding=deviations(jolts=2, space=logits), selector=lcmd),coreset",
+    )
+    out = tmp_path / "runs"
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:small(width=4)", "--out", out) == 0
+    assert set(numbers(out)) == {"mine/0", "coreset/0"}
+    manifest = json.loads((out / "manifest.json").read_text())["protocol"]
+    assert manifest["model"] == {"use": f"{tmp_path}/mine.py:small", "width": 4}
+    assert manifest["strategies"]["mine"]["embedding"] == "deviations(jolts=2, space=logits)"
+    capsys.readouterr()
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:number", "--out", tmp_path / "other") == 2
+    assert "made int; expected a torch.nn.Module" in capsys.readouterr().err
+
+
+def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tiny_file(tmp_path)
+    for name, pick in (("a", 4), ("b", 5)):
+        words = ("run", file, "--set", f"pick={pick}", "--set", "rounds=2", "--out", tmp_path / name)
+        assert run_cli(*words, "--strategies", "random,ns=noise-stability(jolts=2)", "--seeds", "2") == 0
+    said = capsys.readouterr()
+    assert re.search(r"^random +\d", said.out, re.MULTILINE)
+    assert "[4/4]" in said.err
+    page = tmp_path / "a" / "report" / "report.html"
+    assert "data:image/png;base64" in page.read_text()  # the gallery
+    for suffix in ("md", "tex", "csv"):
+        assert (tmp_path / "a" / "report" / "tables" / f"aubc.{suffix}").is_file()
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert set(manifest) == {"protocol", "data", "versions", "hardware", "command"}
+    assert manifest["protocol"]["strategies"]["ns"] == {"use": "noise-stability", "jolts": 2}
+    assert {len(value) for value in manifest["data"].values()} == {64}
+    assert run_cli("report", tmp_path / "a", "--out", tmp_path / "again", "--metric", "macro_f1") == 0
+    assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both") == 0
+    assert (tmp_path / "both" / "compare.html").is_file()
+    capsys.readouterr()
+    (tmp_path / "notes.txt").touch()
+    both = (tmp_path / "notes.txt", tmp_path / "a", tmp_path / "b")
+    assert run_cli("compare", *both, "--out", tmp_path / "both") == 0
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'notes.txt'} is a file and is left out" in said.err
+    assert re.search(r"^random +\d", said.out, re.MULTILINE)
+    assert run_cli("report", tmp_path / "none") == 2
+    assert run_cli("report", tmp_path) == 2
+    assert "not a folder of jostle run: it has no manifest.json" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--levels", "abc") == 2
+    assert "--levels takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
+
+
+def test_pictures_are_those_of_the_data_that_the_runs_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    table, out = tmp_path / "rows.csv", tmp_path / "runs"
+    rows = [f"{i},{i % 7},{'even' if i % 2 == 0 else 'odd'}" for i in range(60)]
+    table.write_text("\n".join(["x,y,label", *rows]))
+    changes = ("candidates=all", "test=all", "model={use='mlp'}", "initial=6", "rounds=1")
+    words = ("run", tiny_file(tmp_path), "--dataset", f"csv:{table}", "--strategies", "random", "--seeds", 1)
+    sets = [word for change in changes for word in ("--set", change)]
+    assert run_cli(*words, *sets, "--out", out) == 0, capsys.readouterr().err
+    first = (out / "report" / "report.html").read_text()
+    assert "What each picked first" in first
+    table.write_text("\n".join(["x,y,label", *rows[:10]]))
+    assert run_cli("report", out) == 0
+    assert (out / "report" / "report.html").read_text() == first  # the runs keep what they showed
+    (out / "previews.json").unlink()
+    assert "missing" not in capsys.readouterr().err
+    assert run_cli("report", out) == 0  # whose file is it?
+    said = f"Pictures of some picks are missing: the data is csv:{table}: --trust reads such files"
+    assert said in capsys.readouterr().err
+    assert said in (out / "report" / "report.html").read_text()
+    assert run_cli("report", out, "--trust") == 0
+    assert "missing: rows.csv is not what the runs read; it has changed since" in capsys.readouterr().err
+    table.write_text("\n".join(["x,y,label", *rows]))
+    assert run_cli("report", out, "--trust") == 0
+    assert (out / "report" / "report.html").read_text() == first
+    data = datasets.load(f"csv:{table}")
+    assert preview_in(data, 1) == preview_of(data.preview(1))
+    assert "training examples, and no number 60" in preview_in(data, 60).text
+
+
+def test_a_report_runs_no_code_of_the_folder_unless_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = write_runs(tmp_path / "theirs", FOUR, dataset={"use": f"{tmp_path}/evil.py:data"})
+    (tmp_path / "evil.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('harm').touch()\ndef data(): return [[0.0]]\n"
+    )
+    assert run_cli("report", folder) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"missing: the data is {tmp_path}/evil.py:data: --trust reads such files, or runs such code" in said
+    )
+    assert not (tmp_path / "harm").exists()
+    page = (folder / "report" / "report.html").read_text()
+    assert "What each picked first" not in page
+    assert "--trust" in page
+    assert run_cli("compare", folder, folder / "..", "--out", tmp_path / "both") == 2
+    assert not (tmp_path / "harm").exists()
+    run_cli("report", folder, "--trust")
+    assert (tmp_path / "harm").exists()
+
+
+def test_a_report_downloads_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("jostle.datasets.fetch.cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("jostle.datasets.fetch.download", lambda *_: pytest.fail("downloaded"))
+    monkeypatch.delenv("JOSTLE_DATA", raising=False)
+    assert run_cli("report", write_runs(tmp_path / "runs", FOUR, dataset={"use": "mnist"})) == 0
+    assert "Nothing is downloaded here" in capsys.readouterr().err
+
+
+def test_seeds():
+    chosen = protocol.load("digits")
+    assert list(seeds_of(None, chosen)) == [0, 1, 2, 3, 4]
+    assert list(seeds_of("3", chosen)) == [0, 1, 2]
+    assert list(seeds_of("3,5", chosen)) == [3, 5]
+    assert list(seeds_of("3,", chosen)) == [3]
+
+
+def test_the_order_of_strategies_is_that_of_the_command(tmp_path: Path):
+    file = tiny_file(tmp_path)
+    out = tmp_path / "runs"
+    base = ("run", file, "--set", "rounds=1", "--seeds", "1", "--no-report", "--out", out)
+    assert run_cli(*base, "--strategies", "margin") == 0
+    assert run_cli(*base, "--strategies", "random") == 0
+    assert set(numbers(out)) == {"margin/0", "random/0"}
+    assert run_cli(*base, "--strategies", "random=entropy") == 2  # a label keeps its meaning
+
+
+def cycle(number: int) -> Cycle:
+    return Cycle(number, 10, [], {"macro_f1": 0.5, "accuracy": 0.813}, 1, 1, 1)
+
+
+def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    slow, quick = Job("slow", 0), Job("quick", 0)
+    plan = Plan({slow: 0, quick: 0, Job("slow", 1): 0}, points=4)
+    clock = Clock(plan, processes=2)
+    assert clock.left() is None
+    for job, seconds in ((slow, 10.0), (quick, 2.0)):
+        for event in (Event("began", job), Event("cycle", job, cycle(0))):
+            plan.note(event)
+            clock.note(event)
+            now[0] += seconds
+    # slow: 3 + 4 cycles of 10 s, quick: 3 of 2 s, two at a time
+    assert clock.left() == pytest.approx((7 * 10 + 3 * 2) / 2)
+
+
+def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
+    plan = Plan({Job("random", 0): 0, Job("badge", 0): 0}, points=1)
+    with Lines(1).shown(plan) as tell:
+        for event in (
+            Event("done", Job("random", 0), cycle(0)),
+            Event("failed", Job("badge", 0), reason="no"),
+        ):
+            plan.note(event)
+            tell(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/2] random seed 0: done, accuracy 81.3 % with 10 labels",
+        "[1/2] badge seed 0: failed: no",
+    ]
+    assert score(Cycle(0, 20, [], {"mae": 23456.7}, 0, 0, 0)) == "MAE 23457 with 20 labels"
