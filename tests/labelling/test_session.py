@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from answering import colour_in, labelled, purposes
-from labelling_data import COLOURS, coloured
+from labelling_data import COLOURS, coloured, houses, tickets
 
 from jostle.labelling import Answers, Session
 from jostle.labelling.learners import Goal, ProbeLearner
