@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.rows.geometry import squared_distances, unit_length
-from jostle.selectors import herding
+from jostle.selectors import Weighing, explained_variance, herding
 from jostle.selectors.herding import Herding, max_herding
 
 
@@ -162,3 +162,28 @@ def test_what_is_left_once_all_is_covered_is_drawn() -> None:
     assert picks[0].positions.tolist() == picks[1].positions.tolist() != picks[2].positions.tolist()
     assert all(int(each.min()) > 3 for each in kinds)
     assert all(len(each.positions.unique()) == 33 for each in picks)
+
+
+@pytest.mark.parametrize("selector", [max_herding, explained_variance])
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (torch.ones(250), r"one number for each of 300 rows; got \(250,\)"),
+        (torch.ones(350), r"one number for each of 300 rows; got \(350,\)"),
+        (torch.ones(300, 1), r"one number for each of 300 rows; got \(300, 1\)"),
+        (-torch.ones(300), "not below 0; got -1 to -1"),
+        (torch.full((300,), torch.nan), "finite"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(
+    rows: Tensor, selector: Weighing, weights: Tensor, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        selector.pick(rows, 3, weights=weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_herded_in_single(rows: Tensor, dtype: torch.dtype) -> None:
+    half, centers = rows.to(dtype), torch.randn(5, 4).to(dtype)
+    single = max_herding.pick(half.float(), 20, centers=centers.float(), seed=0)
+    assert max_herding.pick(half, 20, centers=centers, seed=0).positions.tolist() == single.positions.tolist()

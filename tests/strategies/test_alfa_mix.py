@@ -29,6 +29,23 @@ def test_a_linear_head_flips_exactly_when_the_step_crosses_the_plane() -> None:
     torch.testing.assert_close(scores.squeeze(1), expected)
 
 
+def test_sure_predictions_flip_in_single_precision_as_they_should() -> None:
+    d, model = 6, two_classes(6).float()
+    with torch.no_grad():
+        model[1].weight.mul_(50)
+        model[1].weight[1].add_(200)  # what both logits share moves no prediction
+        model[1].weight[0].add_(200)
+    pool, known, classes = 3 * torch.randn(400, d), 3 * torch.randn(20, d), torch.arange(20) % 2
+    scores = AlfaMix(cap_step=1.0).embed(model, pool, labeled=TensorDataset(known, classes), seed=0)
+    weight, bias = model[1].weight[1] - model[1].weight[0], model[1].bias[1] - model[1].bias[0]
+    to_plane = (pool @ weight + bias).abs() / weight.norm()
+    means = torch.stack([known[classes == c].mean(0) for c in (0, 1)])
+    reach = torch.cdist(pool, means).amax(1) / d**0.5
+    clear = (reach / to_plane - 1).abs() > 0.05
+    assert ((to_plane * weight.norm() > 30) & (reach > to_plane) & clear).sum() > 20
+    assert torch.equal(scores.squeeze(1)[clear], (reach > to_plane).float()[clear])
+
+
 def test_the_cap_rises_until_more_than_n_flip() -> None:
     model, pool, known = two_classes(6), 3 * torch.randn(200, 6).double(), torch.randn(20, 6).double()
     labeled = TensorDataset(known, torch.arange(20) % 2)

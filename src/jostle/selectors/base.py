@@ -140,6 +140,19 @@ def dense_rows(who: str, rows: Rows, n: int, centers: Rows | None = None) -> tup
     return rows, centers
 
 
+def checked_weights(weights: Tensor | None, rows: Tensor) -> Tensor:
+    """How much each of the `rows` counts, (n,), in their own type, or an error that shows what cannot be."""
+    if weights is None:
+        return rows.new_ones(len(rows))
+    found = torch.as_tensor(weights).detach()
+    if found.shape != (len(rows),):
+        raise ValueError(f"weights are one number for each of {len(rows)} rows; got {tuple(found.shape)}")
+    if not (found.isfinite() & (found >= 0)).all():
+        low, high = found.min().item(), found.max().item()
+        raise ValueError(f"weights are finite and not below 0; got {low:g} to {high:g}")
+    return found.to(rows)
+
+
 def check_pickable(n: int, available: int) -> None:
     """Refuse what cannot be picked."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer):

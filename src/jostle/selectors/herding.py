@@ -19,7 +19,7 @@ from jostle.rows.geometry import (
     squared_lengths,
     unit_length,
 )
-from jostle.selectors.base import WORD, Picks, Weighing, dense_rows
+from jostle.selectors.base import WORD, Picks, Weighing, checked_weights, dense_rows
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
@@ -102,7 +102,11 @@ class Herding(Weighing):
         nothing more can be gained.
         """
         rows, centers = dense_rows("herding", rows, n, centers)
-        weights = rows.new_ones(len(rows)) if weights is None else weights.to(rows)
+        rows = rows.to(
+            torch.promote_types(rows.dtype, torch.float32)
+        )  # half precision would round gains away
+        centers = None if centers is None else centers.to(rows.dtype)
+        weights = checked_weights(weights, rows)
         draws = generator(fresh_seed() if seed is None else seed, "herding")
         few, shares = _standing_for_all(weights, self.targets, draws)
         able = _heaviest(weights, max(self.candidates * n, LEAST), draws)

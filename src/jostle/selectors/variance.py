@@ -11,7 +11,7 @@ from torch import Tensor
 from jostle.plumbing.progress import note
 from jostle.rows.geometry import Rows, blocks, unit_length
 from jostle.rows.mapped import like_rows
-from jostle.selectors.base import WORD, Picks, Weighing, block_room, dense_rows
+from jostle.selectors.base import WORD, Picks, Weighing, block_room, checked_weights, dense_rows
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ExplainedVariance(Weighing):
         """Pick n rows; ties go to the earlier row. Without weights all rows count alike."""
         rows, centers = dense_rows("explained variance", rows, n, centers)
         x = _directions(rows)  # (n, d)
-        w = x.new_ones(len(x)) if weights is None else weights.to(x)
+        w = checked_weights(weights, x)
         known = None if centers is None else unit_length(centers.to(x))
         kind = ByNumbers if x.shape[1] <= len(x) else ByRows
         unexplained = kind.of(x, w, known, self.noise)

@@ -23,6 +23,7 @@ from jostle.tasks import CLASS_TASKS
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
+SURE = 1e-6  # a loss below which the gradient in single precision would be mostly rounding
 BLOCK_ROWS = 4096  # rows sent through the head at once
 
 
@@ -155,11 +156,17 @@ class Mixing:
             yield z + reach * (anchor - z).norm(dim=1, keepdim=True) * upwards
 
     def gradient(self, z: Tensor, predicted: Tensor) -> Tensor:
-        """The gradient of the predicted class's loss with respect to the features, (k, d)."""
+        """The gradient of the predicted class's loss with respect to the features, (k, d).
+
+        Of a sure prediction only the direction is right: p - 1 is rounding there, so the loss is divided by 1 - p.
+        """
         with torch.enable_grad():
             z = z.detach().requires_grad_()
-            loss = F.cross_entropy(self.head(z), predicted, reduction="sum")
-            return torch.autograd.grad(loss, z)[0]
+            logits, winner = self.head(z), predicted[:, None]
+            losses = F.cross_entropy(logits, predicted, reduction="none")
+            others = logits.detach().scatter(1, winner, -torch.inf).softmax(1)  # shares of 1 - p
+            divided = (others * (logits - logits.gather(1, winner))).sum(1)
+            return torch.autograd.grad(torch.where(losses < SURE, divided, losses).sum(), z)[0]
 
     def optimized(self, part: Tensor, cap: float, settings: AlfaMix, request: Request) -> Iterator[Tensor]:
         """Mixtures with each class under the shares that Adam meets while it raises the loss."""
