@@ -196,6 +196,23 @@ def test_rows_of_another_function_are_not_taken_for_those_of_this_one(
     assert torch.equal(rows, jostle.deviations(model, pool, space=now, **CALL))
 
 
+def test_a_buffer_that_no_file_keeps_is_part_of_a_model(tmp_path: Path, pool: Tensor) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = mlp()
+            self.register_buffer("factor", torch.ones(()), persistent=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.factor * self.inner(x)
+
+    model = Scaled()
+    jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL)
+    model.factor.fill_(5)
+    rows = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL)
+    assert torch.equal(rows, jostle.deviations(model, pool, **CALL))
+
+
 def test_a_function_is_written_down_alike_by_every_process() -> None:
     code = (
         "from jostle.embeddings.journal import in_letters\n"

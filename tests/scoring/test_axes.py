@@ -27,6 +27,13 @@ class Body(nn.Module):
         return out.movedim(-1, 1) if self.last else out
 
 
+class Turned(nn.Module):
+    """Channels first that were last, and the other way round."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
 IMAGES = N, 3, D, 5  # as high as there are channels: only the head tells which are which
 SIGNALS = N, 3, 10
 CASES = {
@@ -41,6 +48,10 @@ CASES = {
     "convolution inside a head": (
         *(nn.Conv1d(3, D, 3), nn.Sequential(nn.Dropout(0.1), nn.Conv1d(D, 4, 1))),
         *(SIGNALS, False),
+    ),
+    "turned round by the head": (
+        *(nn.Conv1d(3, D, 3), nn.Sequential(Turned(), nn.Conv1d(D, 4, 1), Turned())),
+        *(SIGNALS, True),
     ),
     "signals pooled by the head": (
         *(nn.Conv1d(3, D, 3), nn.Sequential(nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(D, 4))),

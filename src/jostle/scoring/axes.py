@@ -23,13 +23,15 @@ def by_convention(values: Tensor, layer: nn.Module) -> Tensor:
 def channels_are_last(values: Tensor, layer: nn.Module) -> bool:
     """Whether the last dimension holds the channels, as the first weights inside the `layer` tell by their width."""
     first = next((part for part in layer.modules() if isinstance(part, (nn.Linear, *CONVOLUTIONS))), None)
-    if isinstance(first, CONVOLUTIONS):
-        return False
+    linear = isinstance(first, nn.Linear)
+    if first is layer:
+        return linear
+    wide = getattr(first, "in_features", None) if linear else getattr(first, "in_channels", None)
+    ahead, behind = (values.shape[place] == wide for place in (1, -1))
+    if ahead != behind:
+        return behind
     tokens = values.ndim == 3  # where nothing tells, sequences have them last and maps first
-    if not isinstance(first, nn.Linear):
-        return tokens
-    ahead, behind = (values.shape[place] == first.in_features for place in (1, -1))
-    return first is layer or (behind if ahead != behind else tokens)
+    return tokens and (linear or first is None)
 
 
 def is_of_linear_layers(layer: nn.Module) -> bool:

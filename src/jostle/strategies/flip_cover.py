@@ -98,8 +98,8 @@ class FlipCover(Shortlisting):
         made = movement_costs(request, jolts, kept + known)
         margins = self.looked_at(request, size, kept)
         outputs = 0 if regression else kept + known  # the clean logits, once more
-        selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n)
-        selecting += 3 * WORD * min(known, made.width) ** 2  # what the labelled set explains
+        explained = 3 * WORD * min(known, made.width) ** 2  # by the labelled set
+        selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n) + explained
         return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
