@@ -118,3 +118,9 @@ def undeclared_at_once(path: Path, declared: set[str]) -> list[str]:
 
 def test_every_dependency_of_users_has_a_bound_that_is_tested() -> None:
     assert {spelt(name) for name, _ in oldest.bounds()} == REQUIRED.union(*USERS_EXTRAS.values())
+
+
+def test_the_design_page_says_what_each_dependency_is_for() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("## Dependencies")[2]
+    told = {spelt(word) for word in re.findall(r"[\w.-]+", page)}
+    assert not REQUIRED.union(*EXTRAS.values()) - told

@@ -1,7 +1,9 @@
 """What the documentation says runs, and what is written from code is up to date."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,9 @@ FOREIGN = re.compile(
     r"\b(cent(re|red|ring)|behavior\w*|neighbor\w*|unlabeled|labeling|gray|favor\w*"
     r"|(organ|real|recogn|summar|visual|initial|util|minim|maxim|standard)iz(ation|e[ds]?))\b"
 )
+FOREIGN_NAMES = re.compile(
+    r"cent(re|red|ring)|behavior|neighbors?|(un)?label(ed|ing)|gray|favor|colors?|catalogs?|[a-z]{3,}iz(ation|e[drs]?|ers|ing)"
+)
 
 
 def prose(path: Path) -> str:
@@ -132,3 +137,28 @@ def test_one_spelling(path: Path) -> None:
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     found = {str(file): words for file in files if (words := {m[0] for m in FOREIGN.finditer(prose(file))})}
     assert not found, "docs/design.md says which spelling"
+
+
+def test_names_have_one_spelling_too() -> None:
+    rule = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("Spelling is British")[2]
+    kept = tuple(re.findall(r"[a-z]+", " ".join(re.findall(r"`(\w+)=?`", rule.partition("\n\n")[0]))))
+    assert {"labeled", "optimizer", "normalize"} <= set(kept)
+    files = [path for room in ("src", "tools") for path in (ROOT / room).rglob("*.py")]
+    assert not [
+        f"{path.name}: {name}"
+        for path in files
+        for name in names_given(path)
+        for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
+        if FOREIGN_NAMES.fullmatch(word) and not word.startswith((*kept, "resize", "authorization"))
+    ]
+
+
+def names_given(path: Path) -> Iterator[str]:
+    """What a module itself names: functions, classes, arguments, variables; not what it uses of others."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
