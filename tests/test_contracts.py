@@ -265,3 +265,14 @@ def test_every_card_is_complete(name: str) -> None:
         "extra training",
         "images",
     }
+
+
+def test_messages_call_a_strategy_as_the_catalogue_does() -> None:
+    known = strategies.names()
+    assert {name: made.spoken for name in known if (made := strategies.build(name)).spoken not in known} == {}
+    assert strategies.build("typiclust").spoken == "typiclust"
+
+    class Mine(type(strategies.build("typiclust"))):  # type: ignore[misc]
+        """Not in the catalogue."""
+
+    assert Mine().spoken == "mine"

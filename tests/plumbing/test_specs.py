@@ -11,6 +11,8 @@ from jostle.plumbing.specs import name_and_settings, parsed_value
         ("[cat, dog]", ["cat", "dog"]),
         ("[cat, 2, 'a, b', none, [x, y]]", ["cat", 2, "a, b", None, ["x", "y"]]),
         ("[1, 2]", [1, 2]),
+        ("None", None),
+        ("'None'", "None"),
         ("[]", []),
         ("[a", "[a"),
         ("a[b]", "a[b]"),

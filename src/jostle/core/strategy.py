@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 from torch import Tensor, nn
 
@@ -52,6 +52,9 @@ class Strategy(ABC):
     What factors into rows and a selector is an `Embedding`; what does not is a Strategy of its own.
     """
 
+    called: ClassVar[str] = ""
+    """The name that a class has in the catalogue, which enters it there; a subclass has one of its own, or none."""
+
     head: Head = None
     """The layer whose input is the feature, by name, or a function (model, inputs) -> features (n, d); None: the last
     linear or 1x1 convolution."""
@@ -92,7 +95,7 @@ class Strategy(ABC):
     def spoken(self) -> str:
         """What it is called in messages: as the catalogue does, or by its class."""
         return (
-            str(getattr(self, "method", ""))
+            str(vars(type(self)).get("called", "") or getattr(self, "method", ""))
             or re.sub("(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
         )
 

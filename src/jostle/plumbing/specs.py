@@ -79,11 +79,11 @@ def _is_balanced(text: str) -> bool:
 
 
 def parsed_value(text: str) -> Any:
-    """A value as in TOML: numbers, true and false, lists, quoted words; `none` is None, the rest are words.
+    """A value as in TOML: numbers, true and false, lists, quoted words; `none` or `None` is None, the rest are words.
 
     Words in a list need no quotes either: `[cat, dog]`.
     """
-    if text.strip() == "none":
+    if text.strip() in ("none", "None"):  # as Python and the documentation of settings write it, too
         return None
     try:
         return tomllib.loads(f"value = {text.strip()}")["value"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from jostle.core import Strategy
 from jostle.plumbing import catalogue
 from jostle.tasks import TASKS
+
+B = TypeVar("B", bound=Callable[..., Any])
 
 ANY_TASK = tuple(TASKS)
 
@@ -35,8 +38,29 @@ class Entry(catalogue.Entry):
 CATALOGUE: catalogue.Catalogue[Strategy, Entry] = catalogue.Catalogue(
     "strategy", "jostle.strategies", Entry, makes=(Strategy, "a jostle.Strategy")
 )
-register = CATALOGUE.register
 describe = CATALOGUE.entry
+
+
+def register(name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
+    """Decorate a strategy that goes by a name from now on: `@register("mine")` over a class or function.
+
+    A name that is taken by another definition is an error; running the same definition again replaces it.
+
+    Args:
+        name: What every call and command will know it by, and what messages call it; of a class with
+            several names the first.
+        idea: What it is, in a sentence or two; otherwise the docstring's first paragraph.
+        card: What else a reader wants to know, as the fields of `Entry`.
+    """
+    enter = CATALOGUE.register(name, idea=idea, **card)
+
+    def entered(build: B) -> B:
+        made = enter(build)
+        if isinstance(made, type) and issubclass(made, Strategy) and "called" not in vars(made):
+            made.called = name
+        return made
+
+    return entered
 
 
 def names() -> list[str]:
