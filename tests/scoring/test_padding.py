@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import jostle
+from jostle.inputs import Pool
+from jostle.inputs.sources import Columns, Window
 from jostle.rng import uniform_by_place
 from jostle.rows import Outer, aligned, as_vectors, mean_over
 from jostle.strategies import build, describe, names
@@ -125,6 +127,14 @@ def test_dropout_of_classified_sentences_does_not_depend_on_how_long_a_batch_is(
     ]
     for others in rows[1:]:
         torch.testing.assert_close(others, rows[0], rtol=1e-3, atol=1e-5)
+
+
+def test_dropout_of_a_part_of_an_array_is_that_of_the_whole(model: Tagger) -> None:
+    strategy, classifier, whole = build("bald", **QUICK.get("bald", {})), FirstToken(model), with_mask(POOL)
+    rows = strategy.embed(classifier, whole, batch_size=4, seed=3)
+    part = {name: array[4:12] for name, array in whole.items()}
+    some = Pool(Window(Columns(part), 4, N), torch.arange(4, 12))  # as a worker of a cluster is given it
+    assert torch.equal(strategy.embed(classifier, some, batch_size=4, seed=3), rows[4:12])
 
 
 @pytest.mark.parametrize("name", ["entropy", "noise-stability", "coreset", "bald", "ll4al"])

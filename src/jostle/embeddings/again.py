@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jostle.inputs import Inputs, Pool, arrays, count, mapped
-from jostle.inputs.sources import Columns
+from jostle.inputs.sources import Columns, Window
 from jostle.scoring.request import Request
 
 
@@ -56,5 +56,6 @@ class Again:
 
 
 def in_arrays(pool: Pool) -> bool:
-    """Whether examples lie in arrays, so that some of them are at hand at any time."""
-    return isinstance(pool.source, Columns)
+    """Whether examples lie in arrays, or in a part of some: all have one shape, and some are at hand at any time."""
+    source = pool.source
+    return isinstance(source.inside if isinstance(source, Window) else source, Columns)

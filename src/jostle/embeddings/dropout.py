@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from jostle.core import Choice, Costs, Embedded, Embedding
 from jostle.core.costs import scores
+from jostle.embeddings.again import in_arrays
 from jostle.embeddings.disagreement import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inputs import Inputs, count, mapped
-from jostle.inputs.sources import Columns
 from jostle.plumbing.names import unknown
 from jostle.rng import derive, uniform_by_place
 from jostle.scoring.network import Network
@@ -197,8 +197,9 @@ def luck_of(request: Request) -> Luck:
     def by_place(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
         return uniform_by_place(shape, derive(request.seed, "dropout", number, place), device)
 
-    uneven = request.mask_in(request.network.example) is not None and not isinstance(
-        request.pool.source, Columns
+    masked = request.mask_in(request.network.example) is not None
+    uneven = masked and not in_arrays(
+        request.pool
     )  # texts that are classified, each batch as long as its longest
     return by_place if request.padded or uneven else drawn
 
