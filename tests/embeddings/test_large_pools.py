@@ -133,6 +133,13 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
     assert narrow.shape == (40, 8)
 
 
+def test_a_refusal_advises_only_what_helps() -> None:
+    model, pool = torch.nn.Sequential(torch.nn.Linear(8, 4)), torch.zeros(500, 8)
+    with pytest.raises(ValueError, match=r"or keep rows on disk with rows_file=, or pass a part") as refused:
+        jostle.select("noise-stability", model, pool, 2, memory_bytes=1000)
+    assert "project=" not in str(refused.value), "rows of 120 numbers would become wider"
+
+
 def test_wide_outputs_are_held_within_the_buffer_too() -> None:
     alive: list[weakref.ref[Tensor]] = []
     most = [0]

@@ -36,7 +36,6 @@ from jostle.selectors.shards import Shard, Shards
 
 FEW_JOLTS, NARROW = 10, 512  # what is often enough
 SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
-SMALLER_ROWS = "keep rows narrow with project=512 or on disk with rows_file=, or pass a part of the pool"
 
 Space = str | Callable[[Tensor], Tensor] | None
 Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
@@ -255,9 +254,18 @@ class Deviations(Embedding):
             buffer=held,
             working=(self.project or 0) * width * item,
             what=f"movements of {n:,} examples under {self.jolts} jolts, {width:,} numbers each, and selection",
-            instead=SMALLER_ROWS,
+            instead=self.smaller(wide),
             cheaper=tuple(self.savings(n, width, item)),
         )
+
+    def smaller(self, wide: int) -> str:
+        """What needs less memory than rows that are so wide."""
+        ways = (
+            f"keep rows narrow with project={NARROW}" if wide > NARROW else "",
+            "keep rows on disk with rows_file=" if self.rows_file is None else "",
+            "pass a part of the pool",
+        )
+        return ", or ".join(filter(None, ways))
 
     def savings(self, n: int, width: int, item: int) -> Iterator[str]:
         """Settings under which n examples would take less."""
