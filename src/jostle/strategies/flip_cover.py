@@ -110,16 +110,16 @@ class FlipCover(Shortlisting):
             rows = movements(request, self.jolts or REGRESSION_JOLTS, *both)
             known = rows[len(kept) :]
             return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
+        targets = None
+        if request.labeled is not None and len(request.labeled):
+            targets = labelled_classes(request, "flip-cover")  # refused before anything is jolted
         jolts = self.jolts or 20
         moved = movements(request, jolts, *both).unflatten(1, (jolts, -1))  # (n + m, K, c)
         logits = self.logits(request, *both)
-        step = None
-        if request.labeled is not None and len(request.labeled):
-            targets = labelled_classes(request, "flip-cover")
-            step = bearable(logits[len(kept) :], moved[len(kept) :], targets)
+        step = None if targets is None else bearable(logits[len(kept) :], moved[len(kept) :], targets)
         weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
-        known = moved[len(kept) :].flatten(1)
-        return Moves(moved[: len(kept)].flatten(1), known if len(known) else None, weights)
+        labelled = None if targets is None else moved[len(kept) :].flatten(1)
+        return Moves(moved[: len(kept)].flatten(1), labelled, weights)
 
     def logits(self, request: Request, *both: Pool) -> Tensor:
         """Clean logits, (n + m, c)."""
