@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from sphinx.addnodes import desc_signature
 from sphinx.util.docutils import SphinxDirective
 
+from jostle.plumbing.documented import SETTINGS
 from jostle.scoring.options import Options
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, l
     """What Python says of all dicts and numbers says nothing of one of ours."""
     if what == "data" and type(thing).__module__ == "builtins" and lines[:1] == first_line(type(thing)):
         lines.clear()
+
+
+def drop_settings(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """What `help()` shows of settings the page shows below each of them."""
+    if SETTINGS in lines:
+        del lines[lines.index(SETTINGS) :]
 
 
 def first_line(thing: Any) -> list[str]:
@@ -135,6 +142,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx."""
     app.add_directive("values", Values)
     app.connect("autodoc-process-docstring", drop_borrowed)
+    app.connect("autodoc-process-docstring", drop_settings)
     app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("autodoc-process-docstring", mark_code)
     app.connect("autodoc-before-process-signature", evaluate_options)

@@ -107,6 +107,16 @@ def test_every_setting_is_explained(entry: Entry) -> None:
         assert said.endswith("."), f"{entry.name}: {setting}"
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in ENTRIES if isinstance(entry.made_by, type)],
+    ids=lambda entry: f"{type(entry).__module__}-{entry.name}",
+)
+def test_help_shows_what_is_said_of_settings(entry: Entry) -> None:
+    shown = pydoc.render_doc(entry.made_by, renderer=pydoc.plaintext)
+    assert not [name for name in entry.settings if f" {name}: {entry.docs[name]}" not in shown]
+
+
 @pytest.mark.parametrize("kind", [Query, Embedded, Entry, strategies.Entry])
 def test_public_values_explain_their_fields(kind: Any) -> None:
     explained = field_docs(kind)

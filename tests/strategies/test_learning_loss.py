@@ -258,7 +258,7 @@ def test_the_loop_of_the_docstring_runs() -> None:
     )
     loader = DataLoader(TensorDataset(images, torch.arange(20) % 10), batch_size=7)
     names = {"LearningLoss": LearningLoss, "model": model, "images": images, "pool": pool, "loader": loader}
-    lines = inspect.getdoc(LearningLoss).splitlines()
+    lines = inspect.getdoc(LearningLoss).partition("Settings:")[0].splitlines()
     code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ") or not line))
     exec(code, names | {"torch": torch, "F": F, "epochs": 2}, found := {})
     assert len(found["query"]) == 100

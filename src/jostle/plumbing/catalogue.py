@@ -11,7 +11,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from jostle.plumbing.documented import argument_docs, field_docs
+from jostle.plumbing.documented import argument_docs, explain_settings, field_docs
 from jostle.plumbing.names import unknown
 from jostle.plumbing.once import cached_property
 from jostle.plumbing.settings import bracketed, check_settings
@@ -114,6 +114,8 @@ class Catalogue(Generic[T, E]):
                     f"the {self.kind} name {name!r} is taken by {definition(taken)[1]}: choose another"
                 )
             self._entries[name] = entry
+            if isinstance(entry.made_by, type):
+                explain_settings(entry.made_by)
             return build
 
         return entered

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SETTINGS = "Settings:"  # the line above them in a docstring
+
 
 def field_docs(kind: type) -> dict[str, str]:
     """Field -> the string literal below it, as one line; those of base classes included."""
@@ -55,6 +57,14 @@ def _own_docs(kind: type) -> dict[str, str]:
         and isinstance(below.value, ast.Constant)
         and isinstance(below.value.value, str)
     }
+
+
+def explain_settings(kind: type) -> None:
+    """Let `help()` show the strings below the fields of a class, by ending its docstring with them."""
+    words, said = vars(kind).get("__doc__") or "", field_docs(kind)
+    lines = [f"    {name}: {said[name]}" for name in inspect.signature(kind).parameters if name in said]
+    if words and lines and SETTINGS not in words:
+        kind.__doc__ = "\n".join([inspect.cleandoc(words), "", SETTINGS, *lines])
 
 
 def _as_written(annotation: Any) -> Any:
