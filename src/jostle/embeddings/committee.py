@@ -12,6 +12,7 @@ from jostle.core.costs import scores
 from jostle.embeddings.disagreement import jensen_shannon, variance
 from jostle.inputs import Inputs
 from jostle.rng import derive
+from jostle.scoring.defaults import their_device
 from jostle.scoring.network import Network
 from jostle.scoring.request import Request
 from jostle.selectors import top_k
@@ -77,7 +78,8 @@ class QueryByCommittee(Embedding):
         dataset = request.needs_labeled("qbc").dataset
         with request.progress("training the committee", self.committee - 1) as advance:
             for member in range(1, self.committee):
-                model = request.fit(dataset, derive(request.seed, "committee", member))
+                with their_device():
+                    model = request.fit(dataset, derive(request.seed, "committee", member))
                 yield self.private(model, request)
                 advance(1)
 

@@ -18,6 +18,7 @@ from jostle.plumbing.once import cached_property
 from jostle.scoring import passes
 from jostle.scoring.axes import by_convention
 from jostle.scoring.copies import memory, private_copy, retie, scoring_device, unwrapped
+from jostle.scoring.defaults import their_device
 from jostle.scoring.refusals import Refused, one_in_words, refused_at_first, refused_later
 from jostle.scoring.trace import Trace
 
@@ -161,10 +162,11 @@ class Network:
     def run(self, inputs: Inputs) -> Any:
         """What the model returns for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
-        if self.weights is None:
-            return self.module(*args, **kwargs)
-        buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        return functional_call(self.module, buffers | self.weights, args, kwargs)
+        with their_device():
+            if self.weights is None:
+                return self.module(*args, **kwargs)
+            buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+            return functional_call(self.module, buffers | self.weights, args, kwargs)
 
     @contextmanager
     def at(self, weights: dict[str, Tensor]) -> Iterator[None]:
@@ -186,7 +188,7 @@ class Network:
     def features(self, inputs: Inputs) -> Tensor:
         """The input of the head, (n, d) or a map; the head itself does not run."""
         if callable(self.given_head):
-            with self.lending(inputs) as lent:
+            with self.lending(inputs) as lent, their_device():
                 return batched(self.given_head(self.module, lent), count(inputs))
         with self.watching_head() as seen, suppress(HeadReached):
             self.call(inputs)

@@ -19,6 +19,7 @@ from jostle.plumbing.progress import Advance, progress_bar
 from jostle.rng import alone, as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import scoring_device
+from jostle.scoring.defaults import our_device
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
 from jostle.scoring.padding import REMEDY, fitted_mask, mask_of
@@ -369,10 +370,7 @@ def requested(
     reading = options.get("collate_fn"), options.get("num_workers", 0)
     seed, given = as_seed(options.get("seed")), options.get("labeled")
     where = scoring_device(model, options.get("device"))
-    with (
-        alone(),
-        torch.inference_mode(False),
-    ):  # alone, since a fork waits for the whole of it
+    with alone(), torch.inference_mode(False), our_device():  # alone, since a fork waits for the whole of it
         candidates = Pool.of(pool, *reading).without(options.get("exclude"))
         with seeded_globals(seed, where), full_float32(where):
             labeled = None if given is None else Labeled.of(given, *reading)
