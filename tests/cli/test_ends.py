@@ -45,7 +45,7 @@ def test_no_file_or_folder_is_named_like_standard_output(
     monkeypatch.chdir(tmp_path)
     assert run_cli(*words) == 2
     said = capsys.readouterr().err
-    assert f"{words[-2]}': - is standard output, where only the csv of picks goes" in said
+    assert f"jostle: {words[-2]}: - is standard output, where only the csv of picks goes" in said
     assert not list(tmp_path.iterdir())
 
 

@@ -216,7 +216,8 @@ def test_outputs_of_every_shape_become_vectors() -> None:
     assert torch.equal(vector_reader("mean")(linear, tokens), tokens.mean(1))
     assert torch.equal(vector_reader("first")(conv, tokens), tokens.mean(2))  # a signal (n, d, length)
     assert torch.equal(vector_reader("first")(linear, tokens[:, 0]), tokens[:, 0])
-    assert vector_reader("first")(linear, torch.randn(4, 3, 2, 2, 2)).shape == (4, 3)
+    assert vector_reader("first")(nn.Conv3d(3, 3, 1), torch.randn(4, 3, 2, 2, 2)).shape == (4, 3)
+    assert vector_reader("first")(linear, torch.randn(4, 3, 2, 2, 2)).shape == (4, 2)  # channels last
     assert vector_reader("first")(linear, torch.randn(4)).shape == (4, 1)
 
 

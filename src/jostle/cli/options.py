@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 
-def named(place: Path | None) -> Path | None:
+def named(option: typer.CallbackParam, place: Path | None) -> Path | None:
     """Refuse `-`, which is standard output and no file or folder of that name."""
     if str(place) == "-":
-        raise typer.BadParameter(
-            "- is standard output, where only the csv of picks goes (jostle pick --out -); give it a name"
+        raise ValueError(
+            f"{option.opts[0]}: - is standard output, where only the csv of picks goes (jostle pick --out -); "
+            "give it a name"
         )
     return place
 
