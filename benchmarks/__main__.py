@@ -26,18 +26,21 @@ SECTIONS = {
     "race-cifar": cifar.cifar_ratios,
     "training": training.training_ratios,
 }
+LONG = ("race-cifar",)  # trains for half an hour: only by name
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; all by default")
+    parser.add_argument(
+        "sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; by default all but {', '.join(LONG)}"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes: for a first look, not for the record"
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/bench.json"))
     arguments = parser.parse_args()
     figures: list[Figure] = []
-    for name in arguments.sections or SECTIONS:
+    for name in arguments.sections or [each for each in SECTIONS if each not in LONG]:
         measured = SECTIONS[name](quick=arguments.quick)
         show(measured)
         figures += measured

@@ -197,11 +197,8 @@ def luck_of(request: Request) -> Luck:
     def by_place(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
         return uniform_by_place(shape, derive(request.seed, "dropout", number, place), device)
 
-    masked = request.mask_in(request.network.example) is not None
-    uneven = masked and not in_arrays(
-        request.pool
-    )  # texts that are classified, each batch as long as its longest
-    return by_place if request.padded or uneven else drawn
+    masked = request.mask_in(request.network.example) is not None  # texts, each batch as long as its longest
+    return by_place if request.padded or (masked and not in_arrays(request.pool)) else drawn
 
 
 REMEDY = (

@@ -143,10 +143,8 @@ def fingerprint(model: nn.Module) -> str:
     """A checksum of a model's weights and of what it is made of."""
     seen = Digest()
     seen.hash.update(str(model).encode())
-    for name, tensor in {
-        **dict(model.named_buffers()),
-        **model.state_dict(),
-    }.items():  # buffers that no file keeps too
+    unsaved = dict(model.named_buffers())  # some of which no file keeps
+    for name, tensor in (unsaved | model.state_dict()).items():
         seen.hash.update(name.encode())
         if isinstance(tensor, Tensor):
             seen.tensor(tensor)

@@ -160,11 +160,8 @@ def entries(session: Session, search: str, page: int, size: int) -> Entries:
     """A page of what people did, the latest first."""
     classes, wanted = session.book.classes(), search.casefold().strip()
     rows = [_entry(session, one, classes) for one in reversed(session.snapshot().given)]
-    rows = (
-        [row for row in rows if wanted in _searched(row) or wanted in _shown(session, row)]
-        if wanted
-        else rows
-    )
+    if wanted:
+        rows = [row for row in rows if wanted in _searched(row) or wanted in _shown(session, row)]
     pages = max(1, math.ceil(len(rows) / size))
     page = min(max(1, page), pages)
     return Entries(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)

@@ -23,9 +23,7 @@ from jostle.selectors.base import WORD, Picks, Weighing, checked_weights, dense_
 
 LEAST = 2048  # rows that compete, at least
 LOOK = 64  # candidates whose gains are brought up to date together
-COPIES = (
-    32  # times what numbers of about 1 round by: centers of unit length that are no farther apart are copies
-)
+COPIES = 32  # times what numbers near 1 round by: centers of unit length no farther apart are copies
 KEPT = 2**24  # numbers of the kernel that are kept, at most; more are computed again when they are needed
 
 
@@ -102,9 +100,7 @@ class Herding(Weighing):
         nothing more can be gained.
         """
         rows, centers = dense_rows("herding", rows, n, centers)
-        rows = rows.to(
-            torch.promote_types(rows.dtype, torch.float32)
-        )  # half precision would round gains away
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # halves would round gains away
         centers = None if centers is None else centers.to(rows.dtype)
         weights = checked_weights(weights, rows)
         draws = generator(fresh_seed() if seed is None else seed, "herding")

@@ -167,9 +167,8 @@ def flip_chances(logits: Tensor, moved: Tensor, step: float | None) -> Tensor:
     own = moved.gather(2, top[:, :, None].expand(-1, moved.shape[1], 1))  # (n, K, 1)
     spread = (own - moved).square().mean(1).sqrt()  # (n, c)
     limits = torch.finfo(spread.dtype)
-    steps = (gaps / spread.clamp(min=limits.tiny)).clamp(
-        max=limits.max
-    )  # what never moves is not infinitely far
+    steps = gaps / spread.clamp(min=limits.tiny)
+    steps = steps.clamp(max=limits.max)  # what never moves is not infinitely far
     nearest = steps.scatter(1, top, torch.inf).amin(1)  # steps to the nearest rival
     if step is None:
         step = float(nearest.median())
