@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from benchmarks import ablation
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -85,3 +86,24 @@ def test_settings_that_cannot_be(settings: dict[str, float]) -> None:
 def test_a_width_that_is_no_word() -> None:
     with pytest.raises(ValueError, match="width"):
         strategies.build("jolt-herding", width="wide")
+
+
+class TestStepsLeftOut:
+    """What the arena's ablations run."""
+
+    def test_who_does_not_look_at_labels_picks_as_if_there_were_none(
+        self, model: nn.Module, pool: Tensor, labeled: TensorDataset
+    ) -> None:
+        without = strategies.JoltHerding(width=1.0).select(model, pool, 8, seed=0, task="classification")
+        blind = ablation.Blind(width=1.0).select(model, pool, 8, labeled=labeled, seed=0)
+        looking = strategies.JoltHerding(width=1.0).select(model, pool, 8, labeled=labeled, seed=0)
+        assert blind.indices.tolist() == without.indices.tolist() != looking.indices.tolist()
+
+    def test_a_kernel_of_features_does_not_see_movements(
+        self, model: nn.Module, pool: Tensor, labeled: TensorDataset
+    ) -> None:
+        fewer, more = (
+            ablation.OnFeatures(jolts=jolts).select(model, pool, 8, labeled=labeled, seed=0)
+            for jolts in (1, 20)
+        )
+        assert fewer.indices.tolist() == more.indices.tolist()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from jostle.core import Costs, Embedded
 from jostle.embeddings.movements import movement_costs, movements
+from jostle.inputs import Pool
 from jostle.scoring.request import Request
 from jostle.selectors import Herding, Picks
 from jostle.strategies.candidates import Shortlist, Shortlisting
@@ -50,9 +52,13 @@ class JoltHerding(Shortlisting):
         if self.jolts < 1 or not self.power > 0:
             raise ValueError(f"jolts is at least 1 and power above 0; got {self.jolts} and {self.power}")
 
+    def rows(self, request: Request, *pools: Pool) -> Tensor:
+        """What examples are compared by: how their outputs move under the same jolts, (n, K d)."""
+        return movements(request, self.jolts, *pools)
+
     def embedding(self, request: Request) -> Embedded:
         """How the output of each example moves, (n, K d), and that of labelled ones."""
-        return Embedded(*request.parted(movements(request, self.jolts, *request.pools)))
+        return Embedded(*request.parted(self.rows(request, *request.pools)))
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """One pass over the pool, then movements of the candidates and of the labelled set."""
@@ -68,7 +74,7 @@ class JoltHerding(Shortlisting):
         """Jolt the candidates, and cover them."""
         kept = short.places
         with request.timed("embedding"):
-            moved = movements(request, self.jolts, request.pool.take(kept), *request.pools[1:])
+            moved = self.rows(request, request.pool.take(kept), *request.pools[1:])
         with request.timed("selection"):
             rows, known = moved[: len(kept)], moved[len(kept) :]
             weights = torch.ones(len(kept)) if short.doubts is None else short.doubts.pow(self.power)
