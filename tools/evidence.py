@@ -2,8 +2,8 @@
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
 link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
-Several folders, `results/arena-*`, are judged together, against random or `baseline=default`. `results/scale.json` is
-what `make bench-scale` recorded.
+Several folders, `results/arena-*`, are judged together by the strategies that all of them have, against random or
+`baseline=default`. `results/scale.json` is what `make bench-scale` recorded.
 """
 
 import json
@@ -73,7 +73,7 @@ def gathered(page: str, root: Path) -> Evidence:
 
     def together(kind: str, words: list[str]) -> str:
         folders = sorted(path for word in words if "=" not in word for path in root.glob(word))
-        across = Across.of(load_all(folders), **dict(word.split("=") for word in words if "=" in word))
+        across = shared(Across.of(load_all(folders), **dict(word.split("=") for word in words if "=" in word)))
         if kind in TABLES_ACROSS:
             return TABLES_ACROSS[kind](across).markdown()
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
@@ -115,6 +115,12 @@ def setting(results: Results, metric: str) -> Figure:
     """The figure of the one setting in which the runs differ."""
     varied = varied_setting(results.protocol["strategies"], results.labels)
     return figures.setting_dots(results, metric, *varied)
+
+
+def shared(across: Across) -> Across:
+    """The same with those strategies only that all folders have."""
+    runs = {name: results.only(across.everywhere) for name, results in across.runs.items()}
+    return replace(across, runs=runs)
 
 
 def gain_map(across: Across) -> Figure:

@@ -63,6 +63,16 @@ def test_gains_are_over_random_unless_the_block_says_otherwise(root: Path) -> No
     assert rows(page)["entropy"][0] == "−13.75"
 
 
+def test_several_folders_are_judged_by_the_strategies_that_all_of_them_have(root: Path) -> None:
+    write_runs(root / "results" / "digits", {"random": [[0.5, 0.6, 0.7]], "entropy": [[0.5, 0.7, 0.8]]})
+    folders = "results/mnist results/digits"
+    blocks = (f"<!-- {kind} {folders} -->\n<!-- end -->\n" for kind in ("overview", "arena_gains"))
+    made = gathered("".join(blocks), root)
+    assert rows(made.page).keys() >= {"random", "entropy"}
+    assert "own" not in rows(made.page)
+    assert "own" not in made.figures["arena_gains.svg"]
+
+
 def test_two_metrics_have_two_figures(root: Path) -> None:
     blocks = [
         f"<!-- curves results/mnist {metric} -->\n<!-- end -->\n" for metric in ("accuracy", "macro_f1")
