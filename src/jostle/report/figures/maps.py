@@ -46,15 +46,17 @@ def win_map(labels: Sequence[str], wins: Floats) -> Figure:
 
 @styled
 def gain_map(labels: Sequence[str], folders: Sequence[str], gains: Floats) -> Figure:
-    """What each strategy gains in each folder, in percent: blue is better than the baseline, red is worse."""
-    size, high = 0.52 * len(folders), 0.3 * len(labels)
-    figure = blank(size + 2.4, high + 1.9)
+    """What each strategy gains in each folder, in percent: blue is better than the baseline, red is worse.
+
+    Folders go down the page, since there may be many.
+    """
+    figure = blank(0.52 * len(labels) + 2.4, 0.3 * len(folders) + 1.9)
     axes = figure.subplots()
     strongest = max(float(np.nanmax(np.abs(gains), initial=0)), 1e-9)
-    for (row, column), value in np.ndenumerate(gains):  # (labels, folders)
+    for (row, column), value in np.ndenumerate(gains.T):  # (folders, labels)
         if np.isfinite(value):
             _cell(axes, row, column, f"{value:+.0f}".replace("-", "−"), value / strongest)
-    _finish_map(axes, labels, folders)
+    _finish_map(axes, folders, labels)
     figure.tight_layout()
     return figure
 
