@@ -73,9 +73,8 @@ def gathered(page: str, root: Path) -> Evidence:
 
     def together(kind: str, words: list[str]) -> str:
         folders = sorted(path for word in words if "=" not in word for path in root.glob(word))
-        across = shared(
-            Across.of(load_all(folders), **dict(word.split("=") for word in words if "=" in word))
-        )
+        settings = dict(word.split("=") for word in words if "=" in word)
+        across = shared(Across.of(load_all(folders), **settings))
         if kind in TABLES_ACROSS:
             return TABLES_ACROSS[kind](across).markdown()
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
