@@ -167,11 +167,25 @@ def test_enough_is_said_on_the_label_view_too(server: Server, visit: Visit) -> N
     page.wait_for_selector(".verdict.stop")
 
 
+def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(server: Server, visit: Visit) -> None:
+    page = visit(server, view="grid")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile")
+    held: list[Any] = []
+    page.route("**/api/grid?class=large*", lambda route: held.append(route))
+    page.click(".chips button:has-text('large')")
+    page.wait_for_selector(".chips button[aria-pressed=true]:has-text('large')")
+    assert page.get_attribute(".tiles", "aria-busy") == "true"
+    box = page.query_selector(".tile .right").bounding_box()
+    page.mouse.click(box["x"] + 5, box["y"] + 5)
+    assert not page.query_selector_all(".tile.answered")
+    held[0].continue_()
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
+
+
 def test_the_grid_confirms_and_corrects_with_a_click(server: Server, visit: Visit) -> None:
     page = visit(server, view="grid")
     page.click(".chips button:has-text('large')")
-    page.wait_for_selector(".tile")
-    page.wait_for_selector(".chips button[aria-pressed=true]:has-text('large')")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
     before = figures(server.port)["answered"]
     first, second = (tile.get_attribute("data-key") for tile in page.query_selector_all(".tile")[:2])
     page.click(f"[data-key='{first}'] .right")

@@ -35,9 +35,10 @@ export class GridView {
     return false;
   }
 
-  /** Show one class. */
+  /** Show one class; until its tiles are there, those of the last one take no click. */
   async pick(name) {
     this.chosen = name;
+    this.busy(true);
     const chip = (each) =>
       h("button", { type: "button", "aria-pressed": String(each.name === name), onclick: () => this.pick(each.name) }, each.name);
     this.chips.replaceChildren(...this.page.spec.classes.map(chip));
@@ -47,8 +48,15 @@ export class GridView {
       if (name !== this.chosen) return;
       this.show(examples);
     } catch (error) {
+      if (name === this.chosen) this.tiles.replaceChildren();
       this.page.failed(error);
     }
+    if (name === this.chosen) this.busy(false);
+  }
+
+  busy(is) {
+    this.tiles.inert = is;
+    this.tiles.setAttribute("aria-busy", String(is));
   }
 
   show(examples) {
