@@ -22,7 +22,7 @@ from torch import Tensor
 from jostle.core import Costs, Embedded
 from jostle.embeddings.again import Again
 from jostle.embeddings.jolts import Jolts
-from jostle.embeddings.odds import Facts, Line, logarithm
+from jostle.embeddings.odds import Facts, Forecast, logarithm
 from jostle.embeddings.row_store import Movements
 from jostle.embeddings.teams import Racer, Team, first_runners, race_over
 from jostle.inputs import Inputs, arrays, count
@@ -43,6 +43,7 @@ SMALL = 10**11  # products of a weight and a number that are made in less time t
 DRAWS = 1000  # such products for each number of a jolt, or drawing them again would show
 BOOKS = 12  # numbers that are known of each example, and looked at, beside its lengths heat by heat
 WORD = 8  # bytes of each
+AT_ONCE = 4096  # examples whose chances are found at once
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
 
 
@@ -82,6 +83,12 @@ class Race:
         self.movements = Movements.of(settings, request, n, self.width, settings.stretch(self.jolts))
 
     @property
+    def between_classes(self) -> bool:
+        """Whether probabilities of classes are watched that exclude each other."""
+        moves = self.settings.what_moves(self.request)
+        return moves == "probabilities" and self.request.task.name == "classification"
+
+    @property
     def rows(self) -> Tensor:
         """Movements of those that were jolted at all, those who met all jolts in front."""
         return self.movements.tensor[: len(self.owner)]
@@ -105,7 +112,7 @@ class Race:
         if self.settings.what_moves(self.request) != "probabilities":
             return p.new_zeros(len(p))
         squares = p.square().sum(1)
-        if self.request.task.name == "classification":  # squared length of diag(p) - p p'
+        if self.between_classes:  # squared length of diag(p) - p p'
             speeds = squares - 2 * p.pow(3).sum(1) + squares.square()
         else:
             speeds = (p * (1 - p)).square().sum(1)
@@ -162,32 +169,36 @@ class Race:
 
     def facts(self, who: Tensor) -> Facts:
         """What is known of some examples."""
-        return Facts(self.hint[who], self.activity[who], self.squares[who])
+        clean = self.clean[who] if self.between_classes else self.clean[who, :0]
+        roots = clean.detach().cpu().double().clamp(min=0).sqrt()
+        return Facts(self.hint[who], self.activity[who], self.squares[who], roots)
 
-    def outlook(self, lines: Sequence[Line], reach: float) -> tuple[Tensor, Tensor]:
+    def outlook(self, forecasts: Sequence[Forecast], reach: float) -> tuple[Tensor, Tensor]:
         """For every example the squared length to be expected, and the chance that it reaches a length, (n,) both.
 
         An example that has met all jolts has no chance left: it is measured.
         """
         expected, chances = self.squares.sum(1), torch.zeros_like(self.hint)
-        for level in self.made.unique().tolist():
-            if level < self.settings.jolts:
-                who = (self.made == level).nonzero()[:, 0]
-                expected[who], chances[who] = self.line(lines, level).outlook(self.facts(who), reach)
+        for start, forecast in zip([0, *self.stops], forecasts, strict=False):
+            for some in (self.made == start).nonzero()[:, 0].split(AT_ONCE):
+                expected[some], chances[some] = map(rounded, forecast.outlook(self.facts(some), reach))
         return expected, chances
 
-    def line(self, lines: Sequence[Line], level: int) -> Line:
-        """The one for examples that have met so many jolts."""
-        return lines[bisect_right(self.stops, level)]
+    def further(self, who: Tensor, whole: Tensor) -> None:
+        """Let examples meet the jolts of their next heat; with `whole`, (n,), all that they have not met.
 
-    def heats(self, who: Tensor, lines: Sequence[Line], reach: float, risk: float) -> None:
-        """Twice as many jolts from heat to heat for those that still have a chance to reach a length."""
-        for start, stop in pairwise([0, *self.stops]):
-            at = who[self.made[who] == start]
-            if start and len(at):
-                at = at[self.line(lines, start).outlook(self.facts(at), reach)[1] > risk]
+        Those who come from behind join the others, so that micro-batches are full.
+        """
+        ends = torch.where(whole, len(self.stops), self.level[who] + 1)
+        for level, (start, stop) in enumerate(pairwise([0, *self.stops])):
+            at = who[(self.made[who] == start) & (level < ends)]
             if len(at):
                 self.run(at, start, stop)
+
+    @property
+    def level(self) -> Tensor:
+        """How many heats each example has been in, (n,)."""
+        return torch.searchsorted(torch.tensor([0, *self.stops]), self.made)
 
 
 def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Embedded:
@@ -212,8 +223,11 @@ def nothing(steps: float) -> None:
 
 
 def stops(jolts: int) -> list[int]:
-    """How many jolts have been met after each heat: 1, 2, 4, ..., all."""
-    return [*(2**power for power in range(jolts.bit_length()) if 2**power < jolts), jolts]
+    """How many jolts have been met after each heat, half as many again each time: 1, 2, 3, 4, 6, 9, ..., all."""
+    met = [1]
+    while met[-1] < jolts:
+        met.append(min(jolts, met[-1] + max(1, met[-1] // 2)))
+    return met
 
 
 def jolts_of(settings: Deviations, request: Request) -> Jolts:
@@ -274,6 +288,12 @@ def small(settings: Deviations, request: Request, size: int) -> bool:
     work, drawn = request.network.work * size, settings.jolts_of(request)
     noisy = not remembered(settings, request, drawn) and work < DRAWS * drawn.entries
     return noisy or work * settings.jolts < SMALL
+
+
+def rounded(values: Tensor) -> Tensor:
+    """Within half a percent: copies of an example, alike but for rounding, run or stay together and tie as ever."""
+    mantissas, exponents = torch.frexp(values)
+    return torch.ldexp((mantissas * 128).round() / 128, exponents)
 
 
 def permute(rows: Tensor, order: Tensor) -> None:

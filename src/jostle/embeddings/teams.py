@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from jostle.embeddings.odds import Facts, Line
+from jostle.embeddings.odds import Facts, Forecast, forecasts
 from jostle.engines.scorer import Resume
 from jostle.rows import Rows
 from jostle.scoring.request import Passes
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FIRST = 2  # examples measured in full to begin with, for each pick
 LEAST = 24  # and at least
+LIKELY = 0.8  # examples that are expected to come so near to the squared reach meet all jolts at once
 RUNGS = 4096  # values that a shard names at once
 
 
@@ -141,10 +142,10 @@ class Team(Shard):
         while self.step():
             pass
 
-    def judge(self, lines: Sequence[Line], reach: float) -> None:
+    def judge(self, ahead: Sequence[Forecast], reach: float) -> None:
         """Find every example's outlook."""
         self.catch_up()
-        found = [racer.race.outlook(lines, reach) for racer in self.racers]
+        found = [racer.race.outlook(ahead, reach) for racer in self.racers]
         self.expected, self.chances = (torch.cat(part) for part in zip(*found, strict=True))
         self.ranked = {}
 
@@ -172,16 +173,26 @@ class Team(Shard):
         counts = torch.searchsorted(ranked.values, values, right=True)
         return Weights(ranked.weights[counts], counts)
 
-    def run(self, lines: Sequence[Line], reach: float, cut: float, bar: float, least: float) -> None:
-        """Let those beyond the cut and within the bar run heat after heat, while their chance is above the least."""
-        self.judge(lines, reach)
-        runs = ((self.chances > cut) & (-self.expected <= bar)).split(
-            [len(each.places) for each in self.racers]
-        )
-        for (race, _, resume), mine in zip(self.racers, runs, strict=True):
-            if mine.any():
-                heats = partial(race.heats, mine.nonzero()[:, 0], lines, reach, least)
-                self.todo.append(partial(resume, heats))
+    def standing(self, cut: float, bar: float) -> Tensor:
+        """How many of those beyond the cut are within the bar, and how many have been in each number of heats."""
+        some = self.chances > cut
+        levels = torch.cat([racer.race.level for racer in self.racers])[some]
+        heats = len(self.racers[0].race.stops)
+        return torch.cat([(-self.expected[some] <= bar).sum()[None], levels.bincount(minlength=heats)])
+
+    def run(
+        self, ahead: Sequence[Forecast], reach: float, cut: float, bar: float, levels: Sequence[int]
+    ) -> None:
+        """Let those beyond the cut and within the bar meet all jolts, and others at these levels one heat more."""
+        self.judge(ahead, reach)
+        done = 0
+        for race, _, resume in self.racers:
+            mine = slice(done, done := done + len(race.hint))
+            whole = -self.expected[mine] <= bar
+            runs = (self.chances[mine] > cut) & (whole | torch.isin(race.level, torch.tensor(levels)))
+            if runs.any():
+                who = runs.nonzero()[:, 0]
+                self.todo.append(partial(resume, partial(race.further, who, whole[who])))
 
     def begin(self, centers: Rows | None, unit: bool, gone: Sequence[int]) -> None:
         """Measure gaps of what is measured by now."""
@@ -215,24 +226,36 @@ def race_over(
 
     The chances that are borne, that an example left out would have been picked, add up to the risk at most.
     """
-    size, halved = len(shards), False
+    size, measured = len(shards), 0
     first = first_runners(size, n)
     shards.tell("set_out", first_places(shards.ask("promising", first), first))
-    run_all(shards)
     while True:
-        picks = chooser.pick_over(shards, n, seed=seed)
-        finished, reach = everything(shards.ask("measured")), float(picks.scores[-1])
-        lines = [Line.through(finished, heat) for heat in range(heats)]
-        shards.tell("judge", lines, reach)
+        run_all(shards)
+        finished = everything(shards.ask("measured"))
+        if len(finished.hint) > measured:  # otherwise no more is known of the picks
+            measured, picks = len(finished.hint), chooser.pick_over(shards, n, seed=seed)
+            ahead, reach = forecasts(finished, heats), float(picks.scores[-1])
+        shards.tell("judge", ahead, reach)
         cut, borne, left = boundary(shards, None, risk)
         if not left:
             made = size + sum(shards.ask("made"))
             return Finish(picks, Passes(made, size * (jolts + 1), borne))
-        count = left if halved else max(left // 2, min(left, FIRST * n))
-        bar = boundary(shards, cut, count, reached=True)[0] if count < left else torch.inf
-        shards.tell("run", lines, reach, cut, bar, risk / size)
-        run_all(shards)
-        halved = True  # by now the reach is all but known
+        shards.tell("run", ahead, reach, cut, *next_heat(shards, cut, left, reach, measured))
+
+
+def next_heat(shards: Shards, cut: float, left: int, reach: float, measured: int) -> tuple[float, list[int]]:
+    """Up to which bar examples beyond a cut meet all jolts, and from which levels the others run one heat more.
+
+    A few examples cost as much as a batch of them: they wait for others, or are the last and run to the end.
+    """
+    if left <= LEAST:
+        return torch.inf, []
+    bar = -LIKELY * reach**2
+    likely, *standing = torch.stack(shards.ask("standing", cut, bar)).sum(0).tolist()
+    if likely > measured:  # as many as are known by now: then the picks are looked at again
+        return boundary(shards, cut, measured, reached=True)[0], []
+    many = [level for level, count in enumerate(standing) if count >= LEAST]
+    return bar if likely >= LEAST else -torch.inf, many or list(range(len(standing)))
 
 
 def run_all(shards: Shards) -> None:
