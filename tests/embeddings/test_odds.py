@@ -15,18 +15,18 @@ def facts(n: int, classes: int, seed: int = 0, noise: float = 0.3) -> Facts:
     """Examples that move in proportion to their hints, by another factor between each two classes."""
     rng = torch.Generator().manual_seed(seed)
     p = (torch.randn(n, classes, generator=rng, dtype=torch.float64) * 2).softmax(1)
-    hint, activity = torch.randn(2, n, generator=rng, dtype=torch.float64)
+    hint, total, mean = torch.randn(3, n, generator=rng, dtype=torch.float64)
     factors = torch.randn(classes, classes, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     roots = p.sqrt()
-    scale = hint + 0.5 * activity + torch.einsum("na,ab,nb->n", roots, factors + factors.T, roots)
+    scale = hint + 0.5 * total + 0.2 * mean + torch.einsum("na,ab,nb->n", roots, factors + factors.T, roots)
     errors = noise * torch.randn(n, 3, generator=rng, dtype=torch.float64)
-    return Facts(hint, activity, (scale[:, None] + errors).exp(), roots)
+    return Facts(hint, torch.stack([total, mean], 1), (scale[:, None] + errors).exp(), roots)
 
 
 def by_hand(finished: Facts, heats: int) -> tuple[Tensor, Tensor, Tensor]:
     """Columns, goal and weights of the same regression, with the shrinkage as examples of its own."""
     roots, n = finished.roots, len(finished.hint)
-    columns = [torch.ones(n, dtype=torch.float64), finished.activity]
+    columns = [torch.ones(n, dtype=torch.float64), *finished.activity.T]
     if heats:
         columns.append(finished.squares[:, :heats].sum(1).log() - finished.hint)
     plain = len(columns)
@@ -72,7 +72,7 @@ def test_a_chance_is_students_and_doubts_what_was_not_seen() -> None:
     expected, chances = found.outlook(fresh, 3.0)
     known, _, _ = by_hand(finished, 1)
     precision = known.T @ known
-    precision.diagonal()[3:] += odds.RIDGE
+    precision.diagonal()[4:] += odds.RIDGE
     x = fresh.known(1, finished.axes())
     doubt = (x @ torch.linalg.inv(precision) * x).sum(1)
     rest = x @ found.weights + fresh.hint

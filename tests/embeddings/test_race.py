@@ -133,6 +133,19 @@ def test_equal_examples_and_examples_that_do_not_move() -> None:
     assert len(set(raced.indices.tolist())) == 10
 
 
+def test_copies_tie_as_ever_and_the_first_is_picked() -> None:
+    """They run side by side in one batch, or rounding would choose among them."""
+    torch.manual_seed(0)
+    kinds = torch.randn(150, 6)
+    pool = torch.cat([kinds, kinds, kinds])[torch.randperm(450)]
+    for seed in range(3):
+        plain = NoiseStability(jolts=16, race=None).select(trained(seed=seed), pool, 8, seed=seed)
+        raced = NoiseStability(jolts=16, race=0.01).select(trained(seed=seed), pool, 8, seed=seed)
+        assert raced.indices.tolist() == plain.indices.tolist()
+        assert raced.passes is not None
+        assert raced.passes.made < raced.passes.plain
+
+
 def test_embed_still_gives_all_rows() -> None:
     rows = NoiseStability(jolts=4, race=0.01).embed(trained(), torch.randn(50, 6), seed=0)
     assert isinstance(rows, Tensor)

@@ -118,15 +118,15 @@ def demo(
     ),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
-    """See it work: four strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
+    """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
     from jostle.plumbing.specs import parse_specs
     from jostle.runs import protocol as protocols
 
     say(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
-        "Which examples are worth labelling? Four strategies, 3 seeds each."
+        "Which examples are worth labelling? Five strategies, 3 seeds each."
     )
-    chosen = protocols.load("digits").chosen(parse_specs("noise-stability,badge,margin,random"))
+    chosen = protocols.load("digits").chosen(parse_specs("default,noise-stability,badge,margin,random"))
     run_on_screen(chosen, out, range(3), jobs, None, "cpu", report=True)
 
 

@@ -13,7 +13,7 @@ MANY = 10  # unless so many errors for each degree are known
 HEAVY = 4.0  # errors are taken to spread at least as far as a normal law would with its largest this far out
 DIRECTIONS = 15  # of classes, at most, whose pairs are told apart
 RIDGE = 0.1  # a pair of classes may differ from the others by three times as much as examples in it do
-ODD = 0.2  # the least spread of errors: some examples are of a kind that none of those measured is
+ODD = 0.25  # the least spread of errors: some examples are of a kind that none of those measured is
 FLAT = 1e-12  # of the largest eigenvalue: directions in which examples do not differ
 
 
@@ -23,7 +23,7 @@ class Facts(NamedTuple):
     hint: Tensor
     """What the clean output says of the squared length to come, its logarithm, (n,)."""
     activity: Tensor
-    """The logarithm of the squared length of what goes through the network, (n,)."""
+    """Of the squared lengths of what layers are given: the logarithm of the sum and the mean logarithm, (n, 2)."""
     squares: Tensor
     """Squared lengths of the movements made, heat by heat, (n, heats)."""
     roots: Tensor
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
 
     def known(self, heats: int, axes: Tensor) -> Tensor:
         """What a forecast after so many heats goes by, (n, columns)."""
-        columns = [torch.ones_like(self.hint), self.activity]
+        columns = [torch.ones_like(self.hint), *self.activity.T]
         if heats:
             columns.append(logarithm(self.squares[:, :heats].sum(1)) - self.hint)
         return torch.cat([torch.stack(columns, 1), pairs(self.roots @ axes)], 1)
@@ -67,8 +67,8 @@ class Forecast(NamedTuple):
         """The one through examples that have met all jolts."""
         known = finished.known(heats, axes)
         goal = logarithm(finished.squares[:, heats:].sum(1)) - finished.hint
-        gram = known.T @ known
-        gram.diagonal()[3 if heats else 2 :] += RIDGE  # of pairs of classes
+        gram, shrunk = known.T @ known, pairs(axes).shape[1]
+        gram.diagonal()[known.shape[1] - shrunk :] += RIDGE
         sizes, ways = torch.linalg.eigh(gram)
         doubts = (ways / sizes.clamp(min=0).sqrt())[:, sizes > FLAT * sizes[-1]]
         weights = doubts @ (doubts.T @ (known.T @ goal))

@@ -71,7 +71,7 @@ class Race:
         self.watch = settings.watch(request)
         self.jolts = jolts_of(settings, request)
         self.stops = stops(settings.jolts)
-        self.clean, active, hints = request.compute(self.look, what="outputs")  # (n, d), (n,), (n,)
+        self.clean, active, hints = request.compute(self.look, what="outputs")  # (n, d), (n, 2), (n,)
         self.activity, self.hint = active.cpu(), hints.cpu()
         n, self.width = self.clean.shape  # d
         self.squares = torch.zeros(
@@ -94,14 +94,14 @@ class Race:
         return self.movements.tensor[: len(self.owner)]
 
     def look(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-        """What is watched at rest; the logarithm of the squared length of what goes through the network, (n,); and what
-        the clean output says of the squared length to come, (n,).
+        """What is watched at rest; how much goes through the network, (n, 2); and what the clean output says of the
+        squared length to come, (n,).
         """
         if self.again is not None:
             self.again.keep(inputs)
         with activity(self.request.network.module) as seen:
             watched = self.watch(inputs)
-        return watched, logarithm(total(seen, inputs).to(watched.device)), self.expected(watched)
+        return watched, liveliness(seen, inputs).to(watched.device), self.expected(watched)
 
     def expected(self, watched: Tensor) -> Tensor:
         """Logarithm of what the clean output says of the squared length, up to a constant; 0 where it says nothing.
@@ -291,7 +291,7 @@ def small(settings: Deviations, request: Request, size: int) -> bool:
 
 
 def rounded(values: Tensor) -> Tensor:
-    """Within half a percent: copies of an example, alike but for rounding, run or stay together and tie as ever."""
+    """Within a percent: copies of an example, alike but for rounding, run or stay together and tie as ever."""
     mantissas, exponents = torch.frexp(values)
     return torch.ldexp((mantissas * 128).round() / 128, exponents)
 
@@ -310,13 +310,17 @@ def permute(rows: Tensor, order: Tensor) -> None:
         source[at] = at
 
 
-def total(seen: list[Tensor], inputs: Inputs) -> Tensor:
-    """Squared lengths of all that was seen of each example, (n,): of its inputs where nothing was, else 1."""
+def liveliness(seen: list[Tensor], inputs: Inputs) -> Tensor:
+    """Of the squared lengths of what layers were given, or of the inputs where nothing was seen, the logarithm of the
+    sum, which the largest layers make, and the mean logarithm, (n, 2).
+    """
     size = count(inputs)
     given = [lengths for lengths in seen if len(lengths) == size] or [
         array.flatten(1).double().square().sum(1)
         for array in arrays(inputs)
         if array.is_floating_point() and array.ndim > 1
     ]
-    found = sum(given, torch.zeros((), dtype=torch.float64)).expand(size)
-    return torch.where(found > 0, found, 1.0)
+    found = torch.stack(given, 1) if given else torch.ones(size, 1, dtype=torch.float64)  # (n, layers)
+    total = found.sum(1)
+    some = torch.where(found > 0, found, 1.0)
+    return torch.stack([torch.where(total > 0, total, 1.0).log(), some.log().mean(1)], 1)
