@@ -102,6 +102,10 @@ def test_no_forecast_is_surer_than_odd_examples_allow() -> None:
     """Of examples that all follow one rule, those of another kind would be left out without a jolt."""
     finished = facts(100, 3, noise=0.01)
     assert [each.spread for each in forecasts(finished, 3)] == [odds.ODD] * 3
+    silent = finished._replace(
+        hint=torch.zeros_like(finished.hint), squares=finished.squares * (-finished.hint).exp()[:, None]
+    )
+    assert max(each.spread for each in forecasts(silent, 3)) < 0.1, "no hint, nothing to be misled by"
 
 
 def test_freedom_grows_with_what_is_known() -> None:

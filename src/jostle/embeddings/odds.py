@@ -13,7 +13,7 @@ MANY = 10  # unless so many errors for each degree are known
 HEAVY = 4.0  # errors are taken to spread at least as far as a normal law would with its largest this far out
 DIRECTIONS = 15  # of classes, at most, whose pairs are told apart
 RIDGE = 0.1  # a pair of classes may differ from the others by three times as much as examples in it do
-ODD = 0.25  # the least spread of errors: some examples are of a kind that none of those measured is
+ODD = 0.25  # the least spread of errors where clean outputs say what is to come: of odd examples they do not
 FLAT = 1e-12  # of the largest eigenvalue: directions in which examples do not differ
 
 
@@ -74,7 +74,8 @@ class Forecast(NamedTuple):
         weights = doubts @ (doubts.T @ (known.T @ goal))
         pulls = (known @ doubts).square().sum(1)  # of each example on its own forecast, within 0 and 1
         errors = (goal - known @ weights) / (1 - pulls).clamp(min=1e-3).sqrt()
-        spread = max(float(errors.square().mean()) ** 0.5, float(errors.max()) / HEAVY, ODD)
+        least = ODD if finished.hint.any() else 1e-9
+        spread = max(float(errors.square().mean()) ** 0.5, float(errors.max()) / HEAVY, least)
         left = float(len(goal) - pulls.sum())
         return cls(heats, axes, weights, doubts, spread, max(1.0, min(left, max(FREEDOM, len(goal) / MANY))))
 
