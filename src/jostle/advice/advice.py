@@ -14,6 +14,7 @@ class Case:
     """What somebody is about to do."""
 
     task: str
+    """A name of `jostle.tasks`."""
     classes: int
     """Outputs of the model; 1 for a regression."""
     pool: int
@@ -29,6 +30,7 @@ class Advice:
     """What to use, and why."""
 
     strategy: str
+    """A name of the catalogue."""
     why: tuple[str, ...]
     """Reasons, a sentence each."""
     seen: tuple[Setting, ...]

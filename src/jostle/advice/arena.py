@@ -36,9 +36,13 @@ class Setting:
     """A protocol of the arena."""
 
     name: str
+    """The protocol's."""
     title: str
+    """What it is, in a line."""
     task: str
+    """A name of `jostle.tasks`."""
     classes: int
+    """Of the data; 1 for a regression."""
     pool: int
     """Examples to choose from."""
     labels: int
@@ -46,6 +50,7 @@ class Setting:
     pick: int
     """Examples labelled in a round."""
     seen: Mapping[str, Seen]
+    """By strategy."""
 
     @property
     def best_first(self) -> list[str]:
@@ -66,7 +71,8 @@ def settings() -> tuple[Setting, ...]:
 def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: int = 3) -> list[Setting]:
     """The settings most like a case, the likest first; none where the arena has no such task.
 
-    Likeness is a matter of factors: twice as many labels for each class are as far away as half as many.
+    Likeness is a matter of factors: twice as many `labels` for each of the `classes` are as far away as half as many,
+    and so it is with the `pool` and with how many one is to `pick`. Of the `task` there are `count` at most.
     """
     family = CLASS_TASKS if task in CLASS_TASKS else (task,)
     known = [each for each in settings() if each.task in family]
@@ -87,7 +93,7 @@ def _apart(one: float, other: float) -> float:
 
 
 def record(label: str) -> str:
-    """What the arena saw of a strategy in all its settings, in a sentence; nothing where it was not there."""
+    """What the arena saw of a strategy, by its label, in all settings, in a sentence; nothing where it was not."""
     seen = [each.seen[label] for each in settings() if label in each.seen]
     if not seen:
         return ""
