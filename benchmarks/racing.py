@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.racing")
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument(
-        "--first-seed", type=int, default=12_000, help="lower ones were used to build the race"
+        "--first-seed", type=int, default=20_000, help="lower ones were used to build the race"
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/racing.jsonl"))
     arguments = parser.parse_args()

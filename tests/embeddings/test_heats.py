@@ -8,9 +8,9 @@ import torch
 from jostle.embeddings import race
 
 
-def test_heats_grow_by_half() -> None:
-    assert race.stops(30) == [1, 2, 3, 4, 6, 9, 13, 19, 28, 30]
-    assert [race.stops(jolts) for jolts in (1, 2, 5)] == [[1], [1, 2], [1, 2, 3, 4, 5]]
+def test_heats_double() -> None:
+    assert race.stops(30) == [1, 2, 4, 8, 16, 30]
+    assert [race.stops(jolts) for jolts in (1, 2, 5)] == [[1], [1, 2], [1, 2, 4, 5]]
 
 
 def test_numbers_within_a_percent_are_one() -> None:

@@ -48,11 +48,11 @@ class Embedding(Strategy):
     def embedding(self, request: Request) -> Embedded:
         """One row for each example of the request's pool, and centers where the selector is to start from some."""
 
-    def contending(self, request: Request, n: int) -> Embedded:
-        """The rows among which n of the `request` are to be picked: all of them, unless some can be told not to be
-        picked.
+    def picks_early(self, request: Request, n: int) -> Picks | None:
+        """n picks of the `request` where they can be told before the rows of all examples are known; None: they
+        cannot.
         """
-        return self.embedding(request)
+        return None
 
     def making(self, request: Request) -> Costs:
         """What rows of the pool take, told before the work; one score from one pass unless it says otherwise.
@@ -130,11 +130,13 @@ class Embedding(Strategy):
 
     @final
     def query(self, request: Request, n: int) -> Picks:
-        """Embed, then select."""
+        """Embed, then select, unless the picks show on the way."""
         with request.timed("embedding"):
-            embedded = self.contending(request, n)
+            early = self.picks_early(request, n)
+            if early is not None:
+                return early
+            embedded = self.embedding(request)
         with request.timed("selection"), request.progress("selecting", n) as advance, noted(advance):
             picker = selector(self.selector)
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
-            picks = picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)
-            return picks if embedded.positions is None else picks.at(embedded.positions)
+            return picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)

@@ -41,8 +41,6 @@ class Embedded:
     """Rows of what is labelled, (m, d), for selectors that keep away from it."""
     weights: Tensor | None = None
     """How much each example of the pool counts, (n,), for selectors that weigh; None: all alike."""
-    positions: Tensor | None = None
-    """Which examples of the pool the rows are of, in order; None: all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

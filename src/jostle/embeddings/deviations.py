@@ -121,12 +121,12 @@ class Deviations(Embedding):
                 "knows: pass mask=False and sequences of one length, or space='features', or leave engine= out"
             )
 
-    def contending(self, request: Request, n: int) -> Embedded:
-        """The movements of those examples that may be picked, where that can be told before all are jolted."""
+    def picks_early(self, request: Request, n: int) -> Picks | None:
+        """The picks of a race, in which only what may be picked is jolted in full."""
         if self.race is not None and self.costs(request, n).fewest is not None:
             with suppress(Uneven):
                 return raced(self, request, n, selector(self.selector))
-        return self.embedding(request)
+        return None
 
     def over_shards(self, request: Request, size: int, n: int | None) -> Deviations:
         """The same, which races over shards or not."""

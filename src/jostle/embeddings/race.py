@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded
+from jostle.core import Costs
 from jostle.embeddings.again import Again
 from jostle.embeddings.jolts import Jolts
 from jostle.embeddings.odds import Facts, Forecast, logarithm
-from jostle.embeddings.row_store import Movements
+from jostle.embeddings.row_store import Movements, check_moved
 from jostle.embeddings.teams import Racer, Team, first_runners, race_over
 from jostle.inputs import Inputs, arrays, count
 from jostle.plumbing.memory import in_words
@@ -31,7 +31,7 @@ from jostle.plumbing.progress import Advance
 from jostle.rows.mapped import release
 from jostle.scoring.activity import activity
 from jostle.scoring.request import Request
-from jostle.selectors import Selector, selector
+from jostle.selectors import Picks, Selector, selector
 from jostle.selectors.shards import Here
 
 if TYPE_CHECKING:
@@ -55,11 +55,12 @@ class RememberedJolts(Jolts):
 
     def draw(self, k: int, into: list[Tensor]) -> None:
         """The k-th direction, drawn or remembered."""
-        if k not in self.kept:
+        if k in self.kept:
+            for tensor, kept in zip(into, self.kept[k], strict=True):
+                tensor.copy_(kept)
+        else:
             super().draw(k, into)
             self.kept[k] = [tensor.detach().clone() for tensor in into]
-        for tensor, kept in zip(into, self.kept[k], strict=True):
-            tensor.copy_(kept)
 
 
 class Race:
@@ -180,7 +181,8 @@ class Race:
         """
         expected, chances = self.squares.sum(1), torch.zeros_like(self.hint)
         for start, forecast in zip([0, *self.stops], forecasts, strict=False):
-            for some in (self.made == start).nonzero()[:, 0].split(AT_ONCE):
+            at = (self.made == start).nonzero()[:, 0]
+            for some in at.split(AT_ONCE) if len(at) else ():
                 expected[some], chances[some] = map(rounded, forecast.outlook(self.facts(some), reach))
         return expected, chances
 
@@ -201,8 +203,8 @@ class Race:
         return torch.searchsorted(torch.tensor([0, *self.stops]), self.made)
 
 
-def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Embedded:
-    """Rows of all examples that may be among the n picks; the request is told what that took."""
+def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Picks:
+    """The n picks among rows of all examples that may be picked; the request is told what that took."""
     race = Race(settings, request, Again(request))
     with torch.no_grad(), request.progress(f"racing{race.movements.place}", len(race.hint)) as race.advance:
         team = Team([Racer(race, 0, lambda work: work())])
@@ -210,7 +212,8 @@ def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> 
             Here([team]), chooser, n, settings.jolts, risk_of(settings), request.seed, len(race.stops)
         )
     request.passes = finish.passes
-    return Embedded(replace(race.movements, tensor=race.measured()).finished(), positions=race.finished)
+    check_moved(bool(race.squares.any()))
+    return finish.picks
 
 
 def risk_of(settings: Deviations) -> float:
@@ -223,10 +226,10 @@ def nothing(steps: float) -> None:
 
 
 def stops(jolts: int) -> list[int]:
-    """How many jolts have been met after each heat, half as many again each time: 1, 2, 3, 4, 6, 9, ..., all."""
+    """How many jolts have been met after each heat, twice as many each time: 1, 2, 4, 8, ..., all."""
     met = [1]
     while met[-1] < jolts:
-        met.append(min(jolts, met[-1] + max(1, met[-1] // 2)))
+        met.append(min(jolts, 2 * met[-1]))
     return met
 
 

@@ -95,8 +95,11 @@ class Movements:
     def finished(self) -> Tensor:
         """The finished rows; a warning where none moved."""
         rows = self.tensor
-        if not any(bool(rows[part].any()) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)):
-            warnings.warn(
-                "no output moved under any jolt: the parameters may not reach the output", stacklevel=4
-            )
+        check_moved(any(bool(rows[part].any()) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)))
         return rows
+
+
+def check_moved(anything: bool) -> None:
+    """A warning where nothing moved."""
+    if not anything:
+        warnings.warn("no output moved under any jolt: the parameters may not reach the output", stacklevel=4)

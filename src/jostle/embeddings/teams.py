@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -23,9 +24,10 @@ from jostle.selectors.shards import Largest, Shard, Shards
 if TYPE_CHECKING:
     from jostle.embeddings.race import Race
 
-FIRST = 2  # examples measured in full to begin with, for each pick
+FIRST = 3  # examples measured in full to begin with, for each pick
 LEAST = 24  # and at least
 LIKELY = 0.8  # examples that are expected to come so near to the squared reach meet all jolts at once
+GROWTH = 3  # times as many as are measured may join them before the picks are looked at again
 RUNGS = 4096  # values that a shard names at once
 
 
@@ -71,6 +73,16 @@ class Ranked(NamedTuple):
         return cls(ordered, torch.cat([weights.new_zeros(1), weights[order].cumsum(0)]))
 
 
+class View(NamedTuple):
+    """What all shards together know of what is to come, round by round."""
+
+    round: int
+    forecasts: Sequence[Forecast]
+    """One after each number of heats."""
+    reach: float
+    """The length that a row must have to be picked."""
+
+
 class Racer(NamedTuple):
     """A race among the examples of one portion of a pool."""
 
@@ -95,6 +107,7 @@ class Team(Shard):
         self.everyone = torch.cat([racer.places for racer in self.racers])
         self.expected = self.chances = torch.empty(0)
         self.ranked: dict[float | None, Ranked] = {}
+        self.judged = 0  # the last round whose view was taken
         self.todo: list[Callable[[], None]] = []
         self.gather()
 
@@ -142,12 +155,14 @@ class Team(Shard):
         while self.step():
             pass
 
-    def judge(self, ahead: Sequence[Forecast], reach: float) -> None:
-        """Find every example's outlook."""
+    def judge(self, view: View) -> None:
+        """Find every example's outlook, once in a round."""
+        if self.judged == view.round:
+            return
         self.catch_up()
-        found = [racer.race.outlook(ahead, reach) for racer in self.racers]
+        found = [racer.race.outlook(view.forecasts, view.reach) for racer in self.racers]
         self.expected, self.chances = (torch.cat(part) for part in zip(*found, strict=True))
-        self.ranked = {}
+        self.ranked, self.judged = {}, view.round
 
     def order(self, cut: float | None) -> Ranked:
         """By chance, which is the weight; with a cut by what is expected, the largest first, of those beyond it."""
@@ -180,11 +195,12 @@ class Team(Shard):
         heats = len(self.racers[0].race.stops)
         return torch.cat([(-self.expected[some] <= bar).sum()[None], levels.bincount(minlength=heats)])
 
-    def run(
-        self, ahead: Sequence[Forecast], reach: float, cut: float, bar: float, levels: Sequence[int]
-    ) -> None:
-        """Let those beyond the cut and within the bar meet all jolts, and others at these levels one heat more."""
-        self.judge(ahead, reach)
+    def run(self, view: View, cut: float, bar: float, levels: Sequence[int]) -> None:
+        """Let those beyond the cut and within the bar meet all jolts, and others at these levels one heat more.
+
+        Whoever came late has heard of no view but those of rounds in which somebody ran.
+        """
+        self.judge(view)
         done = 0
         for race, _, resume in self.racers:
             mine = slice(done, done := done + len(race.hint))
@@ -229,31 +245,36 @@ def race_over(
     size, measured = len(shards), 0
     first = first_runners(size, n)
     shards.tell("set_out", first_places(shards.ask("promising", first), first))
-    while True:
+    for round_ in count(1):
         run_all(shards)
         finished = everything(shards.ask("measured"))
         if len(finished.hint) > measured:  # otherwise no more is known of the picks
             measured, picks = len(finished.hint), chooser.pick_over(shards, n, seed=seed)
             ahead, reach = forecasts(finished, heats), float(picks.scores[-1])
-        shards.tell("judge", ahead, reach)
+        view = View(round_, ahead, reach)
+        shards.tell("judge", view)
         cut, borne, left = boundary(shards, None, risk)
         if not left:
-            made = size + sum(shards.ask("made"))
-            return Finish(picks, Passes(made, size * (jolts + 1), borne))
-        shards.tell("run", ahead, reach, cut, *next_heat(shards, cut, left, reach, measured))
+            break
+        shards.tell("run", view, cut, *next_heat(shards, view, cut, left, measured))
+    made = size + sum(shards.ask("made"))
+    return Finish(picks, Passes(made, size * (jolts + 1), borne))
 
 
-def next_heat(shards: Shards, cut: float, left: int, reach: float, measured: int) -> tuple[float, list[int]]:
+def next_heat(shards: Shards, view: View, cut: float, left: int, measured: int) -> tuple[float, list[int]]:
     """Up to which bar examples beyond a cut meet all jolts, and from which levels the others run one heat more.
 
-    A few examples cost as much as a batch of them: they wait for others, or are the last and run to the end.
+    A few examples cost as much as a batch of them: they wait for others, or are the last and run to the end. So do all
+    where most are likely to, after a second look.
     """
     if left <= LEAST:
         return torch.inf, []
-    bar = -LIKELY * reach**2
+    bar = -LIKELY * view.reach**2
     likely, *standing = torch.stack(shards.ask("standing", cut, bar)).sum(0).tolist()
-    if likely > measured:  # as many as are known by now: then the picks are looked at again
-        return boundary(shards, cut, measured, reached=True)[0], []
+    if view.round > 1 and likely > len(shards) / 2:
+        return torch.inf, []
+    if likely > GROWTH * measured:  # then the picks are looked at again
+        return boundary(shards, cut, GROWTH * measured, reached=True)[0], []
     many = [level for level, count in enumerate(standing) if count >= LEAST]
     return bar if likely >= LEAST else -torch.inf, many or list(range(len(standing)))
 

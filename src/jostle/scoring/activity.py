@@ -21,7 +21,7 @@ def activity(module: nn.Module) -> Iterator[list[Tensor]]:
 
     def enter(layer: nn.Module, args: Any) -> None:
         seen.extend(
-            torch.linalg.vector_norm(given.flatten(1), dim=1).double().square()
+            torch.linalg.vector_norm(given, dim=tuple(range(1, given.ndim))).double().square()
             for given in args[:1]
             if isinstance(given, Tensor) and given.is_floating_point() and given.ndim > 1
         )
