@@ -1,15 +1,14 @@
 """Racing jolts: the picks of all jolts for all examples, from fewer passes, and what is proven about it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as values
+from sure import WORK, trained
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
 
 from jostle import NoiseStability
 from jostle.embeddings import race, teams
@@ -18,28 +17,6 @@ from jostle.scoring.passes import tallied
 from jostle.scoring.room import Room
 from jostle.selectors import KCenter, k_center, longest
 from jostle.selectors.shards import Here
-
-WORK = 6 * 32 + 32 + 32 * 4 + 4  # of the network below, biases included
-
-
-def trained(classes: int = 4, width: int = 6, seed: int = 0) -> nn.Module:
-    """A network that is sure of most of its pool, as trained ones are."""
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(width, 32), nn.ReLU(), nn.Linear(32, classes))
-    inputs = torch.randn(400, width)
-    targets = inputs[:, :classes].argmax(1) if classes > 1 else inputs[:, :1] * 2
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(60):
-        outputs = model(inputs)
-        loss = (
-            nn.functional.cross_entropy(outputs, targets)
-            if classes > 1
-            else (outputs - targets).square().mean()
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model
 
 
 @settings(max_examples=40, deadline=None)
@@ -251,81 +228,6 @@ class TestByDefault:
         assert NoiseStability(**settings).select(model, pool, 5, seed=0).passes is not None, "remembered"
         settings["buffer_bytes"] = 4 * 5000 * 20 * 4
         assert NoiseStability(**settings).select(model, pool, 5, seed=0).passes is None
-
-
-class Drawn(Dataset[Tensor]):
-    """Examples that come out otherwise each time, as augmented ones do."""
-
-    def __init__(self, pool: Tensor) -> None:
-        self.pool, self.reads = pool, 0
-
-    def __len__(self) -> int:
-        return len(self.pool)
-
-    def __getitem__(self, position: int) -> Tensor:
-        self.reads += 1
-        return self.pool[position] + torch.rand(6)
-
-
-def in_two(few: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-    """Two arguments of a model, and targets."""
-    return list(torch.stack(few).split([2, 4], 1)), torch.zeros(len(few))
-
-
-class TestInputsThatAreRead:
-    """What is decoded or drawn is read once, so that a race costs no second reading and no other example races."""
-
-    def test_examples_are_read_once(self) -> None:
-        pool, strategy = Drawn(torch.randn(300, 6)), NoiseStability(jolts=16)
-        plain = replace(strategy, race=None).select(trained(), pool, 5, seed=0)
-        read, pool.reads = pool.reads, 0
-        raced = replace(strategy, race=0.01).select(trained(), pool, 5, seed=0)
-        assert raced.passes is not None
-        assert pool.reads == read
-        assert raced.indices.tolist() == plain.indices.tolist()
-        assert raced.scores.tolist() == pytest.approx(plain.scores.tolist(), rel=1e-4)
-
-    def test_more_than_the_buffer_holds_is_jolted_chunk_by_chunk(self) -> None:
-        pool = Drawn(torch.randn(300, 6))
-        strategy = NoiseStability(jolts=4, race=0.01, buffer_bytes=300 * 6 * 4 - 1)
-        assert strategy.select(trained(), pool, 5, seed=0).passes is None
-        assert "inputs of 7.2 kB would be read twice" in strategy.plan(trained(), pool, 5, seed=0).notes[0]
-        assert (
-            replace(strategy, buffer_bytes=300 * 6 * 4).select(trained(), pool, 5, seed=0).passes is not None
-        )
-
-    def test_sequences_that_each_batch_pads_for_itself_are_jolted_whole(self) -> None:
-        torch.manual_seed(0)
-        texts = [torch.randint(1, 50, (1 + i % 7,)) for i in range(200)]
-        model = nn.Sequential(nn.EmbeddingBag(50, 8), nn.Linear(8, 3))
-        options: dict[str, Any] = {
-            "collate_fn": lambda few: pad_sequence(few, batch_first=True),
-            "batch_size": 5,
-        }
-        plain, raced = (
-            NoiseStability(jolts=8, race=race).select(model, texts, 5, seed=0, **options)
-            for race in (None, 0.01)
-        )
-        assert raced.passes is None
-        assert raced.indices.tolist() == plain.indices.tolist()
-
-    @pytest.mark.parametrize("kind", ["list of tensors", "dict"])
-    def test_several_arrays_are_kept_side_by_side(self, kind: str) -> None:
-        class Both(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.net = trained()
-
-            def forward(self, a: Tensor, b: Tensor) -> Tensor:
-                return self.net(torch.cat([a, b], 1))
-
-        model, x = Both(), torch.randn(300, 6)
-        items = [{"a": row[:2], "b": row[2:]} if kind == "dict" else row for row in x]
-        collate = None if kind == "dict" else in_two
-        plain = NoiseStability(jolts=16, race=None).select(model, {"a": x[:, :2], "b": x[:, 2:]}, 5, seed=0)
-        raced = NoiseStability(jolts=16, race=0.01).select(model, items, 5, seed=0, collate_fn=collate)
-        assert raced.passes is not None
-        assert raced.indices.tolist() == plain.indices.tolist()
 
 
 def test_rows_that_race_go_to_a_file_where_those_of_all_would(monkeypatch: pytest.MonkeyPatch) -> None:

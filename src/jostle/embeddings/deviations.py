@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded, Embedding
-from jostle.embeddings.again import Uneven
+from jostle.embeddings.again import Unrepeatable
 from jostle.embeddings.chunks import Chunk, Measure
 from jostle.embeddings.exact import directional_derivative
 from jostle.embeddings.jolts import Jolts, Which
@@ -124,8 +124,10 @@ class Deviations(Embedding):
     def picks_early(self, request: Request, n: int) -> Picks | None:
         """The picks of a race, in which only what may be picked is jolted in full."""
         if self.race is not None and self.costs(request, n).fewest is not None:
-            with suppress(Uneven):
+            try:
                 return raced(self, request, n, selector(self.selector))
+            except Unrepeatable as reason:
+                request.notes.append(f"everything was jolted, not raced: {reason}")
         return None
 
     def over_shards(self, request: Request, size: int, n: int | None) -> Deviations:

@@ -20,13 +20,12 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs
-from jostle.embeddings.again import Again
+from jostle.embeddings.again import Again, example_bytes, in_arrays
 from jostle.embeddings.jolts import Jolts
 from jostle.embeddings.odds import Facts, Forecast, logarithm
 from jostle.embeddings.row_store import Movements, check_moved
 from jostle.embeddings.teams import Racer, Team, first_runners, race_over
 from jostle.inputs import Inputs, arrays, count
-from jostle.plumbing.memory import in_words
 from jostle.plumbing.progress import Advance
 from jostle.rows.mapped import release
 from jostle.scoring.activity import activity
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 AUTO = "auto"  # race where it saves time
 RISK = 0.0005  # that is borne unless told otherwise
 SMALL = 10**11  # products of a weight and a number that are made in less time than a race needs to think
+READING = 1000  # such products that are made while a byte of a number is decoded
+MAY_LOSE = 0.05  # of the time of all jolts, at most
 DRAWS = 1000  # such products for each number of a jolt, or drawing them again would show
 BOOKS = 12  # numbers that are known of each example, and looked at, beside its lengths heat by heat
 WORD = 8  # bytes of each
@@ -90,6 +91,11 @@ class Race:
         return moves == "probabilities" and self.request.task.name == "classification"
 
     @property
+    def promise(self) -> Tensor:
+        """How far examples may move, by what the clean pass showed, (n,)."""
+        return promised(self.hint, self.activity)
+
+    @property
     def rows(self) -> Tensor:
         """Movements of those that were jolted at all, those who met all jolts in front."""
         return self.movements.tensor[: len(self.owner)]
@@ -98,11 +104,12 @@ class Race:
         """What is watched at rest; how much goes through the network, (n, 2); and what the clean output says of the
         squared length to come, (n,).
         """
-        if self.again is not None:
-            self.again.keep(inputs)
         with activity(self.request.network.module) as seen:
             watched = self.watch(inputs)
-        return watched, liveliness(seen, inputs).to(watched.device), self.expected(watched)
+        active, expected = liveliness(seen, inputs).to(watched.device), self.expected(watched)
+        if self.again is not None:
+            self.again.keep(inputs, promised(expected, active))
+        return watched, active, expected
 
     def expected(self, watched: Tensor) -> Tensor:
         """Logarithm of what the clean output says of the squared length, up to a constant; 0 where it says nothing.
@@ -122,11 +129,12 @@ class Race:
     @torch.no_grad()
     def run(self, who: Tensor, start: int, stop: int) -> None:
         """Let these examples meet the jolts from `start` up to `stop`."""
+        who, batches = self.batches(who)
         fresh = who[self.place[who] < 0]
         self.place[fresh] = torch.arange(len(self.owner), len(self.owner) + len(fresh))
         self.owner = torch.cat([self.owner, fresh])
         done = 0
-        for chunk in self.settings.chunks(self.request, self.batches(who), None, len(who)):
+        for chunk in self.settings.chunks(self.request, batches, None, len(who)):
             here = who[done : done + chunk.size]
             clean = self.clean[here].split([count(inputs) for inputs in chunk.inputs])
             for k in range(start, stop):
@@ -138,10 +146,11 @@ class Race:
         self.request.check_finite(~self.squares.isfinite().all(1), "jolted outputs", self.request.pool)
         self.advance(len(who) if stop == self.settings.jolts else 0)
 
-    def batches(self, who: Tensor) -> Iterator[Inputs]:
-        """Prepared micro-batches of some examples: kept, or read again."""
-        pool = self.request.pool
-        return self.request.batches(pool.take(who)) if self.again is None else self.again.batches(who)
+    def batches(self, who: Tensor) -> tuple[Tensor, Iterator[Inputs]]:
+        """Some examples in the order in which they come, and their prepared micro-batches: held, or read again."""
+        if self.again is not None:
+            return self.again.batches(who)
+        return who, self.request.batches(self.request.pool.take(who))
 
     def put(self, who: Tensor, k: int, moved: Tensor) -> None:
         """The k-th movements of some examples."""
@@ -205,7 +214,7 @@ class Race:
 
 def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> Picks:
     """The n picks among rows of all examples that may be picked; the request is told what that took."""
-    race = Race(settings, request, Again(request))
+    race = Race(settings, request, Again(request, request.room.buffer(settings.buffer_bytes)))
     with torch.no_grad(), request.progress(f"racing{race.movements.place}", len(race.hint)) as race.advance:
         team = Team([Racer(race, 0, lambda work: work())])
         finish = race_over(
@@ -249,8 +258,8 @@ def no_race(settings: Deviations, request: Request, n: int) -> str:
     """Why everything is jolted though a race was allowed; nothing where jolts race."""
     if why := no_race_of(settings, request, len(request.pool), n):
         return why
-    if (taken := Again.taken(request)) > request.room.buffer(settings.buffer_bytes):
-        return f"inputs of {in_words(taken)} would be read twice: raise buffer_bytes to keep them"
+    if settings.race == AUTO and slow_to_read(settings, request):
+        return "inputs would be read twice, which may take longer than jolts: raise buffer_bytes to hold them"
     return ""
 
 
@@ -278,10 +287,11 @@ def raced_costs(settings: Deviations, request: Request, n: int, plain: Costs) ->
     clean = size * (plain.width // settings.jolts) * item
     books = WORD * size * (len(stops(settings.jolts)) + BOOKS)
     directions = remembered(settings, request, settings.jolts_of(request))
+    held = Again.taken(request, request.room.buffer(settings.buffer_bytes))
     return replace(
         plain,
         fewest=size + first_runners(size, n) * settings.jolts,
-        working=plain.working + clean + books + directions + Again.taken(request),
+        working=plain.working + clean + books + directions + held,
         notes=("jolts race: passes, time and rows are at most these, and mostly a fraction of them",),
     )
 
@@ -291,6 +301,19 @@ def small(settings: Deviations, request: Request, size: int) -> bool:
     work, drawn = request.network.work * size, settings.jolts_of(request)
     noisy = not remembered(settings, request, drawn) and work < DRAWS * drawn.entries
     return noisy or work * settings.jolts < SMALL
+
+
+def slow_to_read(settings: Deviations, request: Request) -> bool:
+    """Whether reading examples a second time, where they are not held, might cost what a race may lose."""
+    each, room = example_bytes(request), request.room.buffer(settings.buffer_bytes)
+    if in_arrays(request.pool) or each * len(request.pool) <= room:
+        return False
+    return READING * each > MAY_LOSE * settings.jolts * request.network.work
+
+
+def promised(hint: Tensor, active: Tensor) -> Tensor:
+    """The logarithm of the squared length that a clean pass lets expect, up to a constant, (n,)."""
+    return hint + active[:, 0]
 
 
 def rounded(values: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ class Team(Shard):
 
     def promising(self, count: int) -> Promising:
         """So many examples of which the clean pass promises most; of equal ones the first."""
-        promise = torch.cat([racer.race.hint + racer.race.activity[:, 0] for racer in self.racers])
+        promise = torch.cat([racer.race.promise for racer in self.racers])
         best = promise.sort(descending=True, stable=True).indices[:count]
         return Promising(promise[best], self.everyone[best])
 
