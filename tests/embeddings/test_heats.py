@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from jostle.embeddings import race
+from jostle.scoring.passes import Passes
 
 
 def test_heats_double() -> None:
@@ -29,3 +30,11 @@ def test_how_much_goes_through_the_layers_is_added_up_and_averaged() -> None:
     assert found[1].tolist() == [0, 0], "nothing goes through"
     assert race.liveliness([], torch.full((1, 3), 2.0)).tolist() == [[pytest.approx(math.log(12))] * 2]
     assert race.liveliness([], torch.ones(2, 3, dtype=torch.int64)).tolist() == [[0, 0]] * 2
+
+
+def test_what_a_race_took_is_told_in_words() -> None:
+    passes = Passes(made=3_100, plain=31_000, risk=0.0004)
+    assert (passes.saved, passes.confidence) == (27_900, 0.9996)
+    saved, sure = str(passes).split("; ")
+    assert saved == "27,900 of 31,000 passes were saved (90%)"
+    assert sure == "the picks are those of all jolts with a chance of at least 99.9600%"

@@ -20,7 +20,8 @@ from jostle.inputs import check_count
 from jostle.plumbing.progress import noted
 from jostle.rows import Rows
 from jostle.scoring.options import Options
-from jostle.scoring.request import Passes, Request
+from jostle.scoring.passes import Passes
+from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector, Weighing, k_center, selector
 from jostle.selectors.shards import Shard, Shards
 

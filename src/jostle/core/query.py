@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jostle.plumbing.files import check_target, write_whole
 from jostle.plumbing.sheets import has_columns
-from jostle.scoring.request import Passes
+from jostle.scoring.passes import Passes
 from jostle.selectors.rounds import Certificate
 
 COLUMNS = ("position", "order", "score")  # of a query's csv

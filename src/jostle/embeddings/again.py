@@ -79,14 +79,17 @@ class Again:
         weights = torch.rand(flat.shape[1], generator=generator(0, "marks"), dtype=torch.float64)
         return (flat @ weights.to(flat.device)).cpu()
 
+    def has(self, who: Tensor) -> Tensor:
+        """Which of these examples can be had without reading them again, (n,)."""
+        return torch.ones_like(who, dtype=torch.bool) if self.whole else self.slots[who] >= 0
+
     def batches(self, who: Tensor) -> tuple[Tensor, Iterator[Inputs]]:
         """The examples at these places of the pool, in the order in which they come: first those that are held; and
         their prepared micro-batches.
         """
-        pool = self.request.pool
         if self.whole:
-            return who, self.request.batches(pool.take(who))
-        held = self.slots[who] >= 0
+            return who, self.request.batches(self.request.pool.take(who))
+        held = self.has(who)
         return torch.cat([who[held], who[~held]]), self._batches(who[held], who[~held])
 
     def _batches(self, held: Tensor, others: Tensor) -> Iterator[Inputs]:

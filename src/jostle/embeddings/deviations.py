@@ -28,9 +28,10 @@ from jostle.plumbing.memory import in_words
 from jostle.plumbing.names import look_up, unknown
 from jostle.rows import Rows
 from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
+from jostle.scoring.passes import Passes
 from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.replay import Record, Replay, can_replay
-from jostle.scoring.request import Passes, Request
+from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector, selector
 from jostle.selectors.shards import Shard, Shards
 

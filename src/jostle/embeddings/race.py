@@ -198,8 +198,13 @@ class Race:
     def further(self, who: Tensor, whole: Tensor) -> None:
         """Let examples meet the jolts of their next heat; with `whole`, (n,), all that they have not met.
 
-        Those who come from behind join the others, so that micro-batches are full.
+        Those who come from behind join the others, so that micro-batches are full. What would have to be read for each
+        heat meets all jolts at once.
         """
+        near = torch.ones_like(whole) if self.again is None else self.again.has(who)
+        if not near.all():
+            self.run(who[~near], 0, self.settings.jolts)
+        who, whole = who[near], whole[near]
         ends = torch.where(whole, len(self.stops), self.level[who] + 1)
         for level, (start, stop) in enumerate(pairwise([0, *self.stops])):
             at = who[(self.made[who] == start) & (level < ends)]

@@ -17,7 +17,7 @@ from torch import Tensor
 from jostle.embeddings.odds import Facts, Forecast, forecasts
 from jostle.engines.scorer import Resume
 from jostle.rows import Rows
-from jostle.scoring.request import Passes
+from jostle.scoring.passes import Passes
 from jostle.selectors import Picks, Selector
 from jostle.selectors.shards import Largest, Shard, Shards
 

@@ -24,7 +24,8 @@ from jostle.inputs.sources import Source
 from jostle.plumbing.progress import progress_bar
 from jostle.rng import as_seed
 from jostle.scoring.options import Options
-from jostle.scoring.request import Passes, requested
+from jostle.scoring.passes import Passes
+from jostle.scoring.request import requested
 from jostle.selectors import Picks, Selector
 from jostle.selectors.rounds import Certificate, two_rounds
 

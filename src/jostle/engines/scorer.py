@@ -15,7 +15,8 @@ from jostle.inputs.sources import Source
 from jostle.rows import Rows
 from jostle.scoring.network import Head, Network, Overwritten, Read
 from jostle.scoring.options import Options
-from jostle.scoring.request import Passes, Request, requested
+from jostle.scoring.passes import Passes
+from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks, Selector
 from jostle.selectors.shards import Shard, Shards
 

@@ -23,24 +23,12 @@ from jostle.scoring.defaults import our_device
 from jostle.scoring.network import Head, Network, Read
 from jostle.scoring.options import Fit, Options, check_options
 from jostle.scoring.padding import REMEDY, fitted_mask, mask_of
-from jostle.scoring.passes import tallied
+from jostle.scoring.passes import Passes, tallied
 from jostle.scoring.precision import full_float32
 from jostle.scoring.room import Gathered, Room
 from jostle.tasks import TASKS, Classification, Task, task_for
 
-__all__ = ["Passes", "Request"]
-
-
-@dataclass(frozen=True)
-class Passes:
-    """What a race of jolts took: examples times forward passes, and the chance that a pick is another."""
-
-    made: int
-    """Forward passes of single examples that were made, the clean ones included."""
-    plain: int
-    """Those that it takes without a race: (K + 1) n."""
-    risk: float
-    """The chance that an example that was left out could have been picked, added up over all of these."""
+__all__ = ["Request"]
 
 
 @dataclass
