@@ -13,6 +13,7 @@ from zoo import ZOO, ConvNet, Locked, N, SegNet, mlp
 
 import jostle
 from jostle import NoiseStability
+from jostle.embeddings.deviations import longest_sequence
 
 K = 4
 
@@ -330,3 +331,21 @@ def test_locked_models_are_shared_only_where_they_must_be() -> None:
     kept = model.last
     jostle.deviations(model, torch.randn(N, 6), jolts=2, seed=0)
     assert model.last is kept
+
+
+def test_pools_of_one_request_that_come_and_go_have_lengths_of_their_own() -> None:
+    """An object that is gone leaves its id to the next."""
+    tokens = torch.arange(8) < torch.arange(1, 9)[:, None]  # the i-th of eight examples has i + 1 tokens
+    pool = {"x": torch.randn(8, 8, 3), "attention_mask": tokens.long()}
+
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x)
+
+    with NoiseStability().request(Tagger(), pool, seed=3, task="sequence") as request:
+        found = [longest_sequence(request, (request.pool.take(torch.tensor([i])),)) for i in range(8)]
+    assert found == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -99,7 +99,7 @@ def test_the_sentence_encoder_knows_meanings() -> None:
     np.testing.assert_allclose(pair[0], np.r_[np.abs(found[0] - found[1]), found[0] * found[1]], atol=1e-5)
 
 
-def test_an_image_encoder_from_a_folder(tmp_path: Path) -> None:
+def test_an_image_encoder_from_a_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the extra `nlp`")
     torch.manual_seed(0)
     shape = transformers.ViTConfig(
@@ -117,7 +117,9 @@ def test_an_image_encoder_from_a_folder(tmp_path: Path) -> None:
     encoder = encoder_for("image", str(tmp_path))
     assert isinstance(encoder, HubImages)
     assert encoder.preparation[0] == 32
+    capfd.readouterr()
     assert rows(encoder, image(0, 32), image(1, 32)).shape == (2, 16)
+    assert "Loading weights" not in capfd.readouterr().err, "a bar of transformers' own"
 
 
 def test_an_encoder_that_is_not_there_is_named(tmp_path: Path) -> None:

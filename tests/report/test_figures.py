@@ -154,6 +154,18 @@ def test_curves_that_diverged_can_be_drawn(tmp_path):
     assert ">b<" in svg(figures.learning_curves(results, "accuracy"))
 
 
+def test_a_wide_band_is_drawn_whole_within_what_a_share_can_be(tmp_path):
+    results = load(write_runs(tmp_path / "runs", {"a": [[0.5, 0.5], [0.6, 0.95], [0.9, 0.99]]}))
+    axes = figures.learning_curves(results, "accuracy").axes[0]
+    (drawn,) = [part.get_paths()[0].vertices[:, 1] for part in axes.collections]
+    second = [50, 95, 99]  # the wider of the two points
+    low, _ = stats.t.interval(0.95, 2, loc=np.mean(second), scale=stats.sem(second))
+    np.testing.assert_allclose((drawn.min(), drawn.max()), (low, 100))
+    bottom, top = axes.get_ylim()
+    assert bottom < low
+    assert top > 100
+
+
 def test_the_band_is_the_t_interval_of_the_mean():
     curves = np.random.default_rng(0).normal(size=(7, 3))
     low, high = figures.band(curves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -390,8 +391,12 @@ def longest_sequence(request: Request, pools: Sequence[Pool]) -> int | None:
     """The most tokens of any example that are not padding, for which the pool is read once; None where nothing pads."""
     if not request.padded:
         return None
-    key = tuple(map(id, pools))
-    if key not in request.lengths:
-        masks = map(request.mask_in, request.batches(*pools))
-        request.lengths[key] = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
-    return request.lengths[key]
+    for read, most in request.lengths:
+        if len(read) == len(pools) and all(map(operator.is_, read, pools)):
+            return most
+    masks = map(request.mask_in, request.batches(*pools))
+    longest = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
+    request.lengths.append(
+        (tuple(pools), longest)
+    )  # the pools too, or another might come to lie where one was
+    return longest

@@ -27,6 +27,7 @@ from torch import Tensor
 from jostle.labelling.contents import Content
 from jostle.labelling.pictures import PROBLEMS, unreadable
 from jostle.models import efficientnet_lite
+from jostle.models.bert import without_bars
 
 Vectors = NDArray[np.float32]  # (n, d)
 
@@ -261,7 +262,8 @@ def load_encoder(folder: str) -> Any:
     transformers = needed()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        return transformers.AutoModel.from_pretrained(folder).eval().to(device())
+        with without_bars(transformers):
+            return transformers.AutoModel.from_pretrained(folder).eval().to(device())
     except (OSError, ValueError) as reason:
         raise ValueError(f"--encoder {folder}: transformers cannot load it: {reason}") from reason
 

@@ -75,12 +75,23 @@ def _transformers() -> ModuleType:
 def _silence(transformers: ModuleType) -> Iterator[None]:
     """Keep quiet about the fresh classifier, which is intended, and draw no progress bar of its own."""
     logging = transformers.utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
     logging.set_verbosity_error()
+    try:
+        with without_bars(transformers):
+            yield
+    finally:
+        logging.set_verbosity(level)
+
+
+@contextmanager
+def without_bars(transformers: ModuleType) -> Iterator[None]:
+    """No progress bars of transformers' own for a while; its warnings stay."""
+    logging = transformers.utils.logging
+    bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()

@@ -90,9 +90,10 @@ def refuses_copies(module: nn.Module) -> bool:
 
 
 def activations(model: nn.Module) -> dict[int, Any]:
-    """Tensors with a history (cached ones, or old weight_norm's weight), which refuse to be copied, as a memo."""
-    values = (value for module in model.modules() for value in vars(module).values())
-    return {id(v): v.detach().clone() for v in values if isinstance(v, Tensor) and not v.is_leaf}
+    """Tensors that refuse to be copied, as a memo: with a history (old weight_norm's weight), or of sparse rows."""
+    values = [value for module in model.modules() for value in vars(module).values()] + list(model.buffers())
+    tensors = (value for value in values if isinstance(value, Tensor))
+    return {id(t): t.detach().clone() for t in tensors if not t.is_leaf or t.layout != torch.strided}
 
 
 def wrong_parts(made: nn.Module, model: nn.Module) -> list[str]:

@@ -162,6 +162,7 @@ class Network:
     def run(self, inputs: Inputs) -> Any:
         """What the model returns for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
+        torch.clear_autocast_cache()  # or a model with autocast inside would go on with weights of before a jolt
         with their_device():
             if self.weights is None:
                 return self.module(*args, **kwargs)
@@ -188,6 +189,7 @@ class Network:
     def features(self, inputs: Inputs) -> Tensor:
         """The input of the head, (n, d) or a map; the head itself does not run."""
         if callable(self.given_head):
+            torch.clear_autocast_cache()  # as before other passes
             with self.lending(inputs) as lent, their_device():
                 return batched(self.given_head(self.module, lent), count(inputs))
         with self.watching_head() as seen, suppress(HeadReached):

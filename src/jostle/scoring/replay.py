@@ -1,175 +1,40 @@
 """Modules that no jolt reaches are computed once for a micro-batch, and their outputs given again under every jolt.
 
-Which modules these are shows a traced pass of the micro-batch itself. In it every operation is seen, and what was made
-of a jolted parameter is known by the memory it lies in. A module can be replayed if it is called once, holds nothing
-that is jolted, is given nothing and returns nothing that a jolt reaches, writes into nothing but its own, draws no
-random numbers, hands nothing out by another way than its output, and nobody writes into that. Where the flow of the
-program depends on numbers that a jolt reaches, nothing is replayed.
+Which modules these are shows a traced pass of the micro-batch itself. A module can be replayed if it is called once,
+holds nothing that is jolted, is given nothing and returns nothing that a jolt reaches, writes into nothing but its own,
+draws no random numbers, hands nothing out by another way than its output, and nobody writes into that. Where the flow
+of the program depends on numbers that a jolt reaches, or a pass goes on from what the one before it left, nothing is
+replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from jostle.inputs import Inputs, arrays
+from jostle.scoring.keepsakes import Keepsakes
 from jostle.scoring.network import Network, Parameter
 from jostle.scoring.passes import tallied
+from jostle.scoring.reach import Forward, Traced, forwards_of, is_plain
 
-DRAWS = torch.Tag.nondeterministic_seeded
-BY_NUMBERS = {
-    torch.Tag.data_dependent_output,
-    torch.Tag.dynamic_output_shape,
-}  # Python sees numbers, or their count
-LEAVING = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__}  # numbers leave torch's sight
 Watch = Callable[[Inputs], Tensor]
 
 
-@dataclass
-class Run:
-    """One call of a module, as a trace saw it."""
-
-    name: str
-    safe: bool
-    outputs: set[int] = field(default_factory=set)  # where its outputs lie
-    readers: set[tuple[str, ...]] = field(
-        default_factory=set
-    )  # modules, from the outermost, in which they were read
-    finished: bool = False
-
-
-class Traced(TorchDispatchMode):
-    """Follows what jolts reach through one forward pass, by the memory that tensors lie in."""
-
-    def __init__(self, model: nn.Module, moving: Sequence[Parameter]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.reached = {place_of(parameter.copy) for parameter in moving}
-        self.jolted = {alias for parameter in moving for alias in parameter.aliases}
-        self.model = model
-        self.runs: dict[str, Run] = {}
-        self.running: list[Run] = []
-        self.makers: dict[int, tuple[str, ...]] = {}  # a place -> the modules in which it was made
-        self.by_numbers = False  # the program's flow depends on numbers
-        self.lost = False  # and on some that a jolt reaches
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Know which modules run."""
-        with ExitStack() as stack:
-            for name, module in self.model.named_modules():
-                if name:
-                    before = module.register_forward_pre_hook(self.entering(name), with_kwargs=True)
-                    after = module.register_forward_hook(self.leaving(name), with_kwargs=True)
-                    stack.callback(before.remove)
-                    stack.callback(after.remove)
-            with Leaving(self), self:
-                yield
-
-    def entering(self, name: str) -> Callable[..., None]:
-        """A hook that begins a run."""
-        holds = any(alias.startswith(f"{name}.") for alias in self.jolted)
-
-        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
-            reached = any(place_of(t) in self.reached for t in arrays([args, kwargs]))
-            run = Run(name, safe=not holds and not reached and name not in self.runs)
-            if name in self.runs:
-                self.runs[name].safe = False  # called twice: which output would it be
-            self.runs.setdefault(name, run)
-            self.running.append(run)
-
-        return enter
-
-    def leaving(self, name: str) -> Callable[..., None]:
-        """A hook that ends a run."""
-
-        def leave(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            run = self.running.pop()
-            run.finished = True
-            run.outputs = {place_of(t) for t in arrays(output)}
-            made = all(name in self.makers.get(place, ()) for place in run.outputs)
-            run.safe &= is_plain(output) and made and not run.outputs & self.reached
-
-        return leave
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        made = func(*args, **(kwargs or {}))
-        read = {place_of(tensor) for tensor in arrays([args, dict(kwargs or {})])}
-        fresh = {place_of(tensor) for tensor in arrays(made)} - read
-        written = {
-            place_of(t) for given in written_arguments(func, args, kwargs or {}) for t in arrays(given)
-        }
-        reached = bool(read & self.reached)
-        self.reached = self.reached | fresh | written if reached else self.reached - fresh
-        names = tuple(run.name for run in self.running)
-        self.makers.update(dict.fromkeys(fresh, names))
-        self.note_reading(read, written, names)
-        if BY_NUMBERS & set(func.tags):
-            self.note_numbers(reached)
-        random = draws(func, args, kwargs or {})
-        for run in self.running:  # what it writes into is its own, or it would have to be done again
-            run.safe &= not random and all(run.name in self.makers.get(place, ()) for place in written)
-        return made
-
-    def note_reading(self, read: set[int], written: set[int], names: tuple[str, ...]) -> None:
-        """Who reads what modules made: nobody but through their outputs, which nobody may write into."""
-        for place in read:
-            for maker in set(self.makers.get(place, ())) - set(names):
-                run = self.runs[maker]
-                if place in run.outputs and place not in written:
-                    run.readers.add(names)
-                else:
-                    run.safe = False
-
-    def note_numbers(self, reached: bool) -> None:
-        """Python has seen numbers: whoever runs may remember them."""
-        self.by_numbers = True
-        self.lost |= reached
-        for run in self.running:
-            run.safe = False
-
-    def chosen(self, result: Tensor) -> dict[str, bool]:
-        """The outermost modules that can be replayed, and whether anything computed reads their outputs."""
-        if self.lost:
-            return {}
-        safe = [name for name, run in self.runs.items() if run.safe and run.finished]
-        outermost = [n for n in safe if not any(n.startswith(f"{other}.") for other in safe)]
-        given = self.makers.get(place_of(result), ())
-        return {
-            name: name in given or any(not set(who) & set(outermost) for who in self.runs[name].readers)
-            for name in outermost
-        }
-
-
-class Leaving(TorchFunctionMode):
-    """Sees numbers leave for where no trace follows them."""
-
-    def __init__(self, traced: Traced) -> None:
-        super().__init__()
-        self.traced = traced
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func in LEAVING:
-            self.traced.note_numbers(any(place_of(t) in self.traced.reached for t in arrays(list(args))))
-        return func(*args, **(kwargs or {}))
-
-
-@dataclass
+@dataclass(eq=False)
 class Record:
     """Outputs of a micro-batch to be given again: inside `with record:` the modules return them at once."""
 
     model: nn.Module
     outputs: dict[str, Any] = field(default_factory=dict)
+    replaced: ExitStack = field(default_factory=ExitStack)
 
     @property
     def nbytes(self) -> int:
@@ -177,12 +42,14 @@ class Record:
         return sum(t.untyped_storage().nbytes() for t in arrays(list(self.outputs.values())))
 
     def __enter__(self) -> None:
-        for name, output in self.outputs.items():
-            vars(self.model.get_submodule(name))["forward"] = lambda *args, _given=output, **kwargs: _given
+        forwards = {
+            name: giving(output, self.model.get_submodule(name).forward)
+            for name, output in self.outputs.items()
+        }
+        self.replaced.enter_context(forwards_of(self.model, forwards))
 
     def __exit__(self, *_: object) -> None:
-        for name in self.outputs:
-            del vars(self.model.get_submodule(name))["forward"]
+        self.replaced.close()
 
 
 class Replay:
@@ -193,29 +60,69 @@ class Replay:
         self.known: dict[
             Any, dict[str, bool]
         ] = {}  # by the shapes of inputs, on which a program's flow may depend
+        self.keepers: set[str] = set()  # modules that leave a tensor behind
+        self.restless = False  # whether a pass goes on from what the one before it left
+        self.records: WeakSet[Record] = WeakSet()
 
     def recorded(self, watch: Watch, inputs: Inputs) -> tuple[Tensor, Record]:
-        """What is watched of a micro-batch at rest, and the outputs to replay."""
-        chosen, record = self.chosen(watch, inputs), Record(self.network.module)
-        with ExitStack() as stack:
-            for name, needed in chosen.items():
-                module = self.network.module.get_submodule(name)
-                stack.callback(module.register_forward_hook(keeping(record, name, needed)).remove)
+        """What is watched of a micro-batch at rest, and the outputs to replay.
+
+        Where a module is not called once after all, as in attention's fused form which a trace does not see, nothing is
+        replayed for this micro-batch, and what was called for the next of its shape.
+        """
+        chosen, module = self.chosen(watch, inputs), self.network.module
+        outputs: dict[str, list[Any]] = {name: [] for name in chosen}
+        forwards = {
+            name: keeping(outputs[name], needed, module.get_submodule(name).forward)
+            for name, needed in chosen.items()
+        }
+        with forwards_of(module, forwards):
             clean = watch(inputs)
+        kept = {name: once[0] for name, once in outputs.items() if len(once) == 1 and once[0] is not None}
+        whole, shapes = len(kept) == len(chosen), form_of(inputs)
+        if not whole and shapes in self.known:
+            self.known[shapes] = dict.fromkeys(kept, True)
+        record = Record(module, kept if whole else {})
+        self.records.add(record)
         return clean, record
 
     def chosen(self, watch: Watch, inputs: Inputs) -> dict[str, bool]:
         """The modules to replay, from a traced pass: one for each shape, or for each batch whose numbers decide."""
-        shapes = tuple((tuple(array.shape), array.dtype) for array in arrays(inputs))
-        if shapes in self.known:
-            return self.known[shapes]
-        traced = Traced(self.network.module, self.moving)
-        with torch.random.fork_rng([]), tallied(), traced.following():
-            result = watch(inputs)
-        found = traced.chosen(result)
-        if not traced.by_numbers:
+        shapes = form_of(inputs)
+        if self.restless or shapes in self.known:
+            return self.known.get(shapes, {})
+        found, by_numbers = self.traced(watch, inputs)
+        if shapes is not None and not by_numbers:
             self.known[shapes] = found
         return found
+
+    def traced(self, watch: Watch, inputs: Inputs) -> tuple[dict[str, bool], bool]:
+        """The modules to replay, and whether numbers had a part in it."""
+        for parameter in self.moving:
+            parameter.copy.mul_(1)  # as a jolt does: what is cached until weights change is made anew
+        model, device = self.network.module, self.network.device
+        before = Keepsakes(model)
+        traced = Traced(model, self.moving, [*before.tensors, *arrays(inputs)], self.keepers)
+        gpus = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(gpus), tallied():
+            try:
+                with traced.following():
+                    result = watch(inputs)
+                self.restless = before.changed(traced)
+            except Exception:  # whatever cannot be traced is computed, and fails there if it has to
+                return {}, False
+            finally:
+                before.restore(traced)
+        if self.restless or traced.keepers - self.keepers:
+            self.forget(traced.keepers)
+        return {} if self.restless else traced.chosen(result), traced.by_numbers
+
+    def forget(self, keepers: set[str]) -> None:
+        """Nothing of what was recorded can be replayed: some modules were found to leave something behind."""
+        self.keepers |= keepers
+        self.known.clear()
+        for record in self.records:
+            record.outputs.clear()
 
 
 def can_replay(network: Network) -> bool:
@@ -226,13 +133,55 @@ def can_replay(network: Network) -> bool:
     )
 
 
-def keeping(record: Record, name: str, needed: bool) -> Callable[..., None]:
-    """A hook that keeps a module's output; of one that nothing computed reads, the shape alone."""
+def form_of(inputs: Inputs) -> Any:
+    """The shapes and types of inputs; None where more than these may decide what a model does, as words do."""
+    found: list[Any] = []
+    waiting = [inputs]
+    while waiting:
+        given = waiting.pop()
+        if isinstance(given, Tensor):
+            found.append((tuple(given.shape), given.dtype))
+        elif isinstance(given, Mapping):
+            waiting += given.values()
+        elif isinstance(given, (tuple, list)):
+            waiting += given
+        else:
+            return None
+    return tuple(found)
 
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        record.outputs[name] = output if needed else hollow(output)
 
-    return keep
+def keeping(outputs: list[Any], needed: bool, forward: Forward) -> Forward:
+    """A forward whose output is kept; of one that nothing computed reads, the shape alone; None if it is not plain."""
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        output = forward(*args, **kwargs)
+        kept = (alias if needed else hollow) if is_plain(output) else nothing
+        outputs.append(kept(output))
+        return output
+
+    return run
+
+
+def giving(output: Any, forward: Forward) -> Forward:
+    """A forward that gives an output again, each time as tensors of their own in the same memory."""
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return alias(output)
+
+    return run
+
+
+def nothing(output: Any) -> None:
+    """Nothing to replay."""
+
+
+def alias(output: Any) -> Any:
+    """The same memory as another tensor: whoever renames, reshapes or marks that in place has not touched this one."""
+    if isinstance(output, tuple):
+        return tuple(map(alias, output))
+    return output.detach() if isinstance(output, Tensor) else output
 
 
 def hollow(output: Any) -> Any:
@@ -240,32 +189,3 @@ def hollow(output: Any) -> Any:
     if isinstance(output, tuple):
         return tuple(map(hollow, output))
     return output.new_zeros(()).expand(output.shape) if isinstance(output, Tensor) else output
-
-
-def is_plain(output: Any) -> bool:
-    """Whether an output is a tensor, or a tuple of tensors: nothing that somebody could add to later."""
-    if type(output) is tuple:
-        return all(part is None or is_plain(part) for part in output)
-    return type(output) is Tensor
-
-
-def place_of(tensor: Tensor) -> int:
-    """The memory that a tensor lies in, which its views share."""
-    return int(tensor.untyped_storage()._cdata)
-
-
-def draws(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an operation draws random numbers; attention without dropout does not."""
-    if DRAWS not in func.tags:
-        return False
-    names = [argument.name for argument in func._schema.arguments]
-    rate = dict(zip(names, args, strict=False)).get("dropout_p", kwargs.get("dropout_p"))
-    return (rate is None and "dropout_p" not in names) or bool(rate)
-
-
-def written_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
-    """Those arguments of an operation that it writes into."""
-    if func._schema.is_mutable:
-        for place, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                yield args[place] if place < len(args) else kwargs.get(argument.name)

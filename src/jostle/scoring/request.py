@@ -59,8 +59,8 @@ class Request:
     """What a race of jolts took, once it is over."""
     notes: list[str] = field(default_factory=list)
     """What the call did by itself and whoever made it should know."""
-    lengths: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """The most tokens of any example of some pools, once they were read for it."""
+    lengths: list[tuple[tuple[Pool, ...], int]] = field(default_factory=list)
+    """Pools that were read for it, and the most tokens of any of their examples."""
 
     @cached_property
     def network(self) -> Network:

@@ -50,7 +50,7 @@ class Trace:
 
         def leave(module: nn.Module, args: Any, output: Any) -> None:
             self.work += work_of(module, output, size)
-            if isinstance(output, Tensor):
+            if isinstance(output, Tensor) and output.layout == torch.strided:
                 self.largest_activation = max(self.largest_activation, output.nbytes // size)
             width = width_of_linear(module)
             if width:

@@ -152,18 +152,20 @@ def _draw_curves(
     """All mean curves; those that are `shown` with their bands and names, the others in grey behind them."""
     faint = 0.14 if len(shown) <= CROWD else 0.07
     means = {label: results.mean_curve(label, metric) for label in results.labels}
+    drawn = list(means.values())  # what there must be room for
     for label in [label for label in means if label not in shown]:
         axes.plot(results.counts, means[label], color=GREY, alpha=0.4, lw=0.8)
     for label in [label for label in means if label in shown]:
         colour, dash, marker = shown[label]
         if len(results.of(label)) > 1:
-            sides = band(results.curves(label, metric))
+            sides = possible(band(results.curves(label, metric)), metric)
+            drawn += sides
             axes.fill_between(results.counts, *sides, color=colour, alpha=faint, lw=0)
         style = {"color": colour, "ls": dash, "marker": marker, "ms": 4.2, "lw": 1.6, "mew": 0}
         (line,) = axes.plot(results.counts, means[label], **style)
         line.set_markevery(max(1, len(results.counts) // 12))
     axes.margins(x=0.02)
-    _fit(axes, list(means.values()))
+    _fit(axes, drawn, room=0.04)
     axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, most_ticks)))
     axes.set_xlabel("labelled examples")
     axes.grid(visible=True)
@@ -171,13 +173,18 @@ def _draw_curves(
     name_ends(axes, results.counts[-1], ends)
 
 
-def _fit(axes: Axes, means: Sequence[Floats]) -> None:
-    """Room for the mean curves first; a wide band may be cut."""
-    values = np.concatenate([np.zeros(0), *means])
+def possible(sides: Sequence[Floats], metric: str) -> list[Floats]:
+    """The sides of a band within what the metric can be: a share lies between 0 and 100 %."""
+    return [np.clip(side, 0, 100) if metric_named(metric).percent else side for side in sides]
+
+
+def _fit(axes: Axes, curves: Sequence[Floats], room: float = 0.12) -> None:
+    """Room for these curves, and a share of their height above and below."""
+    values = np.concatenate([np.zeros(0), *curves])
     values = values[np.isfinite(values)]
     if values.size:
-        room = 0.12 * float(np.ptp(values)) or 1.0
-        axes.set_ylim(values.min() - room, values.max() + room)
+        margin = room * float(np.ptp(values)) or 1.0
+        axes.set_ylim(values.min() - margin, values.max() + margin)
 
 
 def _finish_grid(grid: Sequence[Axes], used: int, columns: int) -> None:
