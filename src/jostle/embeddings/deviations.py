@@ -249,6 +249,7 @@ class Deviations(Embedding):
             passes=n * (self.jolts + 1),
             rows=rows,
             width=wide,
+            centers=n - len(request.pool),
             in_file=self.rows_file is not None or request.room.spills(rows),
             spills=self.rows_file is None and request.room.spills(rows),
             buffer=held,
@@ -279,11 +280,9 @@ class Deviations(Embedding):
     def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
         """All passes, and for each chunk and jolt the noise."""
         request = rehearsal.request
+        drawing = self.drawing_seconds(request)
         with request.aside():
             watch, jolts = self.watch(request), self.jolts_of(request)
-            start = time.perf_counter()
-            with jolts.applied(0):
-                drawing = time.perf_counter() - start
             look = self.recording(request, jolts, watch)
             records = {id(inputs): look(inputs)[1] for inputs in rehearsal.batches}
 
@@ -291,12 +290,18 @@ class Deviations(Embedding):
             with records[id(inputs)]:
                 watch(inputs)
 
-        n = costs.passes // (self.jolts + 1)
-        whole = n * rehearsal.each
-        chunks = max(1, -(-whole // max(1, costs.buffer)), 0 if self.rows_file is None else min(SHARES, n))
+        n, files = costs.passes // (self.jolts + 1), self.rows_file is not None
+        chunks = max(1, -(-n * rehearsal.each // max(1, costs.buffer)), min(SHARES, n) if files else 0)
         clean = rehearsal.seconds(watch)
         tail = rehearsal.seconds(jolted) if self.parameters is not None else clean
         return n * (clean + self.jolts * tail) + chunks * self.jolts * drawing
+
+    def drawing_seconds(self, request: Request) -> float:
+        """How long one jolt takes to be drawn and applied, on the network of a `request`."""
+        with request.aside():
+            jolts, start = self.jolts_of(request), time.perf_counter()
+            with jolts.applied(0):
+                return time.perf_counter() - start
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """What all jolts take; a race takes fewer passes and rows, by how much it finds out."""

@@ -12,7 +12,7 @@ from jostle.rows.geometry import (
     squared_differences,
     squared_distances,
 )
-from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
+from jostle.selectors.base import PASS, WORD, Picks, Selector, block_room, dense_rows
 
 PICKED = -1.0  # below every gap
 
@@ -42,6 +42,10 @@ class LCMD(Selector):
             note(1)
         squared = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), squared.sqrt())
+
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """A pass over all rows for every pick."""
+        return size * (PASS * n + known)
 
     def room(self, size: int, width: int, n: int) -> int:
         """The nearest center of each row and the distance to it, looked at for every pick."""

@@ -60,6 +60,11 @@ class ExplainedVariance(Weighing):
             torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
         )
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """The covariance, and a pass over all rows for every pick."""
+        side = min(size, width)
+        return size * side * (width + 2 * n)
+
     def room(self, size: int, width: int, n: int) -> int:
         """Directions of all rows in float64, and the covariance of rows or of numbers, whichever are fewer."""
         return WORD * (size * (width + 8) + 4 * min(size, width) ** 2) + block_room(size, width)

@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Costs, Embedded, Strategy
+from jostle.core.plan import PICKS, seconds_of, trial
 from jostle.inputs import Inputs
 from jostle.plumbing.names import look_up
 from jostle.rows.geometry import unit_length
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
 from jostle.selectors.k_means import k_means
 from jostle.strategies.catalogue import register
@@ -24,6 +26,7 @@ from jostle.tasks import CLASS_TASKS
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
 SURE = 1e-6  # a loss below which the gradient in single precision would be mostly rounding
+FEW = 8192  # rows whose clusters are tried for a plan
 BLOCK_ROWS = 4096  # rows sent through the head at once
 
 
@@ -71,8 +74,9 @@ class AlfaMix(Strategy):
         with request.timed("embedding"):
             mixing = self.mixing(request)
             scores = mixing.flips(self, request, n)
-        with request.timed("selection"):
-            candidates = scores.nonzero()[:, 0]
+        candidates = scores.nonzero()[:, 0]
+        width = mixing.features.shape[1]
+        with selecting(request, n, lambda: clustering_seconds(len(candidates), width, n)):
             picks = candidates[nearest_to_centers(mixing.features[candidates], n, request.seed)]
             left = torch.ones(len(scores), dtype=torch.bool)
             left[picks.cpu()] = False
@@ -80,6 +84,10 @@ class AlfaMix(Strategy):
             order = torch.randperm(len(rest), generator=request.rng("alfa-mix", "fill", device="cpu"))
             picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
             return Picks(picks, scores[picks].double())
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """At most what clusters of all examples take: how many flip shows only when they are asked."""
+        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """Features from one pass, mixtures of a block of them at a time, and k-means over those that flip."""
@@ -223,6 +231,14 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
     sums = features.new_zeros(classes, features.shape[1]).index_add_(0, targets, features)
     counts = targets.bincount(minlength=classes).unsqueeze(1)
     return torch.where(counts > 0, sums / counts.clamp(min=1), features.mean(0))
+
+
+def clustering_seconds(size: int, width: int, n: int) -> float:
+    """What the picks of n clusters of so many rows take, from a few rows and clusters."""
+    if not size:
+        return 0.0
+    rows, picks = trial(width, size, FEW), min(size, n, PICKS)
+    return seconds_of(lambda: nearest_to_centers(rows, picks, 0)) * size * n / (len(rows) * picks)
 
 
 def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:

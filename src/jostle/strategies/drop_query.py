@@ -11,8 +11,9 @@ from torch import Tensor
 from jostle.core import Costs, Embedded, Strategy
 from jostle.rng import generator
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
-from jostle.strategies.alfa_mix import head_function, head_input, nearest_to_centers
+from jostle.strategies.alfa_mix import clustering_seconds, head_function, head_input, nearest_to_centers
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -56,8 +57,9 @@ class DropQuery(Strategy):
         """One of each cluster of those that flip in most passes; then the rest, more flips first."""
         with request.timed("embedding"):
             features, flips = self.features_and_flips(request)
-        with request.timed("selection"):
-            unstable = (flips > 0.5).nonzero()[:, 0]
+        unstable = (flips > 0.5).nonzero()[:, 0]
+        width = features.shape[1]
+        with selecting(request, n, lambda: clustering_seconds(len(unstable), width, n)):
             picks = unstable[nearest_to_centers(features[unstable], n, request.seed)]
             order = torch.randperm(len(flips), generator=request.rng("drop-query", "fill", device="cpu"))
             order = order.to(flips.device)
@@ -65,6 +67,10 @@ class DropQuery(Strategy):
             rest = order[~torch.isin(order, picks)]
             picks = torch.cat([picks, rest[: n - len(picks)]])
             return Picks(picks, flips[picks].double())
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """At most what clusters of all examples take: how many flip shows only when they are asked."""
+        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """Features from one pass, all of them with some dropped, and k-means over those that flip."""
