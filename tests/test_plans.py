@@ -83,6 +83,7 @@ print(json.dumps([plan.peak, bytes_of("VmHWM") - before]))
         ("noise-stability", {"jolts": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
         ("noise-stability", {"jolts": 5, "project": 600}, 60_000),
         ("coreset", {}, 200_000),  # 240 MB of features
+        ("cluster-margin", {}, 5000),  # 200 MB of distances
     ],
 )
 def test_memory_is_told_within_a_quarter(name: str, settings: dict[str, Any], size: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, in_blocks
 from jostle.rows.outer import Outer
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.right", rows.right)
         return
     # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
-    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)])
+    sums = in_blocks(rows, lambda block: block.sum(1), rows.shape[1], rows.dtype)
     suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
     if len(bad):

@@ -99,7 +99,9 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
     By rejection: such a distance is at most the row's length, by which rows are proposed. So about n ln n
     proposals suffice, and no pick needs a pass over all rows.
     """
-    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, per_row=n)])
+    masses = torch.empty(count, dtype=torch.float64, device=vectors(slice(0, 1)).device)
+    for part in blocks(count, per_row=n):
+        masses[part] = squared_lengths(vectors(part))
     ladder = masses.cumsum(0)
     span = masses.new_empty(n, n)  # orthonormal rows, one for each pick
     picks: dict[int, float] = {}

@@ -151,12 +151,12 @@ def _spread(x: Tensor, w: Tensor) -> Tensor:
 
 def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     """x' Sigma x and x' Sigma M Sigma x of each row, (n,) both, a block of rows at a time."""
-    variances, shares = [], []
+    variances, shares = x.new_empty(len(x)), x.new_empty(len(x))
     for part in blocks(len(x), per_row=x.shape[1], of=x):
         projected = x[part] @ left  # rows Sigma x_i
-        variances.append((projected * x[part]).sum(1))
-        shares.append(((projected @ spread) * projected).sum(1))
-    return torch.cat(variances), torch.cat(shares)
+        variances[part] = (projected * x[part]).sum(1)
+        shares[part] = ((projected @ spread) * projected).sum(1)
+    return variances, shares
 
 
 def _noisy_gram(known: Tensor, noise: float) -> Tensor:

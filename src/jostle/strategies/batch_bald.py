@@ -69,9 +69,19 @@ class JointInformation(Selector):
         return Picks(positions, gains)
 
     def room(self, size: int, width: int, n: int) -> int:
-        """What each label tells, and the combinations of labels with what they say of each pass."""
-        combinations = max(self.exact, self.samples)
-        return WORD * (6 * size + 3 * combinations * min(width, 64) + 4 * BLOCK_NUMBERS)
+        """As `room_of`, of two classes, which make most combinations."""
+        return self.room_of(size, max(1, width // 2), 2)
+
+    def room_of(self, size: int, passes: int, classes: int) -> int:
+        """What each label tells, and the combinations of labels with what they say of each pass.
+
+        Args:
+            size: How many examples there are.
+            passes: Distributions of each.
+            classes: Labels that each can have.
+        """
+        combinations = max(self.exact // classes, self.samples)
+        return WORD * (6 * size + 3 * combinations * passes + 3 * BLOCK_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -180,6 +190,13 @@ class BatchBald(DropoutPasses):
         alone = seconds_of(lambda: jensen_shannon(rows.unbind(1)))
         taken = seconds_of(lambda: picker.pick(rows, few, seed=0))
         return max(0.0, taken - alone) * n / few + alone * len(request.pool) / size
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """What the passes take, and the labels together."""
+        made, picker = super().costs(request, n), selector(self.selector)
+        if n is None or not isinstance(picker, JointInformation):
+            return made
+        return replace(made, selecting=picker.room_of(len(request.pool), self.passes, request.classes))
 
     def making(self, request: Request) -> Costs:
         """A distribution for each example and pass."""

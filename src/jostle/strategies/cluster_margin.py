@@ -25,7 +25,7 @@ FEW = 2000  # rows whose clusters are tried for a plan
     formula="the k_m smallest p_(1) - p_(2); round-robin over average-linkage clusters of h, smallest first",
     needs=("probabilities", "features"),
     tasks=DISTRIBUTIONS,
-    cost="one forward pass, then hierarchical clustering: O(n^2 d) time and 16 n^2 bytes",
+    cost="one forward pass, then hierarchical clustering: O(n^2 d) time and 8 n^2 bytes",
     paper="Citovsky et al., Batch Active Learning at Scale, NeurIPS 2021",
     when="large batches of a classifier whose smallest margins come from few regions",
 )
@@ -66,7 +66,7 @@ class ClusterMargin(Strategy):
             return made
         size = len(request.pool)
         what = f"hierarchical clusters of {size:,} examples"
-        return replace(made, selecting=16 * size**2 + SCORE * size * made.width, what=what)
+        return replace(made, selecting=8 * size**2 + SCORE * size * made.width, what=what)
 
     def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
         """Nearly all of it are the clusters, whatever n is."""
