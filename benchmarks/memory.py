@@ -63,7 +63,7 @@ def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def small(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
     """Promised and real bytes of one call."""
-    untrained, pool = network(), torch.randn(size, 1, 8, 8)
+    untrained, pool = network(), torch.randn(size, 1, 8, 8)  # the same in every run: `network` seeds
     labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), torch.arange(KNOWN) % CLASSES)
     model = strategy.join(untrained, pool[:2], 0).model
     call: dict[str, Any] = {
@@ -95,9 +95,24 @@ def each_strategy(names: Sequence[str], sizes: tuple[int, ...]) -> Iterator[Figu
     """One figure after the other."""
     torch.set_num_threads(1)
     for name in names:
-        strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
-        for size in sizes:
-            yield as_figure(f"{name}, {size:,} examples", forked(partial(small, strategy, size)))
+        for size, told in zip(sizes, measured(name, sizes), strict=True):
+            yield as_figure(f"{name}, {size:,} examples", told)
+
+
+def measured(name: str, sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """What a strategy promises and holds at each size."""
+    strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
+    for size in sizes:
+        yield forked(partial(small, strategy, size))
+
+
+def as_row(name: str, told: Sequence[dict[str, Any]]) -> str:
+    """A line of the table in docs/speed.md: promised and held MB at each size."""
+    cells = (
+        ("refused", "") if "refused" in each else (f"{each['told'] / 1e6:.0f}", f"{each['real'] / 1e6:.0f}")
+        for each in told
+    )
+    return " | ".join([f"| `{name}`", *(cell for pair in cells for cell in pair)]) + " |"
 
 
 def as_figure(what: str, told: dict[str, Any]) -> Figure:
@@ -147,7 +162,13 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", help="strategies; all by default")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true", help="noise stability on a million examples only")
+    parser.add_argument("--table", action="store_true", help="as lines of the table in docs/speed.md")
     chosen = parser.parse_args()
+    if chosen.table:
+        torch.set_num_threads(1)
+        for name in chosen.names or strategies.names():
+            print(as_row(name, list(measured(name, SIZES))), flush=True)
+        raise SystemExit
     figures = (
         large_ratios(chosen.quick)
         if chosen.large

@@ -1,11 +1,10 @@
-"""Plans tell what then happens: passes exactly, time within a factor of 2, memory within 25 %."""
+"""Plans tell what then happens: passes exactly, memory within 25 %; times are a file of their own."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch.utils.data import TensorDataset
 from zoo import ConvNet
 
 import jostle
-from jostle import cli, models, strategies
+from jostle import cli, strategies
 from jostle.scoring.passes import tallied
 
 LOOKS = 40  # examples that first looks may take: shapes, dropout's places, heads
@@ -48,21 +47,6 @@ def test_a_plan_makes_hardly_any_pass_and_changes_nothing(unchanged: Any) -> Non
     assert tally.examples == 0, "a rehearsal counts nowhere"
     assert torch.equal(torch.get_rng_state(), before)
     check()
-
-
-@pytest.mark.parametrize("name", ["noise-stability", "margin", "bald"])
-def test_time_is_told_within_a_factor_of_two(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "perf_counter", time.process_time)  # without what other processes take
-    model = nn.Sequential(*models.build("mnist-cnn", seed=0)[:-1], nn.Dropout(0.3), nn.Linear(128, 10))
-    pool = torch.randn(400, 1, 28, 28)
-    strategy = strategies.build(
-        name, **{"noise-stability": {"jolts": 8}, "bald": {"passes": 8}}.get(name, {})
-    )
-    told, real = [], []
-    for _ in range(2):  # the best of each, in turns
-        told.append(sum(strategy.plan(model, pool, 5, seed=0).seconds.values()))
-        real.append(sum(strategy.select(model, pool, 5, seed=0).seconds.values()))
-    assert 0.5 < min(told) / min(real) < 2, (told, real)
 
 
 TRIES = 6  # peaks of one call differ by a factor of two: allocator and system give pages back when they like
@@ -99,6 +83,7 @@ print(json.dumps([plan.peak, bytes_of("VmHWM") - before]))
         ("noise-stability", {"jolts": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
         ("noise-stability", {"jolts": 5, "project": 600}, 60_000),
         ("coreset", {}, 200_000),  # 240 MB of features
+        ("cluster-margin", {}, 5000),  # 200 MB of distances
     ],
 )
 def test_memory_is_told_within_a_quarter(name: str, settings: dict[str, Any], size: int) -> None:

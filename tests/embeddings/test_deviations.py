@@ -13,7 +13,7 @@ from zoo import ZOO, ConvNet, Locked, N, SegNet, mlp
 
 import jostle
 from jostle import NoiseStability
-from jostle.embeddings.deviations import longest_sequence
+from jostle.embeddings.watching import longest_sequence
 
 K = 4
 

@@ -145,6 +145,43 @@ def test_a_changed_pool_is_refused_where_it_changed(tmp_path: Path, pool: Tensor
         jostle.deviations(model, pool[:70], rows_file=path, **CALL)
 
 
+def test_finished_rows_are_used_again_and_make_way_with_a_word(tmp_path: Path, pool: Tensor) -> None:
+    path, model = tmp_path / "rows", Counting()
+
+    def picks(n: int, **changed: Any) -> jostle.Query:
+        model.box["seen"] = 0
+        return jostle.select("noise-stability", model, pool, n, rows_file=path, **CALL | changed)
+
+    first, more = picks(4), picks(9)
+    assert model.box["seen"] < 10, "more picks of the same rows jolt nothing"
+    assert more.indices[:4].tolist() == first.indices.tolist()
+    assert not first.notes
+    assert not more.notes
+    other = picks(4, scale=1e-2)
+    assert model.box["seen"] >= N * (K + 1)
+    (note,) = other.notes
+    assert "rows of another call, which make way: scale 0.001 -> 0.01" in note
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"noise": "layerwise"}, "noise global -> layerwise"),
+        ({"space": "logits"}, "space None -> logits"),
+        ({"parameters": "*weight"}, r"parameters None -> \*weight"),
+        ({"jolts": K + 1}, f"jolts {K} -> {K + 1}"),
+        ({"normalize": True}, "normalize False -> True"),
+        ({"project": 4}, "project None -> 4"),
+    ],
+)
+def test_every_setting_that_changes_rows_is_refused(
+    tmp_path: Path, pool: Tensor, changed: dict[str, Any], words: str
+) -> None:
+    model = half_done(tmp_path / "rows", pool)
+    with pytest.raises(ValueError, match=words):
+        jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | changed)
+
+
 def test_settings_that_change_no_row_may_change(tmp_path: Path, pool: Tensor) -> None:
     path = tmp_path / "rows"
     model = half_done(path, pool)

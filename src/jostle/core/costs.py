@@ -27,6 +27,8 @@ class Costs:
     """Bytes of rows and scores that are kept."""
     width: int = 1
     """Numbers in a row, as the selector sees it."""
+    centers: int = 0
+    """Rows of what is labelled, from which the selector starts."""
     in_file: bool = False
     """Rows go to a file, and take hardly any memory."""
     spills: bool = False
@@ -84,7 +86,8 @@ def features(request: Request, extra: int = 0, *, labeled: bool = True) -> Costs
     held = size * (d * request.row_type.itemsize + extra)
     what = f"features of {size:,} examples, {d:,} numbers each, and selection among them"
     spills = request.room.spills(held)
-    return Costs(passes=size, rows=held, width=d, in_file=spills, spills=spills, what=what)
+    known = size - len(request.pool)
+    return Costs(passes=size, rows=held, width=d, centers=known, in_file=spills, spills=spills, what=what)
 
 
 def in_memory(costs: Costs) -> Costs:

@@ -10,18 +10,19 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from jostle.core.costs import Costs, scores
-from jostle.core.plan import rehearsed
+from jostle.core.plan import rehearsed, trial
 from jostle.core.query import Query
 from jostle.core.strategy import Embedded, Strategy
 from jostle.engines import Ray
 from jostle.engines.portions import Candidates
 from jostle.engines.scorer import Resume
 from jostle.inputs import check_count
-from jostle.plumbing.progress import noted
+from jostle.plumbing.progress import Expected
 from jostle.rows import Rows
 from jostle.scoring.options import Options
 from jostle.scoring.passes import Passes
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks, Selector, Weighing, k_center, selector
 from jostle.selectors.shards import Shard, Shards
 
@@ -72,7 +73,26 @@ class Embedding(Strategy):
 
     def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
         """As its selector takes among a few random rows."""
-        return rehearsed(selector(self.selector), costs, len(request.pool), n)
+        size = len(request.pool)
+        return rehearsed(
+            selector(self.selector), self.made_up(request, costs.width, size), size, n, costs.centers
+        )
+
+    def made_up(self, request: Request, width: int, size: int) -> Rows:
+        """Some rows such as a `request` gives, of this `width`, at most `size` of them, to try a selector on."""
+        return trial(width, size)
+
+    def expected(self, request: Request, picker: Selector, n: int) -> Expected | None:
+        """What tells how long selection takes, for a bar; None where a `picker` says how far it is.
+
+        Args:
+            request: The call.
+            picker: The selector.
+            n: How many are to be picked.
+        """
+        if picker.tells:
+            return None
+        return lambda: self.selecting_seconds(request, self.costs(request, n), n)
 
     def refuse_shards(self, request: Request) -> None:
         """Refuse a `request` whose rows would depend on other examples, before a cluster begins."""
@@ -137,7 +157,7 @@ class Embedding(Strategy):
             if early is not None:
                 return early
             embedded = self.embedding(request)
-        with request.timed("selection"), request.progress("selecting", n) as advance, noted(advance):
-            picker = selector(self.selector)
+        picker = selector(self.selector)
+        with selecting(request, n, self.expected(request, picker, n)):
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
             return picker.pick(embedded.rows, n, centers=embedded.centers, seed=request.seed, **weights)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from jostle.core.costs import Costs
 from jostle.plumbing.memory import in_words
+from jostle.plumbing.progress import in_seconds
+from jostle.rows.geometry import Rows, width
 from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
 from jostle.selectors import Selector
@@ -106,28 +107,44 @@ def planned(strategy: Strategy, request: Request, n: int) -> Plan:
     )
 
 
-def rehearsed(picker: Selector, costs: Costs, size: int, n: int) -> float:
-    """Seconds that a selector would take, from a few random rows: more than it takes where it can prune."""
-    few = max(min(size, PICKS), min(size, ROWS, SAMPLE // costs.width))
-    picks = max(1, min(n, PICKS, few // 4))
-    rows = torch.randn(few, costs.width, generator=torch.Generator().manual_seed(0))
+def rehearsed(picker: Selector, rows: Rows, size: int, n: int, known: int = 0) -> float:
+    """Seconds that a selector would take, from a few rows and a quarter of them; more than it takes where it can prune.
+
+    Args:
+        picker: The selector.
+        rows: A few, of the kind that it will see.
+        size: How many it will see.
+        n: How many it will pick.
+        known: How many rows are labelled.
+    """
+    picks, wide = max(1, min(n, PICKS, len(rows) // 4)), width(rows)
+    fewer = rows[: max(picks, len(rows) // 4)]
+    some = min(known, picks) if picker.uses_centers else 0
+    centers = rows[len(rows) - some :] if some else None
     try:
-        taken = min(seconds_of(picker, rows, picks) for _ in range(2))
+        least, taken = (
+            seconds_of(partial(picker.pick, part, picks, centers=centers, seed=0)) for part in (fewer, rows)
+        )
     except (TypeError, ValueError, IndexError):  # rows of a kind of its own
         return 0.0
-    return taken * max(1.0, size / few * math.sqrt(max(1.0, n / picks)))
+    small, large = (picker.effort(len(part), wide, picks, some) for part in (fewer, rows))
+    slope = max(0.0, taken - least) / (large - small) if large > small else 0.0
+    once = (taken - slope * large) * n / picks  # what each pick takes however many rows there are
+    return max(taken, once + slope * picker.effort(size, wide, n, known))
 
 
-def seconds_of(picker: Selector, rows: torch.Tensor, n: int) -> float:
-    """How long some picks take."""
-    start = time.perf_counter()
-    picker.pick(rows, n, seed=0)
-    return time.perf_counter() - start
+def trial(wide: int, size: int, most: int = ROWS) -> torch.Tensor:
+    """Random rows among which selection is tried: no more than `size`, nor than `most`, each so many numbers `wide`."""
+    few = max(min(size, PICKS), min(size, most, SAMPLE // wide))
+    rows = torch.randn(few, wide, generator=torch.Generator().manual_seed(0))
+    return rows / torch.arange(1, wide + 1) ** 0.25  # rows of networks vary more along some directions
 
 
-def in_seconds(value: float) -> str:
-    """A time as people say it."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"
+def seconds_of(work: Callable[[], Any]) -> float:
+    """How long some work takes, the better of two times."""
+    taken = []
+    for _ in range(2):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return min(taken)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,12 +22,13 @@ from jostle.embeddings.jolts import Jolts, Which
 from jostle.embeddings.race import AUTO, Race, no_race, no_race_of, raced, raced_costs, risk_of, stops
 from jostle.embeddings.row_store import Movements
 from jostle.embeddings.teams import Racer, Team, race_over
+from jostle.embeddings.watching import Space, Watch, longest_sequence, watched
 from jostle.engines.scorer import Resume
 from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.plumbing.memory import in_words
-from jostle.plumbing.names import look_up, unknown
+from jostle.plumbing.names import look_up
 from jostle.rows import Rows
-from jostle.rows.vectors import aligned, as_vectors, check_shapes, non_finite
+from jostle.rows.vectors import check_shapes, non_finite
 from jostle.scoring.passes import Passes
 from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.replay import Record, Replay, can_replay
@@ -39,8 +39,6 @@ from jostle.selectors.shards import Shard, Shards
 FEW_JOLTS, NARROW = 10, 512  # what is often enough
 SHARES = 20  # chunks of a scoring whose rows go to a file of the user's, at least
 
-Space = str | Callable[[Tensor], Tensor] | None
-Watch = Callable[[Inputs], Tensor]  # inputs -> what is watched of their outputs, (n, d)
 Look = Callable[
     [Inputs], tuple[Tensor, Record]
 ]  # inputs -> what is watched at rest, and what no jolt reaches
@@ -253,6 +251,7 @@ class Deviations(Embedding):
             passes=n * (self.jolts + 1),
             rows=rows,
             width=wide,
+            centers=n - len(request.pool),
             in_file=self.rows_file is not None or request.room.spills(rows),
             spills=self.rows_file is None and request.room.spills(rows),
             buffer=held,
@@ -283,11 +282,9 @@ class Deviations(Embedding):
     def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
         """All passes, and for each chunk and jolt the noise."""
         request = rehearsal.request
+        drawing = self.drawing_seconds(request)
         with request.aside():
             watch, jolts = self.watch(request), self.jolts_of(request)
-            start = time.perf_counter()
-            with jolts.applied(0):
-                drawing = time.perf_counter() - start
             look = self.recording(request, jolts, watch)
             records = {id(inputs): look(inputs)[1] for inputs in rehearsal.batches}
 
@@ -295,12 +292,18 @@ class Deviations(Embedding):
             with records[id(inputs)]:
                 watch(inputs)
 
-        n = costs.passes // (self.jolts + 1)
-        whole = n * rehearsal.each
-        chunks = max(1, -(-whole // max(1, costs.buffer)), 0 if self.rows_file is None else min(SHARES, n))
+        n, files = costs.passes // (self.jolts + 1), self.rows_file is not None
+        chunks = max(1, -(-n * rehearsal.each // max(1, costs.buffer)), min(SHARES, n) if files else 0)
         clean = rehearsal.seconds(watch)
         tail = rehearsal.seconds(jolted) if self.parameters is not None else clean
         return n * (clean + self.jolts * tail) + chunks * self.jolts * drawing
+
+    def drawing_seconds(self, request: Request) -> float:
+        """How long one jolt takes to be drawn and applied, on the network of a `request`."""
+        with request.aside():
+            jolts, start = self.jolts_of(request), time.perf_counter()
+            with jolts.applied(0):
+                return time.perf_counter() - start
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """What all jolts take; a race takes fewer passes and rows, by how much it finds out."""
@@ -347,56 +350,3 @@ def clean_lengths(clean: Tensor) -> Tensor:
     """Lengths of the clean outputs, (n, 1), kept away from 0."""
     found: Tensor = torch.linalg.vector_norm(clean, dim=1, keepdim=True)
     return found.clamp(min=torch.finfo(clean.dtype).tiny)
-
-
-def watched(space: Space, grid: int, request: Request, length: int | None = None) -> Watch:
-    """What is watched of an example: a named space or the user's own function of the outputs, as vectors.
-
-    Tokens lie side by side; with a `length` those that are padding are zeros at the end.
-    """
-    network = request.network
-    if space == "features":
-        return lambda inputs: request.features_of(inputs, grid)
-    if callable(space):
-        function = space
-    elif space == "probabilities":
-        function = request.probabilities_of
-    elif space == "logits":
-        function = as_they_are
-    else:
-        raise unknown("space", space, ("probabilities", "features", "logits"))
-
-    def watch(inputs: Inputs) -> Tensor:
-        values = function(network.outputs(inputs))
-        if request.task.tokens and values.ndim > 3 and not callable(space):
-            values = values.flatten(1, -2)  # (n, sites, c): no map, its last dimension is classes
-        if length is not None and values.ndim == 3:
-            values = aligned(values, request.mask(inputs, values.shape[1]), length)
-        return as_movement(values, grid)
-
-    return watch
-
-
-def as_they_are(outputs: Tensor) -> Tensor:
-    """Logits as they are."""
-    return outputs
-
-
-def as_movement(values: Tensor, grid: int) -> Tensor:
-    """Outputs as vectors: spatial maps pooled to the grid, tokens side by side."""
-    return as_vectors(values, grid) if values.ndim > 3 else values.reshape(len(values), -1)
-
-
-def longest_sequence(request: Request, pools: Sequence[Pool]) -> int | None:
-    """The most tokens of any example that are not padding, for which the pool is read once; None where nothing pads."""
-    if not request.padded:
-        return None
-    for read, most in request.lengths:
-        if len(read) == len(pools) and all(map(operator.is_, read, pools)):
-            return most
-    masks = map(request.mask_in, request.batches(*pools))
-    longest = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
-    request.lengths.append(
-        (tuple(pools), longest)
-    )  # the pools too, or another might come to lie where one was
-    return longest

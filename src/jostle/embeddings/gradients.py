@@ -11,7 +11,9 @@ from torch import Tensor
 
 from jostle.core import Choice, Costs, Embedded, Embedding
 from jostle.core.costs import features
-from jostle.embeddings.deviations import Deviations, Space
+from jostle.core.plan import trial
+from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.watching import Space
 from jostle.inputs import Inputs
 from jostle.rows import Outer
 from jostle.scoring.request import Request
@@ -48,6 +50,12 @@ class LastLayerGradients(Embedding):
         made = features(request, c * request.row_type.itemsize, labeled=False)
         factors = 3 * made.passes * max(2, c) * request.row_type.itemsize  # probabilities, and changed ones
         return replace(made, width=made.width + c, working=factors, fixed=factors)
+
+    def made_up(self, request: Request, width: int, size: int) -> Outer:
+        """Two random factors."""
+        c = math.prod(request.output_shape[1:])
+        few = trial(width, size)
+        return Outer(few[:, :c], few[:, c:])
 
 
 @dataclass(frozen=True, kw_only=True)

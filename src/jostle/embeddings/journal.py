@@ -41,6 +41,7 @@ class Journal:
     identity: dict[str, Any]
     done: int = 0  # examples
     chunks: tuple[tuple[int, str], ...] = ()  # (examples done by its end, what its inputs were)
+    replaced: str = ""  # whose finished rows made way, in words
 
     @property
     def path(self) -> Path:
@@ -62,6 +63,10 @@ class Journal:
             raise ValueError(
                 f"{self.rows} holds {done:,} of {found['examples']:,} rows of another call: "
                 f"{differences(found, self.identity)}; make the same call to go on, or remove it to begin anew"
+            )
+        if found is not None and found != self.identity and self.rows.exists():
+            self.replaced = (
+                f"{self.rows} held rows of another call, which make way: {differences(found, self.identity)}"
             )
         rows = mapped_rows(self.rows, shape, dtype)
         self.path.write_text(json.dumps({"rows of jostle": self.identity}) + "\n", encoding="utf-8")

@@ -15,12 +15,18 @@ def movements(request: Request, jolts: int, *pools: Pool) -> Tensor:
     Classes: logits, less what is common to all of them, since that changes nothing. Other tasks: features, or, of a
     linear model, which has nothing in front of its head to jolt, the outputs.
     """
+    rows = jolted(request, jolts).rows(request, *pools)
     if request.task.name not in CLASS_TASKS:
-        return Deviations(jolts=jolts, space=space_of(request)).rows(request, *pools)
-    rows = Deviations(jolts=jolts, space=request.task.logits).rows(request, *pools)
+        return rows
     moved = rows.unflatten(1, (jolts, -1)).double()  # (n, K, c)
     relative: Tensor = moved - moved.mean(2, keepdim=True)
     return relative.flatten(1)
+
+
+def jolted(request: Request, jolts: int) -> Deviations:
+    """The jolts, and what moves under them in the task of a `request`."""
+    classes = request.task.name in CLASS_TASKS
+    return Deviations(jolts=jolts, space=request.task.logits if classes else space_of(request))
 
 
 def space_of(request: Request) -> str:

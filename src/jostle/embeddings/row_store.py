@@ -44,6 +44,7 @@ class Movements:
         else:
             journal = Journal(Path(settings.rows_file), identity(settings, request, n))
             tensor = journal.opened(shape, request.row_type)
+            request.notes += [journal.replaced] if journal.replaced else []
         return cls(tensor, width, scale, settings.project, request, journal)
 
     @property

@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 Advance = Callable[[float], None]
+Expected = Callable[
+    [], float
+]  # () -> the seconds that the whole work would take; asked only where a bar is shown
 
 _running: ContextVar[Advance | None] = ContextVar("running", default=None)
 
@@ -30,22 +34,28 @@ def noted(advance: Advance) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(what: str, total: int, show: bool | None = None, speed: bool = False) -> Iterator[Advance]:
-    """Yield `advance(steps)`; show=None shows the bar when standard error is a terminal; `speed` shows it too."""
+def progress_bar(
+    what: str, total: int, show: bool | None = None, speed: bool = False, expected: Expected | None = None
+) -> Iterator[Advance]:
+    """Yield `advance(steps)`; show=None shows the bar when standard error is a terminal; `speed` shows it too.
+
+    The time left follows from the steps done, and until there are some from what is `expected`.
+    """
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps: None
         return
     state = random.getstate()
     from rich.console import Console  # draws from `random` when it is loaded, which is nobody's business
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     random.setstate(state)
     console = Console(stderr=True, force_terminal=show)
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left_column()]
     if speed:
         columns.insert(3, TextColumn("{task.fields[rate]}"))
+    whole = None if expected is None else expected()
     with Progress(*columns, console=console, transient=True) as bar:
-        work = bar.add_task(what, total=total, rate="")
+        work = bar.add_task(what, total=total, rate="", expected=whole)
         begun, done = time.monotonic(), 0.0
 
         def advance(steps: float) -> None:
@@ -55,3 +65,40 @@ def progress_bar(what: str, total: int, show: bool | None = None, speed: bool = 
             bar.update(work, advance=steps, rate=f"{rate:,.0f} a second")
 
         yield advance
+
+
+def left_column() -> Any:
+    """The time left, as a plan says times."""
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class Left(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            told = time_left(task.elapsed or 0.0, task.completed, task.total or 0.0, task.fields["expected"])
+            return Text(told, style="progress.remaining")
+
+    return Left()
+
+
+def time_left(elapsed: float, done: float, total: float, expected: float | None) -> str:
+    """How long work would still take that has come so far, in words; nothing where nobody can tell.
+
+    Args:
+        elapsed: Seconds since it began.
+        done: Steps that are done.
+        total: All steps.
+        expected: Seconds that the whole was expected to take, for as long as no step is done.
+    """
+    if done:
+        return f"about {in_seconds(elapsed * max(0.0, total - done) / done)} left"
+    return "" if expected is None else f"about {in_seconds(max(0.0, expected - elapsed))} left"
+
+
+def in_seconds(value: float) -> str:
+    """A time as people say it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if value >= 2 * size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"

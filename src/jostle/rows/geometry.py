@@ -31,6 +31,23 @@ def blocks(count: int, *, per_row: int, of: Rows | None = None) -> Iterator[slic
                 seen = 0
 
 
+def in_blocks(rows: Tensor, of: Callable[[Tensor], Tensor], per_row: int, dtype: torch.dtype) -> Tensor:
+    """One number for each of the rows, (n,), a block at a time; what is kept of each lies in one place from the start.
+
+    Parts that were kept between large blocks would break up the memory, and several times as much would be held.
+
+    Args:
+        rows: (n, d), perhaps in a file.
+        of: From a block (k, d) to its numbers (k,).
+        per_row: Numbers that a row takes meanwhile.
+        dtype: The type of the numbers.
+    """
+    found = torch.empty(len(rows), dtype=dtype, device=rows.device)
+    for part in blocks(len(rows), per_row=per_row, of=rows):
+        found[part] = of(rows[part])
+    return found
+
+
 def width(rows: Rows) -> int:
     """Numbers that hold a row; the rounding of its products grows with it."""
     return rows.left.shape[1] + rows.right.shape[1] if isinstance(rows, Outer) else rows.shape[1]

@@ -61,11 +61,12 @@ def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
 def non_finite(rows: Tensor) -> Tensor:
     """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
     size = max(1, 2**20 // max(1, rows[:1].numel()))
-    bad = []
-    for part in rows.split(size):
-        bad.append(~torch.isfinite(part.reshape(len(part), -1)).all(1))
+    bad = torch.empty(len(rows), dtype=torch.bool, device="cpu")
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        bad[start : start + size] = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
         release(rows)
-    return torch.cat(bad).cpu() if bad else torch.zeros(0, dtype=torch.bool, device="cpu")
+    return bad
 
 
 def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:

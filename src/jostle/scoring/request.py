@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.plumbing import memory
 from jostle.plumbing.once import cached_property
-from jostle.plumbing.progress import Advance, progress_bar
+from jostle.plumbing.progress import Advance, Expected, progress_bar
 from jostle.rng import alone, as_seed, generator, seeded_globals
 from jostle.rows import as_vectors, mean_over, non_finite, refuse_non_finite, sums_to_one
 from jostle.scoring.copies import scoring_device
@@ -328,9 +328,9 @@ class Request:
         return both[0], both[1]
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Advance]:
-        """A progress bar for a part of this call: `what` it is, and how many examples in `total`."""
-        with progress_bar(what, total, self.options.get("progress")) as advance:
+    def progress(self, what: str, total: int, expected: Expected | None = None) -> Iterator[Advance]:
+        """A progress bar for a part of this call: `what` it is, how many examples in `total`, seconds `expected`."""
+        with progress_bar(what, total, self.options.get("progress"), expected=expected) as advance:
             yield advance
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, blocks
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, in_blocks
 from jostle.rows.outer import Outer
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 WORD = 8  # bytes of a float64 or of a position
+PASS = 16  # what a pass over all rows costs, for each, in distances
 
 
 class Picks(NamedTuple):
@@ -36,6 +38,7 @@ class Selector(ABC):
     """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too."""
 
     uses_centers: ClassVar[bool] = True  # False where rows already chosen play no part
+    tells: ClassVar[bool] = True  # False where much of the work is done before the first pick is
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
@@ -82,6 +85,17 @@ class Selector(ABC):
             n: How many to pick.
         """
         return WORD * size * (width + 4) + block_room(size, width)  # somebody's own may copy all rows
+
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """How the time that picking takes grows, in a unit of its own: a plan compares a few rows with all of them.
+
+        Args:
+            size: How many rows there are.
+            width: Numbers of a row.
+            n: How many to pick.
+            known: How many centers there are.
+        """
+        return size * (PASS * math.sqrt(n) + known)  # a pass for each pick, most of which can be spared
 
     def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
         """Positions only, int64 (n,)."""
@@ -193,7 +207,7 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.right", rows.right)
         return
     # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
-    sums = torch.cat([rows[part].sum(1) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)])
+    sums = in_blocks(rows, lambda block: block.sum(1), rows.shape[1], rows.dtype)
     suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
     if len(bad):

@@ -113,6 +113,11 @@ class Herding(Weighing):
         places, gains = _greedy(field, unit_length(rows[able]), n, draws)
         return Picks(able[places], gains)
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """The kernel of rows that stand for all and rows that compete, and a few of the latter again for each pick."""
+        few, able = min(size, self.targets), min(size, max(self.candidates * n, LEAST))
+        return few * (able + known + LOOK * n / 2)
+
     def room(self, size: int, width: int, n: int) -> int:
         """Rows that stand for all, rows that compete, and the kernel of some of these."""
         few, able = min(size, self.targets), min(size, max(self.candidates * n, LEAST))

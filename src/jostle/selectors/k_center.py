@@ -13,6 +13,7 @@ from jostle.selectors.shards import Here, Offer, Round, Seen, Shards
 
 LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
 FEWEST = 8  # of them, from each shard
+WIDER = 4  # times as many, where those do not decide
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class KCenter(Selector):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Bounds of all gaps, and the rows that compete with their mutual distances."""
-        crowd = min(size, MOST, max(16, CROWD_NUMBERS // width))
-        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width)
+        crowd = min(size, MOST, WIDER * max(LEAST, n // 2), max(16, CROWD_NUMBERS // width))
+        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width) // 2
 
 
 def the_row(shards: Shards, place: int) -> Rows:

@@ -19,6 +19,7 @@ from jostle.rows.geometry import Rows, blocks, squared_lengths
 from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 
 PROPOSALS = 128  # rows drawn at once
+EIGENVECTORS = 20  # products that one number of a matrix takes to be decomposed, over its side squared
 
 Vectors = Callable[[Tensor | slice], Tensor]  # positions -> their rows in the chosen eigenvectors, (p, n)
 
@@ -44,6 +45,11 @@ class KDPP(Selector):
             )
         chosen = torch.tensor(_eigenvectors(values.log().cpu().numpy(), n, draws), device=rows.device)
         return _projection(_chosen_vectors(rows, values[chosen], vectors[:, chosen]), len(rows), n, draws)
+
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """The Gram matrix, its eigenvectors, and what rows are in those that were chosen."""
+        side = min(size, width)
+        return size * width * side + EIGENVECTORS * side**3 + size * width * n
 
     def room(self, size: int, width: int, n: int) -> int:
         """The smaller Gram matrix with its eigenvectors, and chances of all rows."""
@@ -93,7 +99,9 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
     By rejection: such a distance is at most the row's length, by which rows are proposed. So about n ln n
     proposals suffice, and no pick needs a pass over all rows.
     """
-    masses = torch.cat([squared_lengths(vectors(part)) for part in blocks(count, per_row=n)])
+    masses = torch.empty(count, dtype=torch.float64, device=vectors(slice(0, 1)).device)
+    for part in blocks(count, per_row=n):
+        masses[part] = squared_lengths(vectors(part))
     ladder = masses.cumsum(0)
     span = masses.new_empty(n, n)  # orthonormal rows, one for each pick
     picks: dict[int, float] = {}

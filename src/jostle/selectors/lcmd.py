@@ -9,10 +9,11 @@ from jostle.plumbing.progress import note
 from jostle.rows.geometry import (
     Rows,
     blocks,
+    in_blocks,
     squared_differences,
     squared_distances,
 )
-from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
+from jostle.selectors.base import PASS, WORD, Picks, Selector, block_room, dense_rows
 
 PICKED = -1.0  # below every gap
 
@@ -43,6 +44,10 @@ class LCMD(Selector):
         squared = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), squared.sqrt())
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """A pass over all rows for every pick."""
+        return size * (PASS * n + known)
+
     def room(self, size: int, width: int, n: int) -> int:
         """The nearest center of each row and the distance to it, looked at for every pick."""
         return 7 * WORD * size + block_room(size, width)
@@ -58,19 +63,20 @@ def _farthest_of_heaviest(nearest: Tensor, gaps: Tensor, centers: int) -> int:
 
 def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest center of each row and the squared distance to it, (n,) both."""
-    nearest, gaps = [], []
+    nearest = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
+    gaps = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
     for part in blocks(len(rows), per_row=max(centers.shape), of=rows):
         block = rows[part].to(torch.float64)
-        nearest.append(squared_distances(block, centers)[0].argmin(1))
-        gaps.append(squared_differences(block, centers[nearest[-1]]))  # exactly 0 for equal rows
-    return torch.cat(nearest), torch.cat(gaps)
+        nearest[part] = squared_distances(block, centers)[0].argmin(1)
+        gaps[part] = squared_differences(block, centers[nearest[part]])  # exactly 0 for equal rows
+    return nearest, gaps
 
 
 def _distances(rows: Tensor, position: int) -> Tensor:
     """Squared distances of all rows to one of them, (n,)."""
     center = rows[position : position + 1].to(torch.float64)
-    parts = blocks(len(rows), per_row=rows.shape[1], of=rows)
-    return torch.cat([squared_differences(rows[part].to(torch.float64), center) for part in parts])
+    apart = lambda block: squared_differences(block.to(torch.float64), center)  # noqa: E731
+    return in_blocks(rows, apart, rows.shape[1], torch.float64)
 
 
 lcmd = LCMD()

@@ -50,6 +50,10 @@ class ProbCover(Selector):
             note(1)
         return _filled(positions, scores, n, rows, seed)
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """All distances, whatever is picked."""
+        return size**2
+
     def room(self, size: int, width: int, n: int) -> int:
         """What each ball would cover, and a thousand balls at once."""
         return 5 * WORD * size + 2 * WORD * BALLS * width + block_room(size, width)

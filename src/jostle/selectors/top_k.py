@@ -37,6 +37,10 @@ class TopK(Selector):
         """Pick the n largest of all shards."""
         return largest(shards, n, seed, lengths=False)
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """All are sorted."""
+        return size
+
     def room(self, size: int, width: int, n: int) -> int:
         """What decides among equal scores, and all sorted."""
         return SORTING * size
@@ -58,6 +62,10 @@ class Longest(Selector):
     ) -> Picks:
         """Pick the n longest of all shards."""
         return largest(shards, n, seed, lengths=True)
+
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """One pass, and all are sorted."""
+        return size
 
     def room(self, size: int, width: int, n: int) -> int:
         """Lengths of all rows, and them sorted."""

@@ -1,5 +1,6 @@
 """Typical points: from each cluster the row whose neighbours are nearest."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +14,7 @@ from jostle.rows.geometry import Rows, blocks, squared_distances
 from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 from jostle.selectors.k_means import in_float64, k_means
 
+ROUNDS = 2  # of k-means, times the fourth root of the rows
 SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
 
 
@@ -23,6 +25,8 @@ class Typical(Selector):
     A pick's score is its typicality, 1 / mean squared distance to its neighbours in the cluster. Small clusters
     hold outliers: they come only when the others are empty, and rows without any neighbour last.
     """
+
+    tells = False  # k-means comes first
 
     clusters: int = 500
     """The most clusters; otherwise there is one for each center and each pick."""
@@ -46,11 +50,18 @@ class Typical(Selector):
         chosen = len(points) - len(rows)
         k = min(chosen + n, self.clusters, len(points))
         cells, _ = k_means(points, k, fresh_seed() if seed is None else seed)
-        picks = list(islice(self._turns(points, cells, len(rows), k), n))
-        note(n)
+        picks = list[tuple[int, float]]()
+        for found in islice(self._turns(points, cells, len(rows), k), n):
+            picks.append(found)
+            note(1)
         positions, scores = zip(*picks, strict=True)
         values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), values)
+
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """Rounds of k-means, and distances within clusters."""
+        k = min(n + known, self.clusters, size)
+        return ROUNDS * size * math.sqrt(math.sqrt(size)) * k + size**2 / k  # more rows take more rounds
 
     def room(self, size: int, width: int, n: int) -> int:
         """Rows in float64, and once more for k-means."""

@@ -22,6 +22,10 @@ class Uniform(Selector):
         order = torch.randperm(len(rows), generator=draws, device=draws.device)[:n].to(rows.device)
         return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """One order of all."""
+        return size
+
     def room(self, size: int, width: int, n: int) -> int:
         """An order of all rows."""
         return 2 * WORD * size

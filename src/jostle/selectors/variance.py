@@ -60,6 +60,11 @@ class ExplainedVariance(Weighing):
             torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
         )
 
+    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
+        """The covariance, and a pass over all rows for every pick."""
+        side = min(size, width)
+        return size * side * (width + 2 * n)
+
     def room(self, size: int, width: int, n: int) -> int:
         """Directions of all rows in float64, and the covariance of rows or of numbers, whichever are fewer."""
         return WORD * (size * (width + 8) + 4 * min(size, width) ** 2) + block_room(size, width)
@@ -146,12 +151,12 @@ def _spread(x: Tensor, w: Tensor) -> Tensor:
 
 def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
     """x' Sigma x and x' Sigma M Sigma x of each row, (n,) both, a block of rows at a time."""
-    variances, shares = [], []
+    variances, shares = x.new_empty(len(x)), x.new_empty(len(x))
     for part in blocks(len(x), per_row=x.shape[1], of=x):
         projected = x[part] @ left  # rows Sigma x_i
-        variances.append((projected * x[part]).sum(1))
-        shares.append(((projected @ spread) * projected).sum(1))
-    return torch.cat(variances), torch.cat(shares)
+        variances[part] = (projected * x[part]).sum(1)
+        shares[part] = ((projected @ spread) * projected).sum(1)
+    return variances, shares
 
 
 def _noisy_gram(known: Tensor, noise: float) -> Tensor:

@@ -11,11 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jostle.core import Costs, Embedded, Strategy
+from jostle.core.plan import PICKS, seconds_of, trial
 from jostle.inputs import Inputs
 from jostle.plumbing.names import look_up
-from jostle.rows.geometry import unit_length
+from jostle.rows.geometry import blocks, unit_length
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
+from jostle.selectors.base import WORD, block_room
 from jostle.selectors.k_means import k_means
 from jostle.strategies.catalogue import register
 from jostle.strategies.labels import labelled_classes
@@ -24,6 +27,7 @@ from jostle.tasks import CLASS_TASKS
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
 SURE = 1e-6  # a loss below which the gradient in single precision would be mostly rounding
+FEW = 8192  # rows whose clusters are tried for a plan
 BLOCK_ROWS = 4096  # rows sent through the head at once
 
 
@@ -71,8 +75,9 @@ class AlfaMix(Strategy):
         with request.timed("embedding"):
             mixing = self.mixing(request)
             scores = mixing.flips(self, request, n)
-        with request.timed("selection"):
-            candidates = scores.nonzero()[:, 0]
+        candidates = scores.nonzero()[:, 0]
+        width = mixing.features.shape[1]
+        with selecting(request, n, lambda: clustering_seconds(len(candidates), width, n)):
             picks = candidates[nearest_to_centers(mixing.features[candidates], n, request.seed)]
             left = torch.ones(len(scores), dtype=torch.bool)
             left[picks.cpu()] = False
@@ -80,6 +85,10 @@ class AlfaMix(Strategy):
             order = torch.randperm(len(rest), generator=request.rng("alfa-mix", "fill", device="cpu"))
             picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
             return Picks(picks, scores[picks].double())
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """At most what clusters of all examples take: how many flip shows only when they are asked."""
+        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """Features from one pass, mixtures of a block of them at a time, and k-means over those that flip."""
@@ -91,7 +100,7 @@ class AlfaMix(Strategy):
             passes=examples,
             rows=examples * (d + request.classes) * item,
             working=6 * BLOCK_ROWS * d * item,
-            selecting=0 if n is None else 3 * 8 * size * d,
+            selecting=0 if n is None else clustering_room(size, d),
             what=f"features of {examples:,} examples, {d:,} numbers each, and clusters of them",
             more=f"up to {turns * request.classes:,} passes of the head",
         )
@@ -225,14 +234,30 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
     return torch.where(counts > 0, sums / counts.clamp(min=1), features.mean(0))
 
 
+def clustering_room(size: int, width: int) -> int:
+    """Bytes of so many rows on their own, in float64 and once more for k-means: at most, if all predictions flip."""
+    return (4 + 2 * WORD) * size * width + 6 * WORD * size + block_room(size, width) // 2
+
+
+def clustering_seconds(size: int, width: int, n: int) -> float:
+    """What the picks of n clusters of so many rows take, from a few rows and clusters."""
+    if not size:
+        return 0.0
+    rows, picks = trial(width, size, FEW), min(size, n, PICKS)
+    return seconds_of(lambda: nearest_to_centers(rows, picks, 0)) * size * n / (len(rows) * picks)
+
+
 def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     """The row nearest to the center of each k-means cluster, by direction; at most n and all distinct."""
     if not len(features):
         return torch.zeros(0, dtype=torch.int64, device=features.device)
-    rows = unit_length(features.double())
-    assert isinstance(rows, Tensor)
+    rows = torch.empty(features.shape, dtype=torch.float64, device=features.device)
+    for part in blocks(len(rows), per_row=rows.shape[1]):
+        rows[part] = unit_length(features[part].double())
     cells, centers = k_means(rows, min(n, len(rows)), seed)
-    gaps = (rows - centers[cells]).norm(dim=1)
+    gaps = rows.new_empty(len(rows))
+    for part in blocks(len(rows), per_row=rows.shape[1]):
+        gaps[part] = (rows[part] - centers[cells[part]]).norm(dim=1)
     order = gaps.sort(stable=True).indices
     first = {int(cells[position]): int(position) for position in order.flip(0).tolist()}
     return torch.tensor([first[cell] for cell in sorted(first)], device=features.device)

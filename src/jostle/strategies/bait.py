@@ -9,13 +9,20 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded, Strategy
+from jostle.core.plan import seconds_of
 from jostle.embeddings.gradients import fisher_roots
+from jostle.plumbing.progress import Advance
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
 TASKS = (*CLASS_TASKS, "regression")
+FEW = 256  # examples that steps are tried on for a plan
+SIDE = 512  # of a matrix whose product is timed
+INVERSES = 4  # such products that the first inverse and what is made of it take
 
 
 @register(
@@ -52,10 +59,11 @@ class Bait(Strategy):
         """Add 2n examples one by one, then drop n."""
         with request.timed("embedding"):
             fisher = self.fisher(request, n)
-        with request.timed("selection"), request.progress("bait", 2 * n) as advance:
+        more = min(2 * n, len(request.pool))
+        with selecting(request, more + more - n) as advance:
             chosen: list[int] = []
             scores: list[float] = []
-            for _ in range(min(2 * n, len(request.pool))):
+            for _ in range(more):
                 gains = fisher.gains()
                 gains[chosen] = -torch.inf
                 chosen.append(int(gains.argmax()))
@@ -63,7 +71,7 @@ class Bait(Strategy):
                 fisher.step(chosen[-1], 1)
                 advance(1)
             fisher = fisher.only(chosen)
-            kept = pruned(fisher, n)
+            kept = pruned(fisher, n, advance)
             positions = torch.tensor(chosen, device=request.device)[kept]
             return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=request.device)[kept])
 
@@ -83,10 +91,30 @@ class Bait(Strategy):
         scaled = roots[:size] * (n / (m + n)) ** 0.5
         return Fisher.of(scaled, features[:size], target, torch.linalg.inv(seen))
 
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """One pass, and Fisher matrices of everything and of each example."""
+        request = rehearsal.request
+        examples, few = costs.passes, Fisher.made_up(*self.sizes(request), FEW)
+        blocks = seconds_of(lambda: quadratic(few.roots, few.features, few.inverse))
+        side = min(len(few.inverse), SIDE)
+        square = few.inverse[:side, :side].contiguous()
+        whole = seconds_of(lambda: square @ square) * (len(few.inverse) / side) ** 3
+        return super().scoring_seconds(rehearsal, costs) + 3 * blocks * examples / FEW + INVERSES * whole
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """2n steps that look at all examples, and n that look at 2n of them, each tried once."""
+        size, (c, d) = len(request.pool), self.sizes(request)
+        least, taken = (step_seconds(Fisher.made_up(c, d, examples)) for examples in (1, FEW))
+        each = max(0.0, taken - least) / FEW
+        return 2 * n * (least + each * size) + n * (least + 2 * each * n)
+
+    def sizes(self, request: Request) -> tuple[int, int]:
+        """Classes, one of a regression, and the width of features."""
+        return 1 if request.task.name == "regression" else request.classes, request.feature_width
+
     def costs(self, request: Request, n: int | None) -> Costs:
         """Fisher matrices of everything and of each example, all in memory."""
-        d, examples = request.feature_width, sum(map(len, request.pools))
-        c = 1 if request.task.name == "regression" else request.classes
+        (c, d), examples = self.sizes(request), sum(map(len, request.pools))
         return Costs(
             passes=examples,
             rows=8 * examples * (5 * c * c + 2 * d),
@@ -94,12 +122,13 @@ class Bait(Strategy):
             working=56 * (c * d) ** 2,  # seven such matrices while the first inverse is made, four afterwards
             selecting=32 * (c * d) ** 2 + 8 * examples * 6 * c * c,
             what=f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples",
-            more=f"{3 * (n or 1):,} steps over all examples",
         )
 
 
-def pruned(fisher: Fisher, n: int) -> list[int]:
-    """The n rows, in their order, that are left when the one whose loss raises the trace least goes each time."""
+def pruned(fisher: Fisher, n: int, advance: Advance) -> list[int]:
+    """The n rows, in their order, that are left when the one whose loss raises the trace least goes each time; each
+    advances a bar.
+    """
     kept = list(range(len(fisher.features)))
     gone: list[int] = []
     while len(kept) > n:
@@ -108,7 +137,18 @@ def pruned(fisher: Fisher, n: int) -> list[int]:
         gone.append(int(losses.argmin()))
         kept.remove(gone[-1])
         fisher.step(gone[-1], -1)
+        advance(1)
     return kept
+
+
+def step_seconds(fisher: Fisher) -> float:
+    """How long the choice of an example and the step that adds it take."""
+
+    def step() -> None:
+        fisher.gains()
+        fisher.step(0, 1)
+
+    return seconds_of(step)
 
 
 @dataclass
@@ -130,6 +170,14 @@ class Fisher:
         """The state at this inverse."""
         outer = quadratic(roots, features, inverse @ target @ inverse)
         return cls(roots, features, target, inverse, quadratic(roots, features, inverse), outer)
+
+    @classmethod
+    def made_up(cls, c: int, d: int, n: int) -> Fisher:
+        """A state of n examples that means nothing, for those who want to know how long a step takes."""
+        whole = torch.eye(c * d, dtype=torch.float64)
+        each = torch.eye(c, dtype=torch.float64).repeat(n, 1, 1)
+        features = torch.full((n, d), d**-0.5, dtype=torch.float64)
+        return cls(each, features, whole, whole.clone(), each.clone(), each.clone())
 
     def only(self, chosen: list[int]) -> Fisher:
         """The same state for a few of the examples."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Choice, Costs, Embedded
+from jostle.core.plan import seconds_of
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
@@ -15,12 +16,13 @@ from jostle.plumbing.progress import note
 from jostle.rng import fresh_seed, generator
 from jostle.rows import Rows
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, Selector
+from jostle.selectors import Picks, Selector, selector
 from jostle.selectors.base import WORD, check_pickable
 from jostle.selectors.top_k import largest_first, order_of_ties
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
+ROWS, PICKS = 256, 12  # distributions among which selection is tried for a plan, and how many it picks
 BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
 BLOCK_ROWS = 64  # candidates compared at once: the bound spares most of those that follow
 
@@ -67,9 +69,19 @@ class JointInformation(Selector):
         return Picks(positions, gains)
 
     def room(self, size: int, width: int, n: int) -> int:
-        """What each label tells, and the combinations of labels with what they say of each pass."""
-        combinations = max(self.exact, self.samples)
-        return WORD * (6 * size + 3 * combinations * min(width, 64) + 4 * BLOCK_NUMBERS)
+        """As `room_of`, of two classes, which make most combinations."""
+        return self.room_of(size, max(1, width // 2), 2)
+
+    def room_of(self, size: int, passes: int, classes: int) -> int:
+        """What each label tells, and the combinations of labels with what they say of each pass.
+
+        Args:
+            size: How many examples there are.
+            passes: Distributions of each.
+            classes: Labels that each can have.
+        """
+        combinations = max(self.exact // classes, self.samples)
+        return WORD * (6 * size + 3 * combinations * passes + 3 * BLOCK_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -165,6 +177,26 @@ class BatchBald(DropoutPasses):
             "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
         )
         return Embedded(self.rows(request, lambda passes, _: torch.cat(list(passes), dim=1)))
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """As it takes among a few random distributions; most labels are spared a look, however many there are."""
+        picker, few = selector(self.selector), min(n, PICKS)
+        if not isinstance(picker, JointInformation):
+            return super().selecting_seconds(request, costs, n)
+        size = max(few, min(len(request.pool), ROWS))
+        draws = torch.Generator().manual_seed(0)
+        clean, noise = (torch.randn(size, T, request.classes, generator=draws) for T in (1, self.passes))
+        rows = (2 * clean + noise).double().softmax(2)  # some are surer than others
+        alone = seconds_of(lambda: jensen_shannon(rows.unbind(1)))
+        taken = seconds_of(lambda: picker.pick(rows, few, seed=0))
+        return max(0.0, taken - alone) * n / few + alone * len(request.pool) / size
+
+    def costs(self, request: Request, n: int | None) -> Costs:
+        """What the passes take, and the labels together."""
+        made, picker = super().costs(request, n), selector(self.selector)
+        if n is None or not isinstance(picker, JointInformation):
+            return made
+        return replace(made, selecting=picker.room_of(len(request.pool), self.passes, request.classes))
 
     def making(self, request: Request) -> Costs:
         """A distribution for each example and pass."""

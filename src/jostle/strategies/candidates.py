@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from jostle.core import Query, Strategy
+from jostle.core import Costs, Query, Strategy
+from jostle.core.plan import rehearsed, trial
+from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.uncertainty import Margin, small_margin
 from jostle.engines import Ray
 from jostle.engines.portions import Candidates
 from jostle.inputs import check_count
 from jostle.rng import as_seed
 from jostle.scoring.options import Options
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
-from jostle.selectors import Picks, top_k
+from jostle.selectors import Picks, Selector, top_k
 from jostle.selectors.top_k import largest_first
 
 LEAST = 2048  # drawn at least: without margins nothing tells which of them matter
@@ -56,6 +59,26 @@ class Shortlisting(Strategy):
     @abstractmethod
     def among(self, request: Request, short: Shortlist, n: int) -> Picks:
         """Choose n of the examples on a shortlist; picks are places of the `request`'s pool."""
+
+    @abstractmethod
+    def picker(self, request: Request) -> Selector:
+        """What picks among the candidates of a `request`."""
+
+    @abstractmethod
+    def jolted(self, request: Request) -> Deviations:
+        """How the candidates of a `request` are jolted."""
+
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """All passes, and for each jolt the noise."""
+        jolted = self.jolted(rehearsal.request)
+        drawing = jolted.jolts * jolted.drawing_seconds(rehearsal.request)
+        return super().scoring_seconds(rehearsal, costs) + drawing
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """As its selector takes among a few random rows, of which there are no more than candidates."""
+        kept = self.candidate_count(request, len(request.pool), n)
+        known = sum(map(len, request.pools[1:]))
+        return rehearsed(self.picker(request), trial(costs.width, kept).double(), kept, n, known)
 
     def query(self, request: Request, n: int) -> Picks:
         """Keep the smallest margins, and choose among them."""

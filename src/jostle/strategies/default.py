@@ -11,6 +11,7 @@ from jostle.core import Costs, Embedded, Query, Strategy
 from jostle.engines import Ray
 from jostle.engines.portions import Candidates
 from jostle.scoring.options import Options
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
 from jostle.selectors import Picks
 from jostle.strategies.catalogue import ANY_TASK, build, register
@@ -53,6 +54,14 @@ class Default(Strategy):
     def costs(self, request: Request, n: int | None) -> Costs:
         """Those of the strategy for the task."""
         return self.chosen(request).costs(request, n)
+
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """Those of the strategy for the task."""
+        return self.chosen(rehearsal.request).scoring_seconds(rehearsal, costs)
+
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """Those of the strategy for the task."""
+        return self.chosen(request).selecting_seconds(request, costs, n)
 
     def query(self, request: Request, n: int) -> Picks:
         """The picks of the strategy for the task."""

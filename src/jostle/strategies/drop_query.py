@@ -10,9 +10,17 @@ from torch import Tensor
 
 from jostle.core import Costs, Embedded, Strategy
 from jostle.rng import generator
+from jostle.rows.geometry import BLOCK_NUMBERS, blocks
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
-from jostle.strategies.alfa_mix import head_function, head_input, nearest_to_centers
+from jostle.strategies.alfa_mix import (
+    clustering_room,
+    clustering_seconds,
+    head_function,
+    head_input,
+    nearest_to_centers,
+)
 from jostle.strategies.catalogue import register
 from jostle.tasks import CLASS_TASKS
 
@@ -56,8 +64,9 @@ class DropQuery(Strategy):
         """One of each cluster of those that flip in most passes; then the rest, more flips first."""
         with request.timed("embedding"):
             features, flips = self.features_and_flips(request)
-        with request.timed("selection"):
-            unstable = (flips > 0.5).nonzero()[:, 0]
+        unstable = (flips > 0.5).nonzero()[:, 0]
+        width = features.shape[1]
+        with selecting(request, n, lambda: clustering_seconds(len(unstable), width, n)):
             picks = unstable[nearest_to_centers(features[unstable], n, request.seed)]
             order = torch.randperm(len(flips), generator=request.rng("drop-query", "fill", device="cpu"))
             order = order.to(flips.device)
@@ -66,6 +75,10 @@ class DropQuery(Strategy):
             picks = torch.cat([picks, rest[: n - len(picks)]])
             return Picks(picks, flips[picks].double())
 
+    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
+        """At most what clusters of all examples take: how many flip shows only when they are asked."""
+        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
+
     def costs(self, request: Request, n: int | None) -> Costs:
         """Features from one pass, all of them with some dropped, and k-means over those that flip."""
         d, size = math.prod(head_input(request)), len(request.pool)
@@ -73,8 +86,8 @@ class DropQuery(Strategy):
         return Costs(
             passes=size,
             rows=size * d * item,
-            working=3 * size * d * item,
-            selecting=0 if n is None else 3 * 8 * size * d,
+            working=6 * item * min(BLOCK_NUMBERS, size * d),
+            selecting=0 if n is None else clustering_room(size, d),
             what=f"features of {size:,} examples, {d:,} numbers each, and clusters of them",
             more=f"{self.passes + 1} passes of the head",
         )
@@ -89,10 +102,12 @@ class DropQuery(Strategy):
 
         (features,) = request.compute(read, what="features")
         flips = torch.zeros(len(features), dtype=features.dtype, device=features.device)
+        draws = [generator(request.seed, "drop-query", turn) for turn in range(self.passes)]
         with torch.no_grad():
-            clean = head(features).argmax(1)
-            for turn in range(self.passes):
-                draws = generator(request.seed, "drop-query", turn)
-                kept = (torch.rand(features.shape, generator=draws) >= self.rate).to(features)
-                flips += head(features * kept / (1 - self.rate)).argmax(1) != clean
+            for part in blocks(len(features), per_row=features.shape[1], of=features):
+                clean = head(features[part]).argmax(1)
+                for luck in draws:
+                    kept = torch.rand(features[part].shape, generator=luck) >= self.rate
+                    changed = features[part] * kept.to(features) / (1 - self.rate)
+                    flips[part] += head(changed).argmax(1) != clean
         return features, flips / self.passes

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded
-from jostle.embeddings.movements import movement_costs, movements
+from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.movements import jolted, movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
 from jostle.strategies.candidates import Shortlist, Shortlisting
@@ -81,13 +83,21 @@ class FlipCover(Shortlisting):
         kept = short.places
         with request.timed("embedding"):
             moves = self.moves(request, kept)
-        with request.timed("selection"):
-            regression = request.task.name == "regression"
-            noise = self.noise or (REGRESSION_NOISE if regression else 0.05)
-            picks = ExplainedVariance(noise).pick(
+        with selecting(request, n):
+            picks = self.picker(request).pick(
                 moves.rows, n, centers=moves.labelled, weights=moves.weights, seed=request.seed
             )
             return picks.at(kept)
+
+    def jolted(self, request: Request) -> Deviations:
+        """As many jolts as suit the task of the `request`."""
+        few = 20 if request.task.name != "regression" else REGRESSION_JOLTS
+        return jolted(request, self.jolts or few)
+
+    def picker(self, request: Request) -> ExplainedVariance:
+        """Explained variance, with the noise that suits the task of the `request`."""
+        regression = request.task.name == "regression"
+        return ExplainedVariance(self.noise or (REGRESSION_NOISE if regression else 0.05))
 
     def costs(self, request: Request, n: int | None) -> Costs:
         """One pass over the pool, then movements of the candidates and of the labelled set."""
@@ -99,8 +109,8 @@ class FlipCover(Shortlisting):
         margins = self.looked_at(request, size, kept)
         outputs = 0 if regression else kept + known  # the clean logits, once more
         explained = 3 * WORD * min(known, made.width) ** 2  # by the labelled set
-        selecting = 0 if n is None else ExplainedVariance().room(kept, made.width, n) + explained
-        return replace(made, passes=made.passes + margins + outputs, selecting=selecting)
+        room = 0 if n is None else self.picker(request).room(kept, made.width, n) + explained
+        return replace(made, passes=made.passes + margins + outputs, selecting=room)
 
     def moves(self, request: Request, kept: Tensor) -> Moves:
         """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from jostle.core import Costs, Embedded
-from jostle.embeddings.movements import movement_costs, movements
+from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.movements import jolted, movement_costs, movements
 from jostle.inputs import Pool
 from jostle.scoring.request import Request
+from jostle.scoring.selecting import selecting
 from jostle.selectors import Herding, Picks
 from jostle.strategies.candidates import Shortlist, Shortlisting
 from jostle.strategies.catalogue import ANY_TASK, register
@@ -67,18 +69,25 @@ class JoltHerding(Shortlisting):
             return movement_costs(request, self.jolts, size + known)
         kept = self.candidate_count(request, size, n)
         made = movement_costs(request, self.jolts, kept + known)
-        selecting = Herding(width=self.width).room(kept, made.width, n)
-        return replace(made, passes=made.passes + self.looked_at(request, size, kept), selecting=selecting)
+        room = self.picker(request).room(kept, made.width, n)
+        return replace(made, passes=made.passes + self.looked_at(request, size, kept), selecting=room)
+
+    def jolted(self, request: Request) -> Deviations:
+        """K jolts of what moves in the task of the `request`."""
+        return jolted(request, self.jolts)
+
+    def picker(self, request: Request) -> Herding:
+        """Herding with a kernel of this width, whatever the `request`."""
+        return Herding(width=self.width)
 
     def among(self, request: Request, short: Shortlist, n: int) -> Picks:
         """Jolt the candidates, and cover them."""
         kept = short.places
         with request.timed("embedding"):
             moved = self.rows(request, request.pool.take(kept), *request.pools[1:])
-        with request.timed("selection"):
+        with selecting(request, n):
             rows, known = moved[: len(kept)], moved[len(kept) :]
             weights = torch.ones(len(kept)) if short.doubts is None else short.doubts.pow(self.power)
-            picks = Herding(width=self.width).pick(
-                rows, n, centers=known if len(known) else None, weights=weights, seed=request.seed
-            )
+            centers = known if len(known) else None
+            picks = self.picker(request).pick(rows, n, centers=centers, weights=weights, seed=request.seed)
             return picks.at(kept)

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from jostle.core import Choice, Costs, Embedded, Embedding
 from jostle.core.costs import features
+from jostle.core.plan import seconds_of, trial
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.rows.geometry import unit_length
+from jostle.scoring.rehearsal import Rehearsal
 from jostle.scoring.request import Request
 from jostle.selectors.base import block_room
 from jostle.selectors.k_means import k_means
@@ -67,6 +69,16 @@ class ProbCover(Embedding):
             copies += 16 * size * made.width + block_room(size, max(size, made.width)) // 2
         fixed = 0 if not made.in_file else made.rows
         return replace(made, working=copies, fixed=fixed)
+
+    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
+        """One pass, and where the radius is to be found all distances."""
+        taken = super().scoring_seconds(rehearsal, costs)
+        if self.delta is not None:
+            return taken
+        rows = trial(costs.width, costs.passes)
+        cells = torch.arange(len(rows)) % rehearsal.request.classes
+        found = seconds_of(lambda: pure_radius(rows, cells, self.purity))
+        return taken + found * (costs.passes / len(rows)) ** 2
 
     def pure_delta(self, rows: Tensor, request: Request) -> float:
         """The radius by purity, with as many cells as the outputs have classes."""

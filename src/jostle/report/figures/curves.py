@@ -158,9 +158,9 @@ def _draw_curves(
     for label in [label for label in means if label in shown]:
         colour, dash, marker = shown[label]
         if len(results.of(label)) > 1:
-            sides = possible(band(results.curves(label, metric)), metric)
-            drawn += sides
-            axes.fill_between(results.counts, *sides, color=colour, alpha=faint, lw=0)
+            low, high = possible(band(results.curves(label, metric)), metric)
+            drawn += [low, high]
+            axes.fill_between(results.counts, low, high, color=colour, alpha=faint, lw=0)
         style = {"color": colour, "ls": dash, "marker": marker, "ms": 4.2, "lw": 1.6, "mew": 0}
         (line,) = axes.plot(results.counts, means[label], **style)
         line.set_markevery(max(1, len(results.counts) // 12))

@@ -1,0 +1,116 @@
+"""Progress bars count examples while scoring and picks while selecting, to the end, in the words of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from quick import QUICK
+from torch.utils.data import TensorDataset
+from zoo import ConvNet
+
+import jostle
+from jostle import strategies
+from jostle.core.plan import in_seconds as planned_words
+from jostle.plumbing.progress import Advance, Expected, time_left
+from jostle.scoring import request
+
+N, PICKS = 120, 6
+TRAINED = {
+    "training vaal",
+    "training sraal",
+    "training the committee",
+    "graph network",
+    "mixing",
+}  # count steps
+
+
+class Bars:
+    """What bars were shown: a name, how many steps there are, how many were made, what was expected."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int, list[float], Expected | None]] = []
+
+    @contextmanager
+    def bar(
+        self, what: str, total: int, show: bool | None = None, expected: Expected | None = None
+    ) -> Iterator[Advance]:
+        steps: list[float] = []
+        self.seen.append((what, total, steps, expected))
+        yield steps.append
+
+    def of(self, what: str) -> list[tuple[str, int, list[float], Expected | None]]:
+        return [seen for seen in self.seen if seen[0].startswith(what)]
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
+    made = Bars()
+    monkeypatch.setattr(request, "progress_bar", made.bar)
+    return made
+
+
+def called(name: str, **settings: Any) -> None:
+    torch.manual_seed(0)
+    pool = torch.randn(N, 1, 8, 8)
+    labeled = TensorDataset(torch.randn(20, 1, 8, 8), torch.arange(20) % 4)
+    strategy = strategies.build(name, **QUICK.get(name, {}) | settings)
+    model = strategy.join(ConvNet(), pool[:2], 0).model
+    strategy.select(model, pool, PICKS, labeled=labeled, fit=lambda dataset, seed: ConvNet(), seed=0)
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_every_strategy_shows_its_selection_and_comes_to_an_end(name: str, bars: Bars) -> None:
+    called(name)
+    ((_, total, steps, _),) = bars.of("selecting")
+    assert total == (3 * PICKS if name == "bait" else PICKS)  # bait adds 2n and drops n
+    assert sum(steps) == total
+    for what, examples, made, _ in bars.seen:
+        if what not in TRAINED and what != "selecting":
+            assert examples in (N, N + 20), "examples, not examples times jolts"
+            assert sum(made) == pytest.approx(examples)
+
+
+@pytest.mark.parametrize(
+    "selector", ["k-center", "k-means++", "k-dpp", "lcmd", "herding", "prob-cover", "typical"]
+)
+def test_slow_selectors_count_their_picks(selector: str, bars: Bars) -> None:
+    called("noise-stability", selector=selector)
+    ((_, total, steps, _),) = bars.of("selecting")
+    assert sum(steps) == total == PICKS
+    assert steps[0] > 0, "not all at the end"
+
+
+@pytest.mark.parametrize("name", ["typiclust", "cluster-margin", "alfa-mix", "drop-query"])
+def test_what_says_nothing_until_it_is_done_is_expected_to_take_some_time(name: str, bars: Bars) -> None:
+    called(name)
+    ((*_, expected),) = bars.of("selecting")
+    assert expected is not None
+    assert 0 <= expected() < 60
+
+
+def test_jolts_are_no_examples(bars: Bars) -> None:
+    called("noise-stability", jolts=7, race=None)
+    ((_, total, steps, _),) = bars.of("jolting")
+    assert total == N
+    assert len(steps) >= 7, "the bar moves with every jolt"
+    assert sum(steps) == pytest.approx(N)
+
+
+def test_time_left_is_told_as_a_plan_tells_times() -> None:
+    assert time_left(30, 25, 100, None) == f"about {planned_words(90)} left" == "about 90 s left"
+    assert time_left(600, 1, 31, 5.0) == "about 5 h left", "steps that are done know better"
+    assert time_left(10, 0, 100, 400) == "about 6.5 min left"
+    assert time_left(500, 0, 100, 400) == "about 0 s left"
+    assert time_left(500, 0, 100, None) == ""
+    assert time_left(3, 100, 100, None) == "about 0 s left"
+
+
+def test_a_bar_on_a_terminal_tells_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
+    jostle.NoiseStability(jolts=2).select(ConvNet(), torch.randn(40, 1, 8, 8), n=2, seed=0, progress=True)
+    shown = capfd.readouterr().err
+    assert "40/40" in shown
+    assert " left" in shown
