@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from quick import QUICK
+from sure import trained
 from torch.utils.data import TensorDataset
 from zoo import ConvNet
 
@@ -114,3 +115,16 @@ def test_a_bar_on_a_terminal_tells_the_time_left(capfd: pytest.CaptureFixture[st
     shown = capfd.readouterr().err
     assert "40/40" in shown
     assert " left" in shown
+
+
+def test_a_races_bar_counts_what_is_left_out_too_and_ends(bars: Bars) -> None:
+    query = jostle.NoiseStability(jolts=16, race=0.01).select(trained(), torch.randn(400, 6), 5, seed=0)
+    ((_, total, steps, _),) = bars.of("racing")
+    assert query.passes is not None
+    assert total == 400
+    assert sum(steps) == pytest.approx(400)
+    assert min(steps) >= 0
+    jolted = (query.passes.made - 400) / 16  # examples, each of which meets 16
+    assert 24 <= jolted < 400
+    assert len(steps) > jolted / 400 * 16, "step by step"
+    assert max(steps) >= (400 - jolted) / 3, "and many at once, when they are left out"

@@ -111,8 +111,10 @@ def pick(
     if query is None:
         print(wanted)
         return
-    for note in query.notes:
-        told.say("Memory", note)
+    if query.notes:
+        told.say("Note", "; ".join(query.notes))
+    if query.passes is not None:
+        told.say("Race", str(query.passes))
     places.write_picks(query, job.examples)
     where = "standard output" if str(out) == "-" else out
     if query.certificate is not None:

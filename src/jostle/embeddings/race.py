@@ -70,6 +70,7 @@ class Race:
     def __init__(self, settings: Deviations, request: Request, again: Again | None = None) -> None:
         self.settings, self.request, self.again = settings, request, again
         self.advance: Advance = nothing
+        self.shown = 0.0  # examples that a bar counts as done
         self.watch = settings.watch(request)
         self.jolts = jolts_of(settings, request)
         self.stops = stops(settings.jolts)
@@ -141,10 +142,21 @@ class Race:
                 with self.settings.jolted(self.jolts, k, self.watch) as movement:
                     moved = torch.cat([movement(*pair) for pair in zip(chunk.inputs, clean, strict=True)])
                 self.put(here, k, moved * self.movements.scale)
+                self.show(self.shown + len(here) / self.settings.jolts)
             done += len(here)
         self.made[who] = stop
         self.request.check_finite(~self.squares.isfinite().all(1), "jolted outputs", self.request.pool)
-        self.advance(len(who) if stop == self.settings.jolts else 0)
+
+    def show(self, done: float) -> None:
+        """Let the bar stand at so many examples, and never go back."""
+        done = min(max(done, self.shown), float(len(self.hint)))
+        self.advance(done - self.shown)
+        self.shown = done
+
+    def show_waiting(self, waiting: Tensor) -> None:
+        """Let the bar stand where all is done but what examples that are still in the race have to meet."""
+        still = self.settings.jolts - self.made[waiting]
+        self.show(len(self.hint) - int(still.sum()) / self.settings.jolts)
 
     def batches(self, who: Tensor) -> tuple[Tensor, Iterator[Inputs]]:
         """Some examples in the order in which they come, and their prepared micro-batches: held, or read again."""
@@ -225,6 +237,7 @@ def raced(settings: Deviations, request: Request, n: int, chooser: Selector) -> 
         finish = race_over(
             Here([team]), chooser, n, settings.jolts, risk_of(settings), request.seed, len(race.stops)
         )
+        race.show(len(race.hint))
     request.passes = finish.passes
     check_moved(bool(race.squares.any()))
     return finish.picks

@@ -204,8 +204,9 @@ class Team(Shard):
         done = 0
         for race, _, resume in self.racers:
             mine = slice(done, done := done + len(race.hint))
-            whole = -self.expected[mine] <= bar
-            runs = (self.chances[mine] > cut) & (whole | torch.isin(race.level, torch.tensor(levels)))
+            whole, waiting = -self.expected[mine] <= bar, self.chances[mine] > cut
+            race.show_waiting(waiting)
+            runs = waiting & (whole | torch.isin(race.level, torch.tensor(levels)))
             if runs.any():
                 who = runs.nonzero()[:, 0]
                 self.todo.append(partial(resume, partial(race.further, who, whole[who])))
