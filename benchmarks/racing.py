@@ -180,11 +180,7 @@ def mnist_ratios(quick: bool = False) -> list[Figure]:
         if quick and pool > 1_000:
             continue
         scene = classes("mnist", "mnist-cnn", labels, 0, pool)
-        seconds = best_seconds(
-            2 if quick or pool > 1_000 else 5,
-            plain=partial(selected, scene, picks, None),
-            raced=partial(selected, scene, picks, RISK),
-        )
+        seconds = beside_all_jolts(scene, picks, RISK, 2 if quick or pool > 1_000 else 5)
         what = f"race, MNIST network, {labels:,} labels, {pool:,} candidates, {picks} picks"
         figures.append(figure(what, seconds["raced"] / seconds["plain"], "jolting all of them", at_most=most))
     return [*figures, blunt_ratio(quick)]
@@ -192,16 +188,20 @@ def mnist_ratios(quick: bool = False) -> list[Figure]:
 
 def blunt_ratio(quick: bool) -> Figure:
     """The same where nothing can be left out, and just enough is to be done for a race to begin."""
-    scene = shapes(30, 0, 10_000)
-    with one_thread():
-        seconds = best_seconds(
-            2 if quick else 5,
-            clock=time.process_time,
-            plain=partial(selected, scene, 20, None),
-            raced=partial(selected, scene, 20, AUTO),
-        )
+    seconds = beside_all_jolts(shapes(30, 0, 10_000), 20, AUTO, 2 if quick else 5)
     what = "race, a segmentation whose images all move alike, 10,000 candidates, 20 picks"
     return figure(what, seconds["raced"] / seconds["plain"], "jolting all of them", at_most=1.05)
+
+
+@one_thread()
+def beside_all_jolts(scene: Scene, picks: int, race: float | str, repetitions: int) -> dict[str, float]:
+    """Processor seconds of a race and of all jolts."""
+    return best_seconds(
+        repetitions,
+        clock=time.process_time,
+        plain=partial(selected, scene, picks, None),
+        raced=partial(selected, scene, picks, race),
+    )
 
 
 def selected(scene: Scene, picks: int, race: float | str | None, seed: int = 0) -> Query:
