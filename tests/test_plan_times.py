@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import scipy.cluster.hierarchy  # noqa: F401 - loaded here, so that no clock run
 import sklearn.cluster  # noqa: F401
 import torch
 from quick import QUICK
+from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -23,8 +25,14 @@ TURNS = 3  # a machine under load is slow now and then
 
 
 @pytest.fixture(autouse=True)
-def without_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_other_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Threads that wait for each other take processor time, too: so there is one."""
     monkeypatch.setattr(time, "perf_counter", time.process_time)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        yield
+    torch.set_num_threads(threads)
 
 
 def ratio(name: str, model: nn.Module, pool: torch.Tensor, n: int) -> float:
