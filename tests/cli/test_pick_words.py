@@ -42,6 +42,14 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_what_a_race_saved_is_told(photos: Path, capsys: pytest.CaptureFixture[str]):
+    words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 1,
+             "--strategy", "noise-stability(jolts=3, race=0.01)", "--out", photos / "picks.csv")  # fmt: skip
+    assert run_cli(*words) == 0
+    told = capsys.readouterr().err
+    assert "Race: 0 of 48 passes were saved (0%); the picks are those of all jolts" in told, "12 race in full"
+
+
 def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
     words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 4,
              "--strategy", "noise-stability(jolts=3)", "--out", photos / "picks.csv",
