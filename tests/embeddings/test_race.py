@@ -251,12 +251,30 @@ def test_a_race_never_refuses_what_all_jolts_have_room_for(monkeypatch: pytest.M
     assert "a race would hold 32" in tight.plan(model, pool, 5, seed=0).notes[0]
 
 
-@given(values.permutations(range(9)))
-def test_rows_change_places_in_place(order: list[int]) -> None:
+@given(values.permutations(range(9)), values.sampled_from([0, 18]))
+def test_rows_change_places_in_place(order: list[int], few: int) -> None:
     rows = torch.randn(9, 2)
     expected = rows[order]
-    race.permute(rows, torch.tensor(order))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(race, "FEW", few)
+        race.permute(rows, torch.tensor(order))
     assert torch.equal(rows, expected)
+
+
+def test_heats_run_as_one_where_nobody_joins_or_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = list[tuple[list[int], int, int]]()
+    with NoiseStability(jolts=30).request(trained(), torch.randn(9, 6), seed=0) as request:
+        one = race.Race(NoiseStability(jolts=30), request)
+    monkeypatch.setattr(one, "run", lambda who, start, stop: runs.append((who.tolist(), start, stop)))
+    one.made = torch.tensor([0, 0, 0, 1, 4, 4, 8, 16, 30])
+    one.further(torch.tensor([1, 2, 4, 5, 7]), torch.tensor([True, False, True, False, True]))
+    assert runs == [
+        ([1, 2], 0, 1),  # all that have met none
+        ([1], 1, 4),
+        ([1, 4, 5], 4, 8),
+        ([1, 4], 8, 16),
+        ([1, 4, 7], 16, 30),
+    ]
 
 
 def test_the_work_of_a_network_is_counted_in_products() -> None:

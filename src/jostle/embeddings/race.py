@@ -45,6 +45,7 @@ DRAWS = 1000  # such products for each number of a jolt, or drawing them again w
 BOOKS = 12  # numbers that are known of each example, and looked at, beside its lengths heat by heat
 WORD = 8  # bytes of each
 AT_ONCE = 4096  # examples whose chances are found at once
+FEW = 2**24  # numbers of rows that may be held twice
 WORTH = 4  # a race is worth its trouble from so many examples for each pick
 
 
@@ -217,11 +218,13 @@ class Race:
         if not near.all():
             self.run(who[~near], 0, self.settings.jolts)
         who, whole = who[near], whole[near]
-        ends = torch.where(whole, len(self.stops), self.level[who] + 1)
-        for level, (start, stop) in enumerate(pairwise([0, *self.stops])):
-            at = who[(self.made[who] == start) & (level < ends)]
+        joins = self.level[who]
+        leaves = torch.where(whole, len(self.stops), joins + 1)
+        met = [0, *self.stops]
+        for start, stop in pairwise(torch.cat([joins, leaves]).unique().tolist()):
+            at = who[(joins <= start) & (stop <= leaves)]
             if len(at):
-                self.run(at, start, stop)
+                self.run(at, met[start], met[stop])
 
     @property
     def level(self) -> Tensor:
@@ -341,7 +344,10 @@ def rounded(values: Tensor) -> Tensor:
 
 
 def permute(rows: Tensor, order: Tensor) -> None:
-    """rows[order], in place: along its cycles, so that one row is held beside them."""
+    """rows[order], in place: along its cycles, so that one row is held beside them, unless they are few."""
+    if rows.numel() <= FEW:
+        rows.copy_(rows[order])
+        return
     source = order.tolist()
     for start in range(len(source)):
         if source[start] == start:
