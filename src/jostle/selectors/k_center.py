@@ -57,7 +57,7 @@ class KCenter(Selector):
     def room(self, size: int, width: int, n: int) -> int:
         """Bounds of all gaps, and the rows that compete with their mutual distances."""
         crowd = min(size, MOST, WIDER * max(LEAST, n // 2), max(16, CROWD_NUMBERS // width))
-        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width) // 2
+        return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width)
 
 
 def the_row(shards: Shards, place: int) -> Rows:
