@@ -98,3 +98,9 @@ def test_regression_needs_a_radius() -> None:
     assert len(select("prob-cover", model, x, n=3, delta=0.5)) == 3
     with pytest.raises(ValueError, match="above 0; got -1"):
         ProbCover(delta=-1.0)
+
+
+def test_a_row_on_the_surface_is_outside_whatever_rounding_does() -> None:
+    rows = torch.tensor([[0.0], [1.0], [5.0]])
+    for scale in [seventh / 7 for seventh in range(1, 50)]:  # in double precision, the rows in single
+        assert float(Cover(delta=scale).pick(rows * scale, 1).scores) == 1

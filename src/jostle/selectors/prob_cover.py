@@ -12,6 +12,7 @@ from jostle.rows.geometry import Rows, blocks, rows_at, squared_distances
 from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
 
 BALLS = 1024  # whose contents are counted at once
+SURFACE = 1 - 1e-5  # of the squared radius: the row that set it lies on it, up to rounding
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ProbCover(Selector):
             assert isinstance(few, Tensor)
             for part in blocks(len(rows), per_row=max(few.shape), of=rows):
                 distances, _ = squared_distances(rows[part].to(torch.float64), few)
-                counts[part] += (distances < self.delta**2).sum(1)
+                counts[part] += (distances < SURFACE * self.delta**2).sum(1)
         return counts
 
 
