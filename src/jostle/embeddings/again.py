@@ -15,7 +15,7 @@ from jostle.rng import generator
 from jostle.scoring.request import Request
 
 NEAR = 1e-6  # marks this near are equal: sums are rounded, and what is drawn anew differs by more
-BOOKS = 24  # bytes that are known of each example
+MARKS = 24  # bytes that are known of each example
 
 
 class Unrepeatable(Exception):  # noqa: N818
@@ -42,7 +42,7 @@ class Again:
         """Bytes of what is held; none where inputs lie in arrays anyway."""
         if in_arrays(request.pool):
             return 0
-        return min(len(request.pool) * example_bytes(request), room) + BOOKS * len(request.pool)
+        return min(len(request.pool) * example_bytes(request), room) + MARKS * len(request.pool)
 
     def keep(self, inputs: Inputs, promise: Tensor) -> None:
         """The next batch of the pool, and what each of its examples promises: the more, the sooner it comes again."""
@@ -50,8 +50,10 @@ class Again:
             return
         if self.kept is None:
             self.kept = mapped(lambda array: array.new_empty(self.most, *array.shape[1:]), inputs)
+        self.check_shapes(inputs)
         places = torch.arange(self.done, self.done + count(inputs))
-        self.marks[places] = self.marked(inputs)
+        if self.most < len(self.slots):
+            self.marks[places] = marks_of(inputs)
         self.done += len(places)
         slots, come = self.admitted(promise.cpu().double())
         left = self.owners[slots]
@@ -70,14 +72,10 @@ class Again:
         free[best[best < self.most]] = False
         return free.nonzero()[:, 0], best[best >= self.most] - self.most
 
-    def marked(self, inputs: Inputs) -> Tensor:
-        """A number for each example that tells it from others, also from its mirror image, (n,)."""
-        given = list(arrays(inputs))
-        if [part.shape[1:] for part in given] != [whole.shape[1:] for whole in arrays(self.kept)]:
+    def check_shapes(self, inputs: Inputs) -> None:
+        """Give up where a batch is not shaped as those before it."""
+        if [part.shape[1:] for part in arrays(inputs)] != [whole.shape[1:] for whole in arrays(self.kept)]:
             raise Unrepeatable("examples have no one shape, as where each batch is padded for itself")
-        flat = torch.cat([part.reshape(len(part), -1).double() for part in given], 1)
-        weights = torch.rand(flat.shape[1], generator=generator(0, "marks"), dtype=torch.float64)
-        return (flat @ weights.to(flat.device)).cpu()
 
     def has(self, who: Tensor) -> Tensor:
         """Which of these examples can be had without reading them again, (n,)."""
@@ -98,10 +96,18 @@ class Again:
         if len(held):
             yield from self.request.batches(near.take(self.slots[held]))
         for inputs in self.request.batches(pool.take(others)) if len(others) else ():
+            self.check_shapes(inputs)
             here, others = others[: count(inputs)], others[count(inputs) :]
-            if not torch.allclose(self.marked(inputs), self.marks[here], NEAR, NEAR, equal_nan=True):
+            if not torch.allclose(marks_of(inputs), self.marks[here], NEAR, NEAR, equal_nan=True):
                 raise Unrepeatable("examples come out otherwise each time that they are read")
             yield inputs
+
+
+def marks_of(inputs: Inputs) -> Tensor:
+    """A number for each example that tells it from others, also from its mirror image, (n,)."""
+    flat = torch.cat([part.reshape(len(part), -1).double() for part in arrays(inputs)], 1)
+    weights = torch.rand(flat.shape[1], generator=generator(0, "marks"), dtype=torch.float64)
+    return (flat @ weights.to(flat.device)).cpu()
 
 
 def example_bytes(request: Request) -> int:

@@ -6,9 +6,9 @@ selectors pick among these as among any others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -246,7 +246,7 @@ def race_over(
     size, measured = len(shards), 0
     first = first_runners(size, n)
     shards.tell("set_out", first_places(shards.ask("promising", first), first))
-    for round_ in count(1):
+    for round_ in itertools.count(1):
         run_all(shards)
         finished = everything(shards.ask("measured"))
         if len(finished.hint) > measured:  # otherwise no more is known of the picks
