@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cifar, engine, memory, racing, replay, selection, training
+from benchmarks import engine, memory, selection, training
 from benchmarks.measure import Figure
 
 SECTIONS = {
@@ -19,28 +19,22 @@ SECTIONS = {
     "herding": selection.herding_ratios,
     "deviations": engine.deviations,
     "memory": engine.memory,
-    "memory-catalogue": memory.catalogue_ratios,
+    "memory-registry": memory.registry_ratios,
     "memory-large": memory.large_ratios,
-    "replay": replay.replay_ratios,
-    "race": racing.mnist_ratios,
-    "race-cifar": cifar.cifar_ratios,
     "training": training.training_ratios,
 }
-LONG = ("race-cifar",)  # trains for half an hour: only by name
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument(
-        "sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; by default all but {', '.join(LONG)}"
-    )
+    parser.add_argument("sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; by default all")
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes: for a first look, not for the record"
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/bench.json"))
     arguments = parser.parse_args()
     figures: list[Figure] = []
-    for name in arguments.sections or [each for each in SECTIONS if each not in LONG]:
+    for name in arguments.sections or SECTIONS:
         measured = SECTIONS[name](quick=arguments.quick)
         show(measured)
         figures += measured

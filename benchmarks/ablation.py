@@ -1,7 +1,7 @@
 """What the steps of the default are worth: jolt herding with one of them left out or replaced, as strategies to run.
 
-    jostle run arena-splice-cold --seeds 10 --out results/ablation-splice-cold --strategies "random,default,\
-    fixed=jolt-herding(width=1.0),blind=benchmarks/ablation.py:Blind(width=1.0),features=benchmarks/ablation.py:OnFeatures"
+    jostle run benchmarks/protocols/arena-splice-cold.toml --seeds 10 --strategies "random,default,\
+    fixed=noise-herding(width=1.0),blind=benchmarks/ablation.py:Blind(width=1.0),features=benchmarks/ablation.py:OnFeatures"
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
-from jostle.scoring.request import Request
 from jostle.selectors import Picks
-from jostle.strategies import JoltHerding
+from jostle.strategies import NoiseHerding
 from jostle.strategies.candidates import Shortlist
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blind(JoltHerding):
-    """Covers what is unsure as if nothing were labelled; with a `width`, which is otherwise found from labels."""
+class Blind(NoiseHerding):
+    """Covers what is unsure as if nothing were labeled; with a `width`, which is otherwise found from labels."""
 
-    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
-        """Choose without looking at the labelled set."""
-        return super().among(replace(request, labeled=None), short, n)
+    def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
+        """Choose without looking at the labeled set."""
+        return super().among(replace(context, labeled=None), short, n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnFeatures(JoltHerding):
+class OnFeatures(NoiseHerding):
     """Two examples are alike if their features are."""
 
-    def rows(self, request: Request, *pools: Pool) -> Tensor:
+    def rows(self, context: QueryContext, *pools: Pool) -> Tensor:
         """Features, (n, d)."""
-        return request.features(*pools)
+        return context.features(*pools)

@@ -39,7 +39,7 @@ def against_plain(name: str, shape: tuple[int, ...], n: int, jolts: int, repetit
     works: dict[str, Callable[[], Any]] = {
         str(size): partial(plain_passes, model, pool, size, jolts + 1) for size in PLAIN_SIZES
     }
-    works["jostle"] = partial(jostle.deviations, model, pool, jolts=jolts, seed=0, progress=False)
+    works["jostle"] = partial(jostle.deviations, model, pool, num_perturbations=jolts, seed=0, progress=False)
     seconds = best_seconds(repetitions, **works)
     ours = seconds.pop("jostle")
     what = f"deviations, {name}, {n} examples, K={jolts}"
@@ -64,7 +64,7 @@ def measure_memory() -> dict[str, int]:
     with torch.inference_mode():
         model(pool[:64])
     before = peak_bytes()
-    rows = jostle.deviations(model, pool, jolts=30, seed=0, batch_size=64, progress=False)
+    rows = jostle.deviations(model, pool, num_perturbations=30, seed=0, batch_size=64, progress=False)
     parameters = sum(p.nbytes for p in model.parameters())
     return {
         "peak": peak_bytes() - before + parameters,  # the model is part of what is bounded

@@ -1,7 +1,7 @@
 """Images and texts by frozen features, as data sets of the arena: a probe on them trains in a second.
 
-`jostle run benchmarks/arena-reviews.toml` and `jostle run benchmarks/arena-photos.toml`. Features are computed once, in
-minutes, and kept in the cache folder of the data sets.
+`jostle run benchmarks/protocols/arena-reviews.toml` and `.../arena-photos.toml`. Features are computed once,
+in minutes, and kept in the cache folder of the data sets.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from torch import Tensor
 from jostle import datasets
 from jostle.datasets.data import Data, Split
 from jostle.datasets.fetch import cache
-from jostle.labelling.contents import Content
-from jostle.labelling.encoders import Encoder, HubTexts, LiteImages, minilm_folder
-from jostle.plumbing.files import replacing
+from jostle.labeling.contents import Content
+from jostle.labeling.encoders import Encoder, HubTexts, LiteImages, minilm_folder
+from jostle.utils.files import replacing
 
 BATCH = 64
 PHOTOS = 6000

@@ -86,8 +86,8 @@ def status(field: str) -> int:
     return int(re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
 
 
-def catalogue_ratios(quick: bool = False) -> list[Figure]:
-    """Every strategy of the catalogue at two sizes of the pool."""
+def registry_ratios(quick: bool = False) -> list[Figure]:
+    """Every strategy of the registry at two sizes of the pool."""
     return list(each_strategy(strategies.names(), SIZES[:1] if quick else SIZES))
 
 
@@ -107,7 +107,7 @@ def measured(name: str, sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
 
 
 def as_row(name: str, told: Sequence[dict[str, Any]]) -> str:
-    """A line of the table in docs/speed.md: promised and held MB at each size."""
+    """A line of the table in docs/research/speed.md: promised and held MB at each size."""
     cells = (
         ("refused", "") if "refused" in each else (f"{each['told'] / 1e6:.0f}", f"{each['real'] / 1e6:.0f}")
         for each in told
@@ -132,12 +132,12 @@ def large_ratios(quick: bool = False) -> list[Figure]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, dict[str, Any]] = {
-            "projected to 20": {"project": 20},
+            "projected to 20": {"projection_dim": 20},
             "in a temporary file": {"memory_bytes": size * 200},
-            "in a file of the user's": {"rows_file": Path(folder) / "rows.npy"},
+            "in a file of the user's": {"cache_path": Path(folder) / "rows.npy"},
         }
         for words, settings in ways.items():
-            strategy = jostle.NoiseStability(jolts=4, **settings)
+            strategy = jostle.NoiseStability(num_perturbations=4, **settings)
             found.append(
                 as_figure(
                     f"noise-stability, {size:,} x 128, rows {words}",
@@ -150,7 +150,9 @@ def large_ratios(quick: bool = False) -> list[Figure]:
 def large(strategy: strategies.Strategy, model: nn.Module, pool: torch.Tensor) -> dict[str, Any]:
     """Promised and real bytes for a pool that is there already."""
     plan = strategy.plan(model, pool, 20, seed=0, progress=False)
-    strategies.build("noise-stability", jolts=2).select(model, pool[:WARM], 20, seed=0, progress=False)
+    strategies.build("noise-stability", num_perturbations=2).select(
+        model, pool[:WARM], 20, seed=0, progress=False
+    )
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     strategy.select(model, pool, 20, seed=0, progress=False)
@@ -162,7 +164,9 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", help="strategies; all by default")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true", help="noise stability on a million examples only")
-    parser.add_argument("--table", action="store_true", help="as lines of the table in docs/speed.md")
+    parser.add_argument(
+        "--table", action="store_true", help="as lines of the table in docs/research/speed.md"
+    )
     chosen = parser.parse_args()
     if chosen.table:
         torch.set_num_threads(1)

@@ -2,7 +2,7 @@
 
 Seconds are of scoring and of picking, once workers have started; starting a cluster is told apart. Beside the clock
 stand the seconds that processes computed, which other work on the machine does not lengthen. The record is
-results/scale.json, from which `python -m tools.evidence docs/scale.md` makes the page's tables.
+results/scale.json, from which `python -m tools.evidence docs/how-to/large-pools.md` makes the page's tables.
 """
 
 import argparse
@@ -20,17 +20,15 @@ from torch import nn
 from benchmarks.measure import in_fresh_process, peak_bytes
 from jostle import datasets
 from jostle.engines import Ray
-from jostle.engines.fleet import Fleet
-from jostle.engines.on_ray import settled
 from jostle.engines.portions import Candidates
+from jostle.engines.ray_engine import prepare
+from jostle.engines.ray_shards import RayShards
 from jostle.inputs import Pool
-from jostle.selectors import KCenter, k_center
-from jostle.selectors.rounds import two_rounds
-from jostle.selectors.shards import Here, Shard
-from jostle.strategies import NoiseStability, deviations
+from jostle.selectors import KCenter
+from jostle.strategies import NoiseStability
 
 WIDTH, CLASSES, PICKS = 32, 10, 1000
-STRATEGY = NoiseStability(jolts=10, project=32)
+STRATEGY = NoiseStability(num_perturbations=10, projection_dim=32)
 SMALL, LARGE = 128, 512  # widths of networks: for memory and many examples, and for what a cluster costs
 GROUP = 8192  # rows of a row group
 REPEATS = 3  # of what is compared, in turns; the fastest counts
@@ -86,15 +84,15 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
     candidates = Candidates(Pool.parts_of(source, None, 0)[0], torch.empty(0, dtype=torch.int64))
     engine = Ray(workers=workers)
     begun = time.perf_counter()
-    order, size = settled(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
-    with engine.fleet(order, candidates, size) as fleet:
+    config, size = prepare(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
+    with engine.start_shards(config, candidates) as shards:
         started, own = time.perf_counter(), time.process_time()
-        used, _ = usage(ray, fleet)
-        fleet.score(engine.spans(candidates, size, workers), lambda steps: None)
+        used, _ = usage(ray, shards)
+        shards.score(engine.spans(candidates, size, workers), lambda steps: None)
         scored = time.perf_counter()
-        picks_found = KCenter().pick_over(fleet, picks, seed=0)
+        picks_found = KCenter().pick_over(shards, picks, seed=0)
         done = time.perf_counter()
-        total, peak = usage(ray, fleet)
+        total, peak = usage(ray, shards)
         computed = total - used
     return {
         "start": started - begun,
@@ -108,9 +106,9 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
     }
 
 
-def usage(ray: Any, fleet: Fleet) -> tuple[float, int]:
+def usage(ray: Any, shards: RayShards) -> tuple[float, int]:
     """Seconds that all workers computed, and the most memory that one of them held."""
-    found = ray.get([worker.usage.remote() for worker in fleet.workers])
+    found = ray.get([worker.usage.remote() for worker in shards.workers])
     return sum(seconds for seconds, _ in found), max(peak_bytes(process) for _, process in found)
 
 
@@ -121,39 +119,6 @@ def measured(path: Path, picks: int, hidden: int, workers: int) -> dict[str, flo
     label = f"{workers} workers" if workers else "this process"
     print(label, path.parent.name, {key: round(value, 3) for key, value in found.items()}, flush=True)
     return found
-
-
-def two_rounds_on_digits(picks: int, shards: int) -> dict[str, float]:
-    """Exact picks and two rounds on movements of a network that was trained on handwritten digits, in this process."""
-    data = datasets.load("digits")
-    every = torch.arange(len(data.train))
-    images, targets = torch.as_tensor(data.train.inputs[every]).flatten(1), data.train.targets[every]
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10))
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(network(images), targets).backward()
-        optimizer.step()
-    rows = deviations(network, images, seed=0)
-    owner = torch.arange(len(rows)) % shards
-    parts = [Shard(rows[owner == s], (owner == s).nonzero()[:, 0]) for s in range(shards)]
-    start = time.process_time()
-    exact = k_center.pick_over(Here(parts), picks)
-    between = time.process_time()
-    found, certificate = two_rounds(Here(parts), k_center, picks, None)
-    took = time.process_time() - between
-    chosen = torch.cat([torch.zeros_like(rows[:1]), rows[exact.positions]]).double()
-    radius = torch.cdist(rows.double(), chosen).amin(1).max().item()
-    return {
-        "rows": len(rows),
-        "exact seconds": between - start,
-        "exact radius": radius,
-        "two rounds seconds": took,
-        "two rounds radius": certificate.radius,
-        "certified factor": certificate.factor,
-        "picks in common": len(set(found.positions.tolist()) & set(exact.positions.tolist())),
-    }
 
 
 def total(found: dict[str, float]) -> float:
@@ -180,7 +145,6 @@ def recorded(folder: Path, scale: int) -> dict[str, Any]:
             record[f"50000 {name}, {count} workers"] = found
     for n in (100_000, 1_000_000):
         record[f"{n} small, 2 workers"] = measured(pools[n], picks, SMALL, 2)
-    record["two rounds, digits"] = two_rounds_on_digits(100, 7)
     return record
 
 

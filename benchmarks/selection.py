@@ -47,7 +47,7 @@ def loop_k_center(rows: Tensor, n: int) -> Tensor:
 
 
 def activeml_k_center(rows: Tensor, n: int, centers: Tensor) -> Any:
-    """scikit-activeml's greedy k-center; the centers go in as labelled rows."""
+    """scikit-activeml's greedy k-center; the centers go in as labeled rows."""
     from skactiveml.pool import k_greedy_center
 
     labels = np.concatenate([np.zeros(len(centers)), np.full(len(rows), np.nan)])
@@ -99,7 +99,9 @@ def trained_network(width: int = 512) -> nn.Sequential:
 @cache
 def deviation_rows(n: int) -> Tensor:
     """Noise-stability rows of that network, (n, 300)."""
-    return jostle.deviations(trained_network(), digits(n), jolts=30, scale=1e-3, seed=0, progress=False)
+    return jostle.deviations(
+        trained_network(), digits(n), num_perturbations=30, noise_scale=1e-3, seed=0, progress=False
+    )
 
 
 @one_thread()
@@ -149,12 +151,12 @@ def _against_activeml(
 
 @one_thread()
 def coreset_ratios(quick: bool = False) -> list[Figure]:
-    """CoreSet's selection on features, from labelled centers, against scikit-activeml."""
-    labelled = 1000
+    """CoreSet's selection on features, from labeled centers, against scikit-activeml."""
+    labeled = 1000
     with torch.no_grad():
-        features = trained_network()[:-1](digits(10_000 + labelled))
-    what = f"CoreSet, features 10,000 x 512, {labelled:,} labelled"
-    return [_against_activeml(what, features[labelled:], 1000, 1 if quick else 2, features[:labelled])]
+        features = trained_network()[:-1](digits(10_000 + labeled))
+    what = f"CoreSet, features 10,000 x 512, {labeled:,} labeled"
+    return [_against_activeml(what, features[labeled:], 1000, 1 if quick else 2, features[:labeled])]
 
 
 def badge_factors(n: int, classes: int = 100, width: int = 512) -> Outer:

@@ -10,7 +10,7 @@ import jostle  # noqa: E402
 
 project = "jostle"
 author = "the authors of jostle"
-copyright = "the authors of jostle, MIT licence"
+copyright = "the authors of jostle, MIT license"
 version = release = jostle.__version__
 
 extensions = [
@@ -20,6 +20,7 @@ extensions = [
     "tools.gallery",
     "tools.docstrings",
     "tools.links",
+    "tools.notebooks",
 ]
 
 myst_heading_anchors = 3  # links such as strategies.md#badge, as code hosts make them

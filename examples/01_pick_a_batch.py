@@ -1,10 +1,11 @@
-"""Train a small network on a few digits, then let noise stability choose what to label next."""
+"""Train a small network on a few digits, then choose what to label next."""
 
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.utils.data import TensorDataset
 
-from jostle import NoiseStability
+import jostle
 
 
 def train(x: torch.Tensor, y: torch.Tensor, steps: int = 300) -> nn.Module:
@@ -26,16 +27,17 @@ def accuracy(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
 digits = load_digits()
 x, y = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
 order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-test, labelled, pool = order[:500], order[500:530], order[530:]
+test, labeled, pool = order[:500], order[500:530], order[530:]
 
-model = train(x[labelled], y[labelled])
-print(f"{len(labelled)} labels: accuracy {accuracy(model, x[test], y[test]):.3f}")
+model = train(x[labeled], y[labeled])
+print(f"{len(labeled)} labels: accuracy {accuracy(model, x[test], y[test]):.3f}")
 
-query = NoiseStability().select(model, x[pool], n=60, seed=0)
+known = TensorDataset(x[labeled], y[labeled])
+query = jostle.select("default", model, x[pool], n=60, labeled=known, seed=0)
 print("label these next:", pool[query.indices[:10]].tolist(), "...")
 
-for name, more in (("noise stability", pool[query.indices]), ("the first that come", pool[:60])):
-    grown = torch.cat([labelled, more])
+for name, more in (("default", pool[query.indices]), ("random order", pool[:60])):
+    grown = torch.cat([labeled, more])
     print(
         f"{len(grown)} labels by {name}: accuracy {accuracy(train(x[grown], y[grown]), x[test], y[test]):.3f}"
     )

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import jostle
-from jostle import Embedded, Embedding, Request
+from jostle import Embedded, Embedding, QueryContext
 
 
 @jostle.strategies.register("ratio", needs=("probabilities",), tasks=("classification",))
@@ -28,8 +28,8 @@ class Ratio(Embedding):
     power: float = 1.0
     """A setting: jostle.select("ratio", ..., power=2)."""
 
-    def embedding(self, request: Request) -> Embedded:
-        best = request.probabilities().topk(2).values  # (n, 2)
+    def embedding(self, context: QueryContext) -> Embedded:
+        best = context.probabilities().topk(2).values  # (n, 2)
         return Embedded((best[:, 1] / best[:, 0]) ** self.power)
 
 

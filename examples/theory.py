@@ -4,7 +4,7 @@
     python examples/theory.py --dataset mnist       # the paper's own network, some minutes
 
 concentration.png  squared row lengths close in on the squared gradient as 1/sqrt(K)
-zeta.png           small jolts are right in exact arithmetic and drown in float32's rounding
+zeta.png           small perturbations are right in exact arithmetic and drown in float32's rounding
 """
 
 import argparse
@@ -20,7 +20,7 @@ from torch.func import functional_call, jacrev, vmap
 
 import jostle
 from jostle import datasets, models
-from jostle.report.styles import blank, png, styled
+from jostle.experiments.report.styles import blank, png, styled
 
 BLUE, RED, GREY = "#0f6fc6", "#d1480a", "#868d96"
 NETWORKS = {"digits": "digits-cnn", "mnist": "mnist-cnn"}
@@ -34,26 +34,28 @@ class Scale:
     labels: int = 100
     pool: int = 600
     picks: int = 50
-    jolts: int = 30  # for zeta, the paper's K
-    draws: int = 2048  # for concentration: so many jolts, grouped by K
+    perturbations: int = 30  # for zeta, the paper's K
+    draws: int = 2048  # for concentration: so many perturbations, grouped by K
     examples: int = 40  # for concentration
     zetas: tuple[float, ...] = tuple(10.0**power for power in range(-8, 2))
 
 
-QUICK = Scale(epochs=2, labels=40, pool=40, picks=5, jolts=3, draws=32, examples=4, zetas=(1e-6, 1e-3, 1.0))
+QUICK = Scale(
+    epochs=2, labels=40, pool=40, picks=5, perturbations=3, draws=32, examples=4, zetas=(1e-6, 1e-3, 1.0)
+)
 
 
 def trained(dataset, scale, seed=0):
     """A network trained on a few labels, as in an early cycle, and inputs it has not seen."""
     data = datasets.load(dataset)
     rng = torch.Generator().manual_seed(seed)
-    labelled, pool = torch.randperm(len(data.train), generator=rng).split(
+    labeled, pool = torch.randperm(len(data.train), generator=rng).split(
         [scale.labels, len(data.train) - scale.labels]
     )
     model = models.build(NETWORKS[dataset], seed=seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(scale.epochs):
-        for batch in labelled[torch.randperm(scale.labels, generator=rng)].split(32):
+        for batch in labeled[torch.randperm(scale.labels, generator=rng)].split(32):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(data.train.inputs[batch]), data.train.targets[batch]).backward()
             optimizer.step()
@@ -91,7 +93,7 @@ def concentration(model, pool, scale):
     """For every K the ratios of estimated to true squared gradients, (n, groups), and what theory says of them."""
     model, pool = copy.deepcopy(model).double(), pool[: scale.examples].double()
     rows = jostle.deviations(
-        model, pool, jolts=scale.draws, scale=1e-6, space=confidence, seed=0
+        model, pool, num_perturbations=scale.draws, noise_scale=1e-6, space=confidence, seed=0
     )  # (n, draws)
     ratios = rows.square() * scale.draws / squared_gradients(model, pool)[:, None]
     P = sum(p.numel() for p in model.parameters())
@@ -116,14 +118,16 @@ def draw_concentration(found):
     left.plot(counts, 1 + theory, color=RED, lw=1.2, label="1 ± theory's standard deviation")
     left.plot(counts, 1 - theory, color=RED, lw=1.2)
     left.axhline(1, color=GREY, lw=0.8)
-    left.set(xscale="log", xlabel="K, number of jolts", ylabel="squared row length / squared gradient")
+    left.set(
+        xscale="log", xlabel="K, number of perturbations", ylabel="squared row length / squared gradient"
+    )
     left.set(ylim=(0, 4))
     measured = [float((r - 1).square().mean().sqrt()) for _, r, _ in found]
     right.plot(counts, theory, color=RED, lw=1.2, label="theory: √(2(P−1) / ((P+2)K))")
     right.plot(counts, measured, "o", color=BLUE, ms=5, label="measured")
     right.axvline(30, color=GREY, lw=0.8, ls=":")
     right.text(34, theory[0], "K = 30,\nthe paper's", color=GREY, va="top", fontsize=8.5)
-    right.set(xscale="log", yscale="log", xlabel="K, number of jolts", ylabel="relative error (rms)")
+    right.set(xscale="log", yscale="log", xlabel="K, number of perturbations", ylabel="relative error (rms)")
     ticks(right.yaxis, (0.1, 0.2, 0.5, 1), "{:g}".format)
     for axes in (left, right):
         ticks(axes.xaxis, counts[::2], "{:d}".format)
@@ -138,7 +142,7 @@ def draw_concentration(found):
 
 @dataclass(frozen=True)
 class Effect:
-    """One zeta in one precision, against the exact derivative under the same jolts."""
+    """One zeta in one precision, against the exact derivative under the same perturbations."""
 
     zeta: float
     row_error: float  # median over examples of ||row - exact|| / ||exact||
@@ -148,17 +152,17 @@ class Effect:
 def effects(model, pool, scale, dtype):
     """Rows and picks at every zeta, compared with those of the exact derivative."""
     model, pool = copy.deepcopy(model).to(dtype), pool.to(dtype)
-    exact = jostle.deviations(model, pool, jolts=scale.jolts, estimator="jvp", seed=0)
+    exact = jostle.deviations(model, pool, num_perturbations=scale.perturbations, estimator="jvp", seed=0)
     wanted = set(jostle.k_center(exact, scale.picks).tolist())
     for zeta in scale.zetas:
-        rows = jostle.deviations(model, pool, jolts=scale.jolts, scale=zeta, seed=0)
+        rows = jostle.deviations(model, pool, num_perturbations=scale.perturbations, noise_scale=zeta, seed=0)
         errors = (rows - exact).norm(dim=1) / exact.norm(dim=1)
         picks = set(jostle.k_center(rows, scale.picks).tolist())
         yield Effect(zeta, float(errors.median()), len(picks & wanted) / scale.picks)
 
 
 def woken(model, pool, scale):
-    """For every zeta the fraction of resting ReLUs that a jolt switches on, in float64."""
+    """For every zeta the fraction of resting ReLUs that a perturbation switches on, in float64."""
     model, pool = copy.deepcopy(model).double(), pool[:200].double()
     seen = []
     for module in model.modules():
@@ -172,8 +176,8 @@ def woken(model, pool, scale):
     @torch.no_grad()
     def active(zeta):
         seen.clear()
-        jolted = {name: p + zeta * length / unit * direction[name] for name, p in theta.items()}
-        functional_call(model, jolted, pool)
+        perturbed = {name: p + zeta * length / unit * direction[name] for name, p in theta.items()}
+        functional_call(model, perturbed, pool)
         return torch.cat(seen, 1)
 
     resting = ~active(0.0)
@@ -185,10 +189,10 @@ def draw_zeta(by_precision, awake):
     """Row error, agreement of picks and woken ReLUs over zeta."""
     figure = blank(10.2, 3.3)
     panels = figure.subplots(1, 3)
-    for (name, found), colour, marker in zip(by_precision.items(), (RED, BLUE), "os", strict=True):
+    for (name, found), color, marker in zip(by_precision.items(), (RED, BLUE), "os", strict=True):
         zetas = [effect.zeta for effect in found]
-        panels[0].plot(zetas, [e.row_error for e in found], marker=marker, ms=4, color=colour, label=name)
-        panels[1].plot(zetas, [100 * e.overlap for e in found], marker=marker, ms=4, color=colour, label=name)
+        panels[0].plot(zetas, [e.row_error for e in found], marker=marker, ms=4, color=color, label=name)
+        panels[1].plot(zetas, [100 * e.overlap for e in found], marker=marker, ms=4, color=color, label=name)
     panels[2].plot(zetas, [100 * fraction for fraction in awake], marker="D", ms=4, color=GREY)
     titles = (
         "error of a row, relative (median)",
@@ -197,7 +201,7 @@ def draw_zeta(by_precision, awake):
     )
     for axes, title in zip(panels, titles, strict=True):
         axes.axvspan(1e-4, 1e-2, color=GREY, alpha=0.16, lw=0)
-        axes.set(xscale="log", xlabel="ζ, size of the jolt relative to the weights")
+        axes.set(xscale="log", xlabel="ζ, size of the perturbation relative to the weights")
         ticks(axes.xaxis, [10.0**power for power in range(-8, 2, 3)], power_of_ten)
         axes.set_title(title, fontsize=9.5, loc="left")
         axes.grid()

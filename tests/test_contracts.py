@@ -1,4 +1,4 @@
-"""What every strategy of the catalogue promises, on every task it serves."""
+"""What every strategy of the registry promises, on every task it serves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Tagger(nn.Module):
 
 
 class Scene:
-    """A model with BatchNorm and Dropout, a pool and a labelled set, for one task."""
+    """A model with BatchNorm and Dropout, a pool and a labeled set, for one task."""
 
     def __init__(self, task: str) -> None:
         rng = torch.Generator().manual_seed(1)
@@ -102,7 +102,7 @@ def scene(task: str) -> Scene:
     return Scene(task)
 
 
-def test_the_catalogue_holds_what_was_promised() -> None:
+def test_the_registry_holds_what_was_promised() -> None:
     promised = {
         "random", "entropy", "margin", "least-confidence", "bald", "entropy-dropout", "qbc", "coreset", "vaal",
         "ll4al", "badge", "core-gcn", "uncertain-gcn", "sraal", "alfa-mix", "noise-stability", "noise-stability-m",
@@ -260,19 +260,19 @@ def test_every_card_is_complete(name: str) -> None:
         "weights",
         "probabilities",
         "features",
-        "labelled set",
+        "labeled set",
         "dropout",
         "extra training",
         "images",
     }
 
 
-def test_messages_call_a_strategy_as_the_catalogue_does() -> None:
+def test_messages_call_a_strategy_as_the_registry_does() -> None:
     known = strategies.names()
-    assert {name: made.spoken for name in known if (made := strategies.build(name)).spoken not in known} == {}
-    assert strategies.build("typiclust").spoken == "typiclust"
+    assert {name: made.name for name in known if (made := strategies.build(name)).name not in known} == {}
+    assert strategies.build("typiclust").name == "typiclust"
 
     class Mine(type(strategies.build("typiclust"))):  # type: ignore[misc]
-        """Not in the catalogue."""
+        """Not in the registry."""
 
-    assert Mine().spoken == "mine"
+    assert Mine().name == "mine"

@@ -1,23 +1,22 @@
 """Imports point down only, and the command line is the only place that prints."""
 
 import ast
+from pathlib import Path
 
+import pytest
 from tools.rooms import ROOT, files, imported_from, room_of
 
 LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
-    {"rng"},
-    {"plumbing"},
+    {"rng", "statistics"},
+    {"utils"},
     {"rows"},
     {"selectors"},
     {"inputs", "tasks"},
-    {"scoring"},
-    {"engines"},
+    {"inference"},
     {"core"},
-    {"embeddings", "training"},
+    {"embeddings", "training", "engines"},
     {"strategies", "datasets", "models"},
-    {"results", "advice"},
-    {"runs"},
-    {"report", "labelling"},
+    {"advice", "experiments", "labeling"},
     {"cli"},
     {"__main__"},
 ]
@@ -37,6 +36,38 @@ def test_imports_point_down() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("part", "unseen"), [("results", ("runs", "report")), ("runs", ("report",)), ("report", ("runs",))]
+)
+def test_results_are_read_and_shown_without_what_made_them(part: str, unseen: tuple[str, ...]) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {other}"
+        for path in (ROOT / "experiments" / part).glob("*.py")
+        for other in unseen
+        if f"jostle.experiments.{other}" in path.read_text()
+    ]
+    assert not wrong
+
+
+EXECUTION = ("budget", "perturbed", "planning", "executors", "shards", "mapped", "memory", "profiling")
+
+
+def test_strategies_define_and_nothing_else() -> None:
+    """They import nothing of memory, plans, shards or clusters; rows under perturbations have one executor."""
+    wrong = []
+    for path in files():
+        if room_of(path) in ("embeddings", "strategies"):
+            for module in imported_modules(path):
+                if module.startswith("jostle.engines") or module.rpartition(".")[2] in EXECUTION:
+                    wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert wrong == ["embeddings/deviations.py imports jostle.inference.perturbed"]
+
+
+def imported_modules(path: Path) -> set[str]:
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    return {node.module for node in nodes if node.module}
+
+
 def test_only_the_command_line_prints() -> None:
     talkers = [
         str(path.relative_to(ROOT))
@@ -48,17 +79,17 @@ def test_only_the_command_line_prints() -> None:
     assert not talkers
 
 
-def test_only_scoring_knows_of_a_networks_trace() -> None:
+def test_only_inference_knows_of_a_networks_trace() -> None:
     reaching = [
         str(path.relative_to(ROOT))
         for path in files()
-        if room_of(path) != "scoring"
+        if room_of(path) != "inference"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute)
         and node.attr == "trace"
-        and ast.unparse(node.value).endswith("network")
+        and ast.unparse(node.value).endswith("runner")
     ]
-    assert not reaching, "ask the request or the network a question by name"
+    assert not reaching, "ask the context or the runner a question by name"
 
 
 def test_no_strategy_has_two_parents() -> None:

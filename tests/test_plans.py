@@ -17,7 +17,7 @@ from zoo import ConvNet
 
 import jostle
 from jostle import cli, strategies
-from jostle.scoring.passes import tallied
+from jostle.inference.passes import tallied
 
 LOOKS = 40  # examples that first looks may take: shapes, dropout's places, heads
 
@@ -79,9 +79,9 @@ print(json.dumps([plan.peak, bytes_of("VmHWM") - before]))
 @pytest.mark.parametrize(
     ("name", "settings", "size"),
     [
-        ("noise-stability", {"jolts": 20}, 60_000),  # 288 MB of rows
-        ("noise-stability", {"jolts": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
-        ("noise-stability", {"jolts": 5, "project": 600}, 60_000),
+        ("noise-stability", {"num_perturbations": 20}, 60_000),  # 288 MB of rows
+        ("noise-stability", {"num_perturbations": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
+        ("noise-stability", {"num_perturbations": 5, "projection_dim": 600}, 60_000),
         ("coreset", {}, 200_000),  # 240 MB of features
         ("cluster-margin", {}, 5000),  # 200 MB of distances
     ],
@@ -103,16 +103,14 @@ def test_what_would_be_refused_is_refused_in_the_plan() -> None:
         jostle.NoiseStability(memory_bytes=1000).plan(nn.Linear(4, 3), torch.randn(500, 4), 5)
 
 
-def test_files_and_races_are_told() -> None:
+def test_files_and_cheaper_ways_are_shown() -> None:
     model, pool = nn.Linear(4, 30), torch.randn(40_000, 4)
     spilled = jostle.NoiseStability(memory_bytes=200_000_000).plan(model, pool, 5)
     assert spilled.file == 40_000 * 30 * 30 * 4
     assert spilled.memory["rows"] < spilled.file / 2
     assert "temporary file" in str(spilled)
     assert "144 MB of rows" in str(spilled)
-    raced = jostle.NoiseStability(race=0.01).plan(model, pool, 5)
-    assert "race" in " ".join(raced.notes)
-    assert any("jolts=10: 440,000 passes" in way for way in spilled.cheaper)
+    assert any("num_perturbations=10: 440,000 passes" in way for way in spilled.suggestions)
 
 
 def test_the_command_line_prints_a_plan_and_picks_nothing(
@@ -124,19 +122,19 @@ def test_the_command_line_prints_a_plan_and_picks_nothing(
     )
     words = ["pick", "--model", "mine.py:load", "--pool", "digits", "-n", "5"]
     with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--plan", "--strategy", "noise-stability(jolts=3)"])
+        cli.main([*words, "--plan", "--strategy", "noise-stability(num_perturbations=3)"])
     assert ended.value.code == 0
     out = capsys.readouterr().out
     assert out.startswith("noise-stability: 5 of ")
     assert "passes" in out
     assert not (tmp_path / "picks.csv").exists()
     with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--work", "work", "--strategy", "noise-stability(jolts=3)"])
+        cli.main([*words, "--work", "work", "--strategy", "noise-stability(num_perturbations=3)"])
     assert ended.value.code == 0
     assert (tmp_path / "work" / "rows.npy.journal").exists()
     picks = (tmp_path / "picks.csv").read_text()
     with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--work", "work", "--strategy", "noise-stability(jolts=3)"])
+        cli.main([*words, "--work", "work", "--strategy", "noise-stability(num_perturbations=3)"])
     assert (tmp_path / "picks.csv").read_text() == picks
     with pytest.raises(SystemExit) as ended:
         cli.main([*words, "--work", "work", "--strategy", "margin"])

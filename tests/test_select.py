@@ -20,7 +20,7 @@ X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
 
 
 def test_a_query_is_positions_scores_seconds_and_a_seed(tmp_path: Any) -> None:
-    query = NoiseStability(jolts=5).select(mlp(), X, n=4, seed=7)
+    query = NoiseStability(num_perturbations=5).select(mlp(), X, n=4, seed=7)
     assert query.indices.dtype == np.int64
     assert query.indices.shape == query.scores.shape == (4,)
     assert (np.diff(query.scores) <= 0).all()  # gaps of greedy k-center never grow
@@ -37,7 +37,7 @@ def test_a_query_is_positions_scores_seconds_and_a_seed(tmp_path: Any) -> None:
 
 
 def test_saved_queries_replace_only_each_other(tmp_path: Any) -> None:
-    query = NoiseStability(jolts=2).select(mlp(), X, n=4, seed=7)
+    query = NoiseStability(num_perturbations=2).select(mlp(), X, n=4, seed=7)
     path = tmp_path / "picks.csv"
     precious = tmp_path / "precious"
     precious.write_text("precious")
@@ -56,11 +56,13 @@ def test_saved_queries_replace_only_each_other(tmp_path: Any) -> None:
 
 def test_by_name_with_settings_and_options() -> None:
     model = mlp()
-    a = jostle.select("noise-stability", model, X, n=4, seed=0, jolts=5, scale=1e-2)
-    b = NoiseStability(jolts=5, scale=1e-2).select(model, X, n=4, seed=0)
+    a = jostle.select("noise-stability", model, X, n=4, seed=0, num_perturbations=5, noise_scale=1e-2)
+    b = NoiseStability(num_perturbations=5, noise_scale=1e-2).select(model, X, n=4, seed=0)
     assert a.indices.tolist() == b.indices.tolist()
     assert (
-        jostle.select(NoiseStability(jolts=5, scale=1e-2), model, X, n=4, seed=0).indices.tolist()
+        jostle.select(
+            NoiseStability(num_perturbations=5, noise_scale=1e-2), model, X, n=4, seed=0
+        ).indices.tolist()
         == a.indices.tolist()
     )
 
@@ -68,32 +70,34 @@ def test_by_name_with_settings_and_options() -> None:
 def test_any_selector_by_object_name_or_function() -> None:
     model = mlp()
     for selector in (jostle.k_means_pp, "k-means++"):
-        query = NoiseStability(jolts=5, selector=selector).select(model, X, n=4, seed=0)
+        query = NoiseStability(num_perturbations=5, selector=selector).select(model, X, n=4, seed=0)
         assert len(set(query.indices.tolist())) == 4
-    query = NoiseStability(jolts=5, selector=lambda rows, n: torch.arange(n)).select(model, X, n=4, seed=0)
+    query = NoiseStability(num_perturbations=5, selector=lambda rows, n: torch.arange(n)).select(
+        model, X, n=4, seed=0
+    )
     assert query.indices.tolist() == [0, 1, 2, 3]
 
 
 def test_a_fresh_seed_is_recorded_and_repeats_the_query() -> None:
     model = mlp()
-    query = NoiseStability(jolts=5).select(model, X, n=4)
-    again = NoiseStability(jolts=5).select(model, X, n=4, seed=query.seed)
+    query = NoiseStability(num_perturbations=5).select(model, X, n=4)
+    again = NoiseStability(num_perturbations=5).select(model, X, n=4, seed=query.seed)
     assert query.indices.tolist() == again.indices.tolist()
-    assert NoiseStability(jolts=5).select(model, X, n=4).seed != query.seed
+    assert NoiseStability(num_perturbations=5).select(model, X, n=4).seed != query.seed
 
 
 def test_excluded_positions_are_never_picked_and_n_may_be_all_others() -> None:
-    query = NoiseStability(jolts=5).select(mlp(), X, n=N - 3, exclude=[0, 4, 12], seed=0)
+    query = NoiseStability(num_perturbations=5).select(mlp(), X, n=N - 3, exclude=[0, 4, 12], seed=0)
     assert sorted(query.indices.tolist()) == [i for i in range(N) if i not in (0, 4, 12)]
 
 
 def test_the_ablations_are_longest_rows_and_spread_directions() -> None:
     model = mlp()
-    rows = jostle.deviations(model, X, jolts=5, seed=0)
-    longest = jostle.select("noise-stability-m", model, X, n=5, seed=0, jolts=5)
+    rows = jostle.deviations(model, X, num_perturbations=5, seed=0)
+    longest = jostle.select("noise-stability-m", model, X, n=5, seed=0, num_perturbations=5)
     assert longest.indices.tolist() == rows.norm(dim=1).topk(5).indices.tolist()
     unit = rows / rows.norm(dim=1, keepdim=True)
-    spread = jostle.select("noise-stability-d", model, X, n=5, seed=0, jolts=5)
+    spread = jostle.select("noise-stability-d", model, X, n=5, seed=0, num_perturbations=5)
     assert np.isnan(spread.scores[0])
     chosen = [int(spread.indices[0])]
     for position in spread.indices[1:]:
@@ -101,7 +105,8 @@ def test_the_ablations_are_longest_rows_and_spread_directions() -> None:
         assert int(position) == int(gaps.argmax())
         chosen.append(int(position))
     firsts = {
-        int(jostle.select("noise-stability-d", model, X, n=1, seed=s, jolts=2).indices[0]) for s in range(12)
+        int(jostle.select("noise-stability-d", model, X, n=1, seed=s, num_perturbations=2).indices[0])
+        for s in range(12)
     }
     assert len(firsts) > 3
 
@@ -122,22 +127,22 @@ def test_non_finite_outputs_name_the_examples(bad: float) -> None:
     with pytest.raises(
         ValueError, match=rf"NaN or infinite for {len(where)} of {N} examples \(positions {shown}"
     ):
-        NoiseStability(jolts=2).select(Broken(bad), X, n=2)
-    kept = NoiseStability(jolts=2).select(Broken(bad), X, n=2, exclude=where, seed=0)
+        NoiseStability(num_perturbations=2).select(Broken(bad), X, n=2)
+    kept = NoiseStability(num_perturbations=2).select(Broken(bad), X, n=2, exclude=where, seed=0)
     assert not set(kept.indices.tolist()) & set(where)
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "what"),
     [
-        ("noise-stability", {"start": "labeled", "jolts": 2}, "outputs"),
+        ("noise-stability", {"initial_centers": "labeled", "num_perturbations": 2}, "outputs"),
         ("lcmd", {"sketch": 2}, "outputs"),
         ("coreset", {}, "features"),
         ("vaal", {"steps": 1}, "inputs"),
         ("sraal", {"steps": 1}, "inputs"),
     ],
 )
-def test_non_finite_labelled_examples_are_told_from_those_of_the_pool(
+def test_non_finite_labeled_examples_are_told_from_those_of_the_pool(
     name: str, settings: dict[str, Any], what: str
 ) -> None:
     pool, known = torch.randn(12, 1, 8, 8), torch.randn(5, 1, 8, 8)
@@ -145,7 +150,7 @@ def test_non_finite_labelled_examples_are_told_from_those_of_the_pool(
     call = {"labeled": TensorDataset(known, torch.arange(5) % 4), "seed": 0, **settings}
     with pytest.raises(
         ValueError,
-        match=rf"{what} of the labelled set are NaN or infinite for 1 of 5 examples \(positions 2\)",
+        match=rf"{what} of the labeled set are NaN or infinite for 1 of 5 examples \(positions 2\)",
     ):
         jostle.select(name, ConvNet(), pool, n=2, **call)
     pool[[1, 7], 0, 0, 0] = float("inf")
@@ -165,9 +170,13 @@ def test_non_finite_labelled_examples_are_told_from_those_of_the_pool(
         ({"pool": X[:0]}, ValueError, "pool is empty"),
         ({"pool": []}, ValueError, "pool is empty"),
         ({"strategy": "noise-stabilty"}, ValueError, "did you mean 'noise-stability'"),
-        ({"jolt": 3}, ValueError, "unknown setting of noise-stability 'jolt'; did you mean 'jolts'"),
+        (
+            {"num_perturbation": 3},
+            ValueError,
+            "unknown setting of noise-stability 'num_perturbation'; did you mean 'num_perturbations'",
+        ),
         ({"task": "clasification"}, ValueError, "did you mean 'classification'"),
-        ({"selector": "k-centre"}, ValueError, "k-center"),
+        ({"selector": "k-centr"}, ValueError, "did you mean 'k-center'"),
         ({"model": lambda x: x}, TypeError, "nn.Module; got function"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"exclude": [N]}, ValueError, "exclude holds positions"),
@@ -177,7 +186,7 @@ def test_non_finite_labelled_examples_are_told_from_those_of_the_pool(
             "bool: of a mask, pass its nonzero places",
         ),
         ({"exclude": [0.5]}, ValueError, "whole numbers; got float64"),
-        ({"labelled": X}, ValueError, "did you mean 'labeled'"),
+        ({"labeld": X}, ValueError, "did you mean 'labeled'"),
         ({"head": "fc"}, ValueError, "unknown module 'fc'"),
         ({"seed": 1.5}, TypeError, "seed is a whole number; got 1.5"),
     ],
@@ -191,17 +200,15 @@ def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Excepti
 @pytest.mark.parametrize("call", ["select", "embed"])
 def test_options_that_there_are_not_are_refused(call: str) -> None:
     size = {"n": 2} if call == "select" else {}
-    with pytest.raises(TypeError, match="unknown option 'labelled'; did you mean 'labeled'"):
-        getattr(NoiseStability(jolts=2), call)(mlp(), X, **size, labelled=X)
+    with pytest.raises(TypeError, match="unknown option 'labeld'; did you mean 'labeled'"):
+        getattr(NoiseStability(num_perturbations=2), call)(mlp(), X, **size, labeld=X)
 
 
 def test_settings_that_cannot_be_show_before_anything_runs() -> None:
-    with pytest.raises(ValueError, match="unknown selector 'k-centre'; did you mean 'k-center'"):
-        NoiseStability(selector="k-centre")
-    with pytest.raises(
-        TypeError, match="outputs is a function from what the model returns to a tensor; got 'logits'"
-    ):
-        NoiseStability(outputs="logits")
+    with pytest.raises(ValueError, match="unknown selector 'k-centr'; did you mean 'k-center'"):
+        NoiseStability(selector="k-centr")
+    with pytest.raises(TypeError, match=r"outputs must be .*; got 'logit'"):
+        NoiseStability(outputs="logit")
 
 
 class Returning(nn.Module):
@@ -226,11 +233,11 @@ class Returning(nn.Module):
 )
 def test_strange_outputs_are_errors(value: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        NoiseStability(jolts=2).select(Returning(value), X, n=2)
+        NoiseStability(num_perturbations=2).select(Returning(value), X, n=2)
 
 
 def test_a_function_reads_any_output() -> None:
-    query = NoiseStability(jolts=2, outputs=lambda out: out["scores"]).select(
+    query = NoiseStability(num_perturbations=2, outputs=lambda out: out["scores"]).select(
         Returning(lambda y: {"scores": y}), X, n=2, seed=0
     )
     assert len(query) == 2
@@ -238,7 +245,7 @@ def test_a_function_reads_any_output() -> None:
 
 def test_lazy_layers_must_have_seen_an_input() -> None:
     with pytest.raises(ValueError, match="lazy layers"):
-        NoiseStability(jolts=2).select(nn.LazyLinear(3), X, n=2)
+        NoiseStability(num_perturbations=2).select(nn.LazyLinear(3), X, n=2)
 
 
 class Interrupted(nn.Module):
@@ -269,24 +276,26 @@ def test_an_interrupt_leaves_no_trace(
     check = unchanged(model)
     Interrupted.calls = 0
     with pytest.raises(error):
-        NoiseStability(jolts=3, estimator=estimator).select(model, pool, n=2, batch_size=4)
+        NoiseStability(num_perturbations=3, estimator=estimator).select(model, pool, n=2, batch_size=4)
     check()
 
 
 def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
-    NoiseStability(jolts=2).select(mlp(), X, n=2, seed=0)
+    NoiseStability(num_perturbations=2).select(mlp(), X, n=2, seed=0)
     assert capfd.readouterr() == ("", "")
-    NoiseStability(jolts=2).select(mlp(), X, n=2, seed=0, progress=True)
+    NoiseStability(num_perturbations=2).select(mlp(), X, n=2, seed=0, progress=True)
     out, err = capfd.readouterr()
     assert out == ""
-    assert "jolting" in err
+    assert "perturbing" in err
 
 
 def test_a_call_from_two_threads_at_once_leaves_the_random_state_alone() -> None:
     model = mlp()
     state = torch.get_rng_state()
     with ThreadPoolExecutor(2) as threads:
-        queries = [threads.submit(NoiseStability(jolts=20).select, model, X, 4, seed=0) for _ in range(8)]
+        queries = [
+            threads.submit(NoiseStability(num_perturbations=20).select, model, X, 4, seed=0) for _ in range(8)
+        ]
         picks = {tuple(query.result().indices.tolist()) for query in queries}
     assert len(picks) == 1
     assert torch.equal(state, torch.get_rng_state())
@@ -319,8 +328,8 @@ SOFTMAX = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3), nn.So
         ("bald", {"passes": 3}),
         ("qbc", {"members": [SOFTMAX, SOFTMAX]}),
         ("cluster-margin", {}),
-        ("noise-stability", {"jolts": 2}),
-        ("noise-stability", {"jolts": 2, "estimator": "jvp"}),
+        ("noise-stability", {"num_perturbations": 2}),
+        ("noise-stability", {"num_perturbations": 2, "estimator": "jvp"}),
     ],
 )
 def test_outputs_that_are_probabilities_already_are_warned_about(name: str, settings: dict[str, Any]) -> None:
@@ -340,13 +349,13 @@ class Believed(Classification):
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("noise-stability", {"jolts": 2, "space": "logits"}),
-        ("noise-stability", {"jolts": 2, "space": "features"}),
+        ("noise-stability", {"num_perturbations": 2, "space": "logits"}),
+        ("noise-stability", {"num_perturbations": 2, "space": "features"}),
         ("lcmd", {"sketch": 2}),
         ("coreset", {}),
         ("prob-cover", {}),
         ("entropy", {"task": Believed()}),
-        ("noise-stability", {"jolts": 2, "task": Believed()}),
+        ("noise-stability", {"num_perturbations": 2, "task": Believed()}),
     ],
 )
 def test_probabilities_that_meet_no_softmax_are_no_matter(name: str, settings: dict[str, Any]) -> None:
@@ -359,8 +368,8 @@ def test_probabilities_that_meet_no_softmax_are_no_matter(name: str, settings: d
 def test_micro_batches_follow_from_the_largest_activation() -> None:
     def size(width: int) -> int:
         model = nn.Sequential(nn.Linear(6, width), nn.Linear(width, 3))
-        with NoiseStability().request(model, X, seed=0) as request:
-            return request.micro_batch
+        with NoiseStability().context(model, X, seed=0) as context:
+            return context.micro_batch
 
     assert size(8) == 1024  # never more
     assert size(8192) == 256  # 8 MiB / (4 bytes x 8192)

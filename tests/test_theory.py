@@ -20,7 +20,7 @@ import jostle
 
 DRAWS = 1000
 EXACT = {"estimator": "jvp"}
-SMALL = {"estimator": "finite", "scale": 1e-6}
+SMALL = {"estimator": "finite", "noise_scale": 1e-6}
 
 
 def cnn() -> nn.Module:
@@ -70,7 +70,9 @@ def gradients(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def rows_of(model: nn.Module, x: Tensor, jolts: int, seed: int = 0, **settings: Any) -> Tensor:
-    return jostle.deviations(model, x, jolts=jolts, seed=seed, **({"space": "logits"} | SMALL | settings))
+    return jostle.deviations(
+        model, x, num_perturbations=jolts, seed=seed, **({"space": "logits"} | SMALL | settings)
+    )
 
 
 def singles(model: nn.Module, x: Tensor, draws: int, **settings: Any) -> Tensor:
@@ -123,7 +125,7 @@ class TestJacobianNorm:
 
     def test_in_float32_at_the_default_scale(self) -> None:
         model, x = mlp(), torch.randn(5, 6)
-        squares = singles(model, x, DRAWS, scale=1e-3).square().sum(2)
+        squares = singles(model, x, DRAWS, noise_scale=1e-3).square().sum(2)
         assert_means(squares, *squared_jacobian(jacobian(model, x)), slack=0.01)
 
     def test_features_see_only_what_precedes_the_head(self) -> None:
@@ -293,25 +295,25 @@ def angle_bounds(cosine: Tensor, e: float) -> tuple[Tensor, Tensor]:
 class TestVarianceReduction:
     """A.3 on a linear-Gaussian model, where all its approximations are equalities."""
 
-    P, LABELLED, NOISE = 5, 40, 0.7  # NOISE is S^2
+    P, LABELED, NOISE = 5, 40, 0.7  # NOISE is S^2
 
     def setting(self) -> tuple[nn.Module, Tensor, Tensor, Tensor]:
-        """A model, labelled inputs, one candidate and the inputs where the variance is watched."""
+        """A model, labeled inputs, one candidate and the inputs where the variance is watched."""
         model = nn.Linear(self.P, 1, bias=False).double()
         return (
             model,
-            torch.randn(self.LABELLED, self.P).double(),
+            torch.randn(self.LABELED, self.P).double(),
             3 * torch.randn(1, self.P).double(),
             torch.randn(7, self.P).double(),
         )
 
-    def variance(self, labelled: Tensor, x: Tensor) -> Tensor:
+    def variance(self, labeled: Tensor, x: Tensor) -> Tensor:
         """Predictive variance of least squares, directly: S^2 x' (X'X)^-1 x."""
-        return self.NOISE * (x @ torch.linalg.inv(labelled.T @ labelled) * x).sum(1)
+        return self.NOISE * (x @ torch.linalg.inv(labeled.T @ labeled) * x).sum(1)
 
-    def direct(self, labelled: Tensor, new: Tensor, x: Tensor) -> Tensor:
-        """What labelling the candidate takes away, by inverting again."""
-        return self.variance(labelled, x) - self.variance(torch.cat([labelled, new]), x)
+    def direct(self, labeled: Tensor, new: Tensor, x: Tensor) -> Tensor:
+        """What labeling the candidate takes away, by inverting again."""
+        return self.variance(labeled, x) - self.variance(torch.cat([labeled, new]), x)
 
     def formula(self, A: Tensor, u: Tensor, J_new: Tensor, J: Tensor) -> Tensor:
         """Eq. (var_change) for given A and u."""
@@ -320,42 +322,42 @@ class TestVarianceReduction:
 
     def test_predictive_variance_is_what_refitting_shows(self) -> None:
         """The oracle's oracle: least squares refitted to fresh noise, 20000 times."""
-        _, labelled, new, x = self.setting()
-        for inputs in (labelled, torch.cat([labelled, new])):
+        _, labeled, new, x = self.setting()
+        for inputs in (labeled, torch.cat([labeled, new])):
             noise = math.sqrt(self.NOISE) * torch.randn(len(inputs), 20000).double()
             spread = (x @ (torch.linalg.pinv(inputs) @ noise)).var(1)
             torch.testing.assert_close(spread, self.variance(inputs, x), rtol=0.05, atol=0)
 
     def test_the_formula_with_both_slips_mended(self) -> None:
-        model, labelled, new, x = self.setting()
-        J_labelled, J_new, J = (gradients(model, inputs) for inputs in (labelled, new, x))
-        A, u = J_labelled.T @ J_labelled / self.NOISE, J_new[0] / J_new.norm()
-        torch.testing.assert_close(self.formula(A, u, J_new, J), self.direct(labelled, new, x))
+        model, labeled, new, x = self.setting()
+        J_labeled, J_new, J = (gradients(model, inputs) for inputs in (labeled, new, x))
+        A, u = J_labeled.T @ J_labeled / self.NOISE, J_new[0] / J_new.norm()
+        torch.testing.assert_close(self.formula(A, u, J_new, J), self.direct(labeled, new, x))
 
     def test_the_formula_as_printed_is_wrong_twice(self) -> None:
         """A = (1/S^2) d^2 S^2 / d theta^2 is 2/m times the right one; J / ||J||^2 has no unit length."""
-        model, labelled, new, x = self.setting()
-        J_labelled, J_new, J = (gradients(model, inputs) for inputs in (labelled, new, x))
-        truth = self.direct(labelled, new, x)
+        model, labeled, new, x = self.setting()
+        J_labeled, J_new, J = (gradients(model, inputs) for inputs in (labeled, new, x))
+        truth = self.direct(labeled, new, x)
         theta = torch.randn(self.P).double()
-        targets = torch.randn(self.LABELLED).double()
-        hessian = torch.func.hessian(lambda theta: (labelled @ theta - targets).square().mean())(theta)
-        A, u = J_labelled.T @ J_labelled / self.NOISE, J_new[0] / J_new.norm()
+        targets = torch.randn(self.LABELED).double()
+        hessian = torch.func.hessian(lambda theta: (labeled @ theta - targets).square().mean())(theta)
+        A, u = J_labeled.T @ J_labeled / self.NOISE, J_new[0] / J_new.norm()
         printed_A, printed_u = hessian / self.NOISE, J_new[0] / J_new.square().sum()
-        torch.testing.assert_close(printed_A, 2 / self.LABELLED * A)
+        torch.testing.assert_close(printed_A, 2 / self.LABELED * A)
         for wrong in ((printed_A, u), (A, printed_u), (printed_A, printed_u)):
             ratio = self.formula(*wrong, J_new, J) / truth
             assert ((ratio < 0.5) | (ratio > 2)).all(), f"ratios {ratio.tolist()}"
 
     def test_rows_know_the_reduction_once_k_reaches_p(self) -> None:
         """K >= P jolts are a change of coordinates, under which the formula does not change."""
-        model, labelled, new, x = self.setting()
-        rows = rows_of(model, torch.cat([labelled, new, x]), 2 * self.P, **EXACT)
-        R_labelled, R_new, R = rows.split([self.LABELLED, 1, 7])
-        A, u = R_labelled.T @ R_labelled / self.NOISE, R_new[0] / R_new.norm()
-        torch.testing.assert_close(self.formula(A, u, R_new, R), self.direct(labelled, new, x))
+        model, labeled, new, x = self.setting()
+        rows = rows_of(model, torch.cat([labeled, new, x]), 2 * self.P, **EXACT)
+        R_labeled, R_new, R = rows.split([self.LABELED, 1, 7])
+        A, u = R_labeled.T @ R_labeled / self.NOISE, R_new[0] / R_new.norm()
+        torch.testing.assert_close(self.formula(A, u, R_new, R), self.direct(labeled, new, x))
 
     def test_along_one_direction_the_longest_gradient_reduces_most(self) -> None:
-        _, labelled, new, x = self.setting()
-        reductions = torch.stack([self.direct(labelled, length * new, x) for length in (0.5, 1.0, 2.0, 4.0)])
+        _, labeled, new, x = self.setting()
+        reductions = torch.stack([self.direct(labeled, length * new, x) for length in (0.5, 1.0, 2.0, 4.0)])
         assert (reductions.diff(dim=0) > 0).all()

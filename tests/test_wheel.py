@@ -10,7 +10,7 @@ PICK = """
 import torch, jostle
 assert "site-packages" in jostle.__file__, jostle.__file__
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-query = jostle.NoiseStability(jolts=3).select(model, torch.randn(20, 4), n=5, seed=0)
+query = jostle.NoiseStability(num_perturbations=3).select(model, torch.randn(20, 4), n=5, seed=0)
 assert len(set(query.indices.tolist())) == 5
 """
 
@@ -22,7 +22,7 @@ def run(*command: str | Path, **options: object) -> str:
 
 
 def test_the_wheel_picks_a_batch_in_a_fresh_environment(tmp_path: Path) -> None:
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT)
     wheel = next(tmp_path.glob("jostle-*.whl"))
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"

@@ -1,8 +1,8 @@
 """What the arena's runs say, as `jostle advise` reads it.
 
-    python -m tools.arena src/jostle/advice/arena.json results/arena-* results/regression-*
+    python -m tools.arena src/jostle/advice/arena.json results/arena-*.tar.xz results/regression-*.tar.xz
 
-writes the file from folders of runs.
+writes the file from packed experiments, or from folders of runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from jostle import datasets
-from jostle.plumbing.files import write_whole
-from jostle.report.comparison import load_all
-from jostle.results.across import Across, clear_sign
-from jostle.results.curves import Results
-from jostle.results.times import times
+from jostle.experiments.report.comparison import load_all
+from jostle.experiments.results.across import Across, clear_sign
+from jostle.experiments.results.curves import Results
+from jostle.experiments.results.store import experiment_name
+from jostle.experiments.results.summary import times
 from jostle.strategies.default import default_for
+from jostle.utils.files import write_whole
 
 DIGITS = 4
 
@@ -69,7 +70,8 @@ def facts(name: str, results: Results) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> None:
     """Write the first path from the folders that follow."""
     out, *folders = arguments
-    across = Across.of(load_all(sorted(folders)))
+    paths = sorted((Path(folder) for folder in folders), key=experiment_name)
+    across = Across.of(load_all(paths))
     write_whole(Path(out), json.dumps(settings(across), indent=1) + "\n")
 
 

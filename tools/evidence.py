@@ -1,9 +1,9 @@
-"""docs/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
+"""docs/research/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
 
-A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of that folder's runs, or the
-link to that figure, which is drawn into `docs/figures`. What the paper prints stands in `results/paper.toml`.
-Several folders, `results/arena-*`, are judged together by the strategies that all of them have, against random or
-`baseline=default`. `results/scale.json` is what `make bench-scale` recorded.
+A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of the runs in
+`results/mnist.tar.xz`, or the link to that figure, which is drawn into `docs/figures`. The paper's own numbers stand in
+`results/paper.toml`. Several experiments, `results/arena-*`, are judged together by the strategies that all of them
+have, against random or `baseline=default`. `make bench-scale` records `results/scale.json`.
 """
 
 import json
@@ -12,26 +12,25 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from jostle.plumbing.names import look_up
-from jostle.report import figures
-from jostle.report.comparison import load_all
-from jostle.report.sections import YARDSTICK
-from jostle.report.settings import varied_setting
-from jostle.report.styles import svg
-from jostle.results import pairs
-from jostle.results.across import Across
-from jostle.results.across_tables import overview_table
-from jostle.results.curves import Results, load
-from jostle.results.ranks import average_ranks
-from jostle.results.summary import aubc_table, gain_table, over, ratio_table
-from jostle.results.tables import Table
-from jostle.results.times import times
+from jostle.experiments.report import figures, rank_figures
+from jostle.experiments.report.report import YARDSTICK, varied_setting
+from jostle.experiments.report.styles import svg
+from jostle.experiments.results import statistics
+from jostle.experiments.results.across import Across
+from jostle.experiments.results.across_tables import overview_table
+from jostle.experiments.results.curves import Results, load
+from jostle.experiments.results.statistics import average_ranks
+from jostle.experiments.results.store import PACKED, experiment_name
+from jostle.experiments.results.summary import aubc_table, gain_table, over, ratio_table, times
+from jostle.experiments.results.tables import Table
+from jostle.utils.names import look_up
 from tools import scale_page
 from tools.extrapolation import full_cycle
 
@@ -53,6 +52,7 @@ def gathered(page: str, root: Path) -> Evidence:
     """Make every block of the page from the raw results below `root`."""
     printed = tomllib.loads((root / "results" / "paper.toml").read_text())
     drawn: dict[str, str] = {}
+    load_once = cache(load)
 
     def made(found: re.Match[str]) -> str:
         opening, kind, folder, rest, body, closing = found.groups()
@@ -63,22 +63,23 @@ def gathered(page: str, root: Path) -> Evidence:
             return f"{opening}{scale_page.BLOCKS[kind](record)}{closing}"
         if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
             return f"{opening}{together(kind, [folder, *rest.split()])}{closing}"
-        results = load(root / folder)
+        results = load_once(root / (folder + PACKED))
         if kind in FIGURES:
             name = "-".join([results.name, kind, *rest.split()]) + ".svg"
             drawn[name] = svg(FIGURES[kind](results, *rest.split()))
-            return f"{opening}![{results.name}: {kind}](figures/{name})\n{closing}"
+            return f"{opening}![{results.name}: {kind}](../figures/{name})\n{closing}"
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
         return f"{opening}{table.markdown()}{closing}"
 
     def together(kind: str, words: list[str]) -> str:
-        folders = sorted(path for word in words if "=" not in word for path in root.glob(word))
+        paths = [path for word in words if "=" not in word for path in root.glob(word + PACKED)]
         settings = dict(word.split("=") for word in words if "=" in word)
-        across = shared(Across.of(load_all(folders), **settings))
+        runs = {experiment_name(path): load_once(path) for path in sorted(paths, key=experiment_name)}
+        across = shared(Across.of(runs, **settings))
         if kind in TABLES_ACROSS:
             return TABLES_ACROSS[kind](across).markdown()
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
-        return f"![{kind}](figures/{kind}.svg)\n"
+        return f"![{kind}](../figures/{kind}.svg)\n"
 
     return Evidence(BLOCK.sub(made, page), drawn)
 
@@ -99,7 +100,7 @@ def areas(results: Results, paper: Paper, metric: str) -> Table:
 
 def gains(results: Results, paper: Paper, metric: str, reference: str = "random") -> Table:
     """Paired gains over a reference."""
-    return gain_table(results, metric, reference, pairs.gains(results, metric, reference))
+    return gain_table(results, metric, reference, statistics.gains(results, metric, reference))
 
 
 def ratios(results: Results, paper: Paper, reference: str = YARDSTICK) -> Table:
@@ -128,12 +129,14 @@ def gain_map(across: Across) -> Figure:
     """What each strategy gains in each setting."""
     labels = [label for label in across.labels if label != across.baseline]
     found = [[100 * across.gains(label).get(name, np.nan) for name in across.runs] for label in labels]
-    return figures.gain_map(labels, [name.removeprefix("arena-") for name in across.runs], np.array(found))
+    return rank_figures.gain_map(
+        labels, [name.removeprefix("arena-") for name in across.runs], np.array(found)
+    )
 
 
 def rank_diagram(across: Across) -> Figure:
     """Average ranks, and who cannot be told from whom."""
-    return figures.rank_diagram(
+    return rank_figures.rank_diagram(
         across.average_ranks, across.critical_difference, across.cliques, across.labels
     )
 
@@ -146,10 +149,10 @@ FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, 
 
 def main(page: Path) -> None:
     """Write the page and its figures."""
-    evidence = gathered(page.read_text(), page.parent.parent)
+    evidence = gathered(page.read_text(), page.resolve().parents[2])
     page.write_text(evidence.page)
     for name, drawing in evidence.figures.items():
-        (page.parent / "figures" / name).write_text(drawing)
+        (page.parent.parent / "figures" / name).write_text(drawing)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 from jostle.core import Strategy
 from jostle.embeddings import QueryByCommittee
-from jostle.results.curves import Results
-from jostle.results.times import times
-from jostle.runs.bench import strategy_of
-from jostle.runs.protocol import Protocol, load
+from jostle.experiments.results.curves import Results
+from jostle.experiments.results.summary import times
+from jostle.experiments.runs.protocol import Protocol, load
+from jostle.experiments.runs.setup import build_strategy
 from jostle.strategies.autoencoders import Autoencoding
 
 
@@ -17,7 +17,7 @@ def full_cycle(results: Results) -> dict[str, float]:
     longer = trained_examples(whole) / trained_examples(small)
     cycles = {}
     for each in times(results):
-        used, full = (strategy_of(size.strategies[each.label]) for size in (small, whole))
+        used, full = (build_strategy(size.strategies[each.label]) for size in (small, whole))
         scoring = max(0.0, each.best - training * other_members(used))
         growth = images_seen(whole, full) / images_seen(small, used)
         cycles[each.label] = training * longer * (1 + other_members(full)) + scoring * growth
@@ -26,7 +26,8 @@ def full_cycle(results: Results) -> dict[str, float]:
 
 def trained_examples(size: Protocol) -> float:
     """Examples that a network sees in its training."""
-    return size.initial * size.training.epochs
+    epochs = size.training.epochs if size.training else 1
+    return size.initial * epochs
 
 
 def other_members(strategy: Strategy) -> int:
@@ -36,7 +37,7 @@ def other_members(strategy: Strategy) -> int:
 
 def images_seen(size: Protocol, strategy: Strategy) -> float:
     """What a selection's time grows with: the candidates, or, taking nearly all of it, an autoencoder's training."""
-    candidates = float(size.candidates)  # labelled examples and picks are taken to grow with them
+    candidates = float(size.candidates)  # labeled examples and picks are taken to grow with them
     if isinstance(strategy, Autoencoding):
         return float(strategy.number_of_steps(int(size.initial + candidates)) * strategy.batch)
     return candidates

@@ -1,7 +1,8 @@
-"""Hashes of every strategy's picks and rows on every task: run it before and after a change that should move nothing.
+"""Hashes of picks and rows of the whole catalog: run it before and after a change that should move nothing.
 
 `python -m tools.fingerprint before.json`, change, `python -m tools.fingerprint after.json before.json`.
-Last digits differ between machines, so compare what one machine wrote.
+Last digits differ between machines, so compare files of one machine. Keys name cases, not settings: they survive a
+renaming. `tools/fingerprint_paths.py` adds the paths that a pool of 60 examples in memory never takes.
 """
 
 from __future__ import annotations
@@ -18,14 +19,23 @@ from torch.utils.data import TensorDataset
 
 from jostle import strategies
 from jostle.tasks import TASKS
+from tools.fingerprint_paths import paths
 
 POOL, LABELED, PICKS, CLASSES = 60, 18, 9, 4
 QUICK: dict[str, dict[str, Any]] = {"vaal": {"steps": 4}, "sraal": {"steps": 4}}
+KEYS = {"noise-herding": "jolt-herding"}  # earlier names, under which files of hashes know these
+VARIANTS: dict[str, dict[str, Any]] = {
+    '{"space": "logits"}': {"space": "logits"},
+    '{"estimator": "jvp"}': {"estimator": "jvp"},
+    '{"noise": "layerwise"}': {"noise": "layerwise"},
+    '{"project": 8}': {"projection_dim": 8},
+    '{"start": "labeled"}': {"initial_centers": "labeled"},
+}
 SELECTORS = ("k-center", "k-center-unit", "k-means++", "k-dpp", "longest", "uniform", "lcmd", "typical")
 
 
 def scene(task: str) -> tuple[nn.Module, Tensor, TensorDataset]:
-    """A model with every kind of layer, a pool and a labelled set."""
+    """A model with every kind of layer, a pool and a labeled set."""
     rng = torch.Generator().manual_seed(1)
     torch.manual_seed(0)
     drop, norm = nn.Dropout(0.3), nn.BatchNorm2d(6)
@@ -53,7 +63,9 @@ def scene(task: str) -> tuple[nn.Module, Tensor, TensorDataset]:
 
 
 def digest(value: Any) -> str:
-    """A short hash of the very bytes of rows, factors or positions."""
+    """A short hash of the very bytes of rows, factors, positions or text."""
+    if isinstance(value, str):
+        return hashlib.sha256(value.encode()).hexdigest()[:16]
     parts = [value] if isinstance(value, Tensor) else [value.left, value.right]
     whole = b"".join(str(p.dtype).encode() + p.detach().cpu().contiguous().numpy().tobytes() for p in parts)
     return hashlib.sha256(whole).hexdigest()[:16]
@@ -79,16 +91,13 @@ def fingerprints() -> dict[str, str]:
             return fresh.apply(redrawn)
 
         for name in strategies.names():
-            settings = [QUICK.get(name, {})]
+            settings = {json.dumps(QUICK.get(name, {})): QUICK.get(name, {})}
             if name == "noise-stability":
-                settings += [{"selector": s} for s in SELECTORS] + [
-                    {"space": "logits"}, {"estimator": "jvp"}, {"noise": "layerwise"}, {"project": 8},
-                    {"start": "labeled"},
-                ]  # fmt: skip
-            for each in settings:
-                key = f"{task} {name} {json.dumps(each)}"
-                found |= of_strategy(key, name, each, model, pool, labeled, task, fit)
-    return found
+                settings |= {json.dumps({"selector": s}): {"selector": s} for s in SELECTORS} | VARIANTS
+            for key, each in settings.items():
+                case = f"{task} {KEYS.get(name, name)} {key}"
+                found |= of_strategy(case, name, each, model, pool, labeled, task, fit)
+    return found | {key: outcome(call) for key, call in paths()}
 
 
 def redrawn(module: nn.Module) -> None:

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import distributions
 
-HEAD = "# What this project is tested with: pip install -c constraints.txt. `make constraints` takes what is new.\n"
-OURS = frozenset({"jostle", "pip", "setuptools"})
+HEAD = "# The versions that this project is tested with: `make constraints` and `make constraints-TOOL` write them.\n"
+OURS = frozenset({"jostle", "pip"})
 
 
 def versions() -> Iterator[tuple[str, str]]:

@@ -18,18 +18,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import jostle
-from jostle.plumbing.files import write_whole
+from jostle.utils.files import write_whole
 
 WIDTH, HEIGHT = 760, 340
 LEFT, RIGHT, LOW, HIGH = -1.9, 2.9, -0.95, 1.45  # what the picture shows of the plane
 BLUE, VERMILION, GREY = "#3d8fd9", "#e0561a", "#8a929c"  # seen on white and on black
-LABELLED, POOL, PICKS, BOUNDARIES = 12, 150, 8, 14
+LABELED, POOL, PICKS, BOUNDARIES = 12, 150, 8, 14
 SWING = 11.0  # pixels that the example with the longest row moves
 SHAKE = 0.3  # of the jolts whose boundaries are shown; the rows are those of the default scale
 
 
 def trained(x: Tensor, y: Tensor) -> nn.Module:
-    """A small network that has learnt a few labels."""
+    """A small network that has learned a few labels."""
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 2))
     with torch.no_grad():
@@ -71,9 +71,9 @@ def pixels(points: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def picture() -> str:
     """The whole picture as SVG."""
-    inputs, targets = make_moons(LABELLED + POOL, noise=0.16, random_state=1)
+    inputs, targets = make_moons(LABELED + POOL, noise=0.16, random_state=1)
     x, y = torch.tensor(inputs, dtype=torch.float32), torch.tensor(targets)
-    model, pool = trained(x[:LABELLED], y[:LABELLED]), x[LABELLED:]
+    model, pool = trained(x[:LABELED], y[:LABELED]), x[LABELED:]
     lengths = jostle.deviations(model, pool, seed=0).norm(dim=1)
     swings = (SWING * lengths / lengths.max()).tolist()
     picked = set(jostle.NoiseStability().select(model, pool, n=PICKS, seed=0).indices.tolist())
@@ -82,7 +82,7 @@ def picture() -> str:
         example(place, swing, number, number in picked)
         for number, (place, swing) in enumerate(zip(pixels(pool.numpy()), swings, strict=True))
     ]
-    known = [square(place, int(label)) for place, label in zip(pixels(x[:LABELLED].numpy()), y, strict=False)]
+    known = [square(place, int(label)) for place, label in zip(pixels(x[:LABELED].numpy()), y, strict=False)]
     return "\n".join([HEAD, *(curve(path, k) for k, path in enumerate(lines)), *known, *examples, "</svg>\n"])
 
 
@@ -92,7 +92,7 @@ def curve(path: str, order: int) -> str:
 
 
 def example(place: NDArray[np.floating], swing: float, number: int, picked: bool) -> str:
-    """An unlabelled example, swinging in a direction of its own; a ring around it if it is picked."""
+    """An unlabeled example, swinging in a direction of its own; a ring around it if it is picked."""
     turn = number * 2.399963  # radians; a golden angle never repeats
     move = f"--x:{swing * np.cos(turn):.1f}px;--y:{swing * np.sin(turn):.1f}px"
     late = f"animation-delay:-{number % 17 * 0.13:.2f}s"
@@ -105,7 +105,7 @@ def example(place: NDArray[np.floating], swing: float, number: int, picked: bool
 
 
 def square(place: NDArray[np.floating], label: int) -> str:
-    """A labelled example, which stays where it is."""
+    """A labeled example, which stays where it is."""
     filled = "known" if label else "known hollow"
     return f'<rect class="{filled}" x="{place[0] - 4.5:.1f}" y="{place[1] - 4.5:.1f}" width="9" height="9"/>'
 

@@ -17,12 +17,14 @@ import jostle
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 NEEDED = (  # what a source distribution must hold, to be built, tested and read without the repository
-    "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "constraints.txt",
-    "docs/index.md", "examples/01_pick_a_batch.py", "pyproject.toml", "results/paper.toml",
-    "src/jostle/__init__.py", "src/jostle/protocols/mnist.toml", "src/jostle/py.typed", "tests/test_contracts.py",
+    "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "SECURITY.md",
+    "constraints.txt",
+    "docs/index.md", "examples/01_pick_a_batch.py", "pyproject.toml",
+    "src/jostle/__init__.py", "src/jostle/experiments/protocols/mnist.toml", "src/jostle/py.typed",
+    "tests/test_contracts.py",
     "tools/release.py",
 )  # fmt: skip
-UNWANTED = re.compile(r"^(site|runs|build|dist)/|(^|/)(__pycache__|\.venv|\.git)(/|$)|\.(part|pyc)$")
+UNWANTED = re.compile(r"^(results|site|runs|build|dist)/|(^|/)(__pycache__|\.venv|\.git)(/|$)|\.(part|pyc)$")
 
 
 class NotReadyError(Exception):
@@ -89,7 +91,8 @@ def steps() -> Iterator[str]:
     yield f"CHANGELOG.md tells of {version}"
     for old in DIST.glob("jostle-*"):
         old.unlink()
-    run(sys.executable, "-m", "build", "--outdir", DIST)  # the wheel is built from the source distribution
+    # The wheel is built from the source distribution, by the build tool that constraints.txt pins.
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST)
     wheel, source = next(DIST.glob("*.whl")), next(DIST.glob("*.tar.gz"))
     yield f"built {source.name} and {wheel.name}"
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, source)

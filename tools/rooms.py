@@ -1,6 +1,6 @@
-"""The rooms of the package and what each stands on, read from the imports: a picture and a table for docs/design.md.
+"""The subpackages and what each imports: a picture and a table for docs/project/design.md.
 
-    python -m tools.rooms docs/design.md
+    python -m tools.rooms docs/project/design.md
 
 writes the table between its two marks, and docs/figures/rooms.svg beside it.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import jostle
-from jostle.plumbing.files import write_whole
+from jostle.utils.files import write_whole
 
 ROOT = Path(jostle.__file__).parent
 START, END = "<!-- rooms: written by make docs -->", "<!-- end of rooms -->"
@@ -178,4 +178,4 @@ def page(text: str) -> str:
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     write_whole(target, page(target.read_text()))
-    write_whole(target.parent / "figures" / "rooms.svg", picture())
+    write_whole(target.parent.parent / "figures" / "rooms.svg", picture())

@@ -1,4 +1,4 @@
-"""Tables of docs/scale.md, made from what `make bench-scale` recorded in results/scale.json."""
+"""Tables of docs/how-to/large-pools.md, made from what `make bench-scale` recorded in results/scale.json."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def costs(record: Record) -> str:
     alone, one, two = (record[f"50000 large, {workers} workers"] for workers in (0, 1, 2))
     bare, small = (record[f"50000 small, {workers} workers"] for workers in (0, 1))
     less, more = (record[f"{n} small, 2 workers"] for n in (100_000, 1_000_000))
-    digits, many = record["two rounds, digits"], "10^6 examples from Parquet, small network, two workers"
+    many = "10^6 examples from Parquet, small network, two workers"
     starts = [found["start"] for found in record.values() if isinstance(found, dict) and "start" in found]
     rows = [
         against("50,000 examples, large network, one worker against this process", one, alone, clock, "1.25"),
@@ -34,12 +34,6 @@ def costs(record: Record) -> str:
         ("the same: seconds of computing, of all processes", f"{more['computed']:.0f}", ""),
         ("the same: peak memory of a worker", f"{more['worker peak'] / MIB:.0f} MiB", ""),
         ("starting a cluster and its workers", f"{min(starts):.0f} to {max(starts):.0f} seconds", ""),
-        (
-            f"two rounds beside exact picks, {digits['rows']:,} rows of digits, 100 picks, 7 shards",
-            f"{digits['picks in common']} picks in common, radius {digits['two rounds radius']:.4g} and "
-            f"{digits['exact radius']:.4g}, certified factor {digits['certified factor']:.2f}",
-            "4",
-        ),
     ]
     where = f"On {record['cores']} cores, at a load of {record['load']:.1f} when this began.\n"
     return f"{where}\n{table(('what', 'measured', 'wanted'), rows)}"

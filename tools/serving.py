@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-TOKEN = "a-token-for-tests"
+TOKEN = "a-token-for-tests"  # nosec B105  # of servers that tests start and end
 STARTING = 60  # seconds that a server may take on a busy machine
 
 

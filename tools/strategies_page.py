@@ -1,29 +1,31 @@
-"""docs/strategies.md, written from the catalogue: `python -m tools.strategies_page docs/strategies.md`."""
+"""The page of strategies, written from the registry: `python -m tools.strategies_page docs/reference/strategies.md`."""
 
 import sys
 from pathlib import Path
 
 from jostle.advice import record
 from jostle.strategies.cards import default_as_code, own_settings
-from jostle.strategies.catalogue import Entry, describe, names
+from jostle.strategies.registry import Entry, describe, names
 
 TOP = """# Strategies
 
-Written from the catalogue by `make docs`; `jostle list strategies` prints the same in short.
-Every strategy takes the same call, `jostle.select(name, model, pool, n=..., labeled=..., seed=...)`, with its settings
-as further keywords. All of them share `head` (the layer whose input is the feature; found by itself) and `outputs` (a
-function from what the model returns to its output tensor), and those that have rows `selector` (how rows become picks).
+`make docs` writes this page from the registry, and `jostle list strategies` prints a summary. To decide, read
+[choose a strategy](../how-to/choose-a-strategy.md) first.
 
-| needs | which is |
+Every strategy has the same call, `jostle.select(name, model, pool, n=..., labeled=..., seed=...)`, with its settings as
+keywords. All of them have `head` (the layer whose input is the feature; default: found) and `outputs` (a function from
+what the model returns to its output tensor). Strategies with rows have `selector`, which picks among rows.
+
+| needs | meaning |
 |---|---|
-| weights | the model itself, which is jolted, looked into or trained along |
-| probabilities, features | a classifier's outputs; the input of its last layer. [Arrays](scikit-learn.md) will do |
-| labelled set | `labeled=`, a dataset of (x, y) |
+| weights | the network itself, whose parameters are perturbed, read or trained |
+| probabilities, features | a classifier's outputs; the input of its last layer; [arrays](../how-to/scikit-learn.md) |
+| labeled set | `labeled=`, a dataset of (x, y) |
 | dropout | dropout layers in the model, or `insert_dropout=` |
-| extra training | time: something is trained beside the model |
+| extra training | time: a further model is trained |
 | images | inputs that are images |
 
-"In the arena" says how a strategy did beside random picking on real data of many kinds ([arena.md](arena.md)).
+"In the benchmark" compares a strategy with random picks on real data ([benchmark](../research/benchmark.md)).
 """
 
 
@@ -45,7 +47,7 @@ def section(entry: Entry) -> str:
         "Cost": entry.cost,
         "Reference": entry.paper,
         "When": entry.when,
-        "In the [arena](arena.md)": record(entry.name),
+        "In the [benchmark](../research/benchmark.md)": record(entry.name),
     }
     lines += [f"- **{title}:** {fact}" for title, fact in facts.items() if fact]
     lines += [f"- **{name}** = `{default_as_code(value)}`{why}" for name, value, why in own_settings(entry)]

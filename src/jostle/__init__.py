@@ -1,4 +1,4 @@
-"""jostle picks the examples worth labelling: jostle the weights, label what moves."""
+"""jostle picks the examples worth labeling: jostle the weights, label what moves."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.core import Embedded, Embedding, Query, Strategy
-    from jostle.scoring.request import Request
+    from jostle.inference.context import QueryContext
     from jostle.selectors import Picks, Selector, k_center, k_dpp, k_means_pp, top_k
     from jostle.strategies import NoiseStability, compose, deviations, select
 
@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 ROOMS = ("datasets", "embeddings", "models", "selectors", "strategies")
 HOMES = {  # where each public name is defined
     **dict.fromkeys(("Embedded", "Embedding", "Query", "Strategy"), "core"),
-    "Request": "scoring.request",
+    "QueryContext": "inference.context",
     **dict.fromkeys(("Picks", "Selector", "k_center", "k_dpp", "k_means_pp", "top_k"), "selectors"),
     **dict.fromkeys(("NoiseStability", "compose", "deviations", "select"), "strategies"),
 }
@@ -26,7 +26,7 @@ __all__ = [
     "NoiseStability",
     "Picks",
     "Query",
-    "Request",
+    "QueryContext",
     "Selector",
     "Strategy",
     "compose",

@@ -137,7 +137,7 @@ def test_the_command_tells_strategy_reasons_price_and_evidence(
     said = capsys.readouterr()
     assert end.value.code == 0, said.err
     assert "Use: --strategy default" in said.out
-    assert "Why: `default` is jolt-herding here" in said.out
+    assert "Why: `default` is noise-herding here" in said.out
     model, pool = nn.Linear(3, 4), torch.randn(200, 3)
     labeled = TensorDataset(torch.randn(12, 3), torch.arange(12) % 4)
     plan = strategies.build("default").plan(model, pool, 5, labeled=labeled)

@@ -15,7 +15,7 @@ from attacks.calls import check_picks, refuse_raw
 from attacks.driver import BrokenPromiseError
 from jostle import strategies
 
-ARRAYS = {"probabilities", "features", "labelled set"}  # what a strategy may need that arrays can give
+ARRAYS = {"probabilities", "features", "labeled set"}  # what a strategy may need that arrays can give
 WITHOUT_A_MODEL = [name for name in strategies.names() if set(strategies.describe(name).needs) <= ARRAYS]
 
 

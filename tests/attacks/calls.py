@@ -117,7 +117,7 @@ def options(chance: Random, subject: Subject) -> dict[str, Any]:
     found: dict[str, Any] = {"seed": chance.randrange(2**31), "task": told, "progress": False}
     if chance.random() < 0.9:
         size = chance.randint(8, 14)
-        found["labeled"] = labelled_set(chance, subject, size)
+        found["labeled"] = labeled_set(chance, subject, size)
     if chance.random() < 0.9:
         found["fit"] = committee(subject)
     if chance.random() < 0.3:
@@ -127,7 +127,7 @@ def options(chance: Random, subject: Subject) -> dict[str, Any]:
     return found
 
 
-def labelled_set(chance: Random, subject: Subject, size: int) -> Any:
+def labeled_set(chance: Random, subject: Subject, size: int) -> Any:
     inputs = subject.inputs
     if isinstance(inputs, dict):
         length = inputs["input_ids"].shape[1]
@@ -135,7 +135,7 @@ def labelled_set(chance: Random, subject: Subject, size: int) -> Any:
         x: Any = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     else:
         x = torch.randn(size, *inputs.shape[1:])
-    return pools.labelled(chance, x, networks.targets_for(subject, size))
+    return pools.labeled(chance, x, networks.targets_for(subject, size))
 
 
 def committee(subject: Subject) -> Callable[[Any, int], nn.Module]:
@@ -187,21 +187,21 @@ def attack(chance: Random, folder: Path) -> str:
 
 
 def everything_stays(made: Scene) -> Callable[[str], None]:
-    """`check = everything_stays(made)`, then `check("a call")`: model, pool, labelled set, generators are as before."""
-    check, before = remembered(made.model), (made.held.fingerprint(), labelled_bytes(made))
+    """`check = everything_stays(made)`, then `check("a call")`: model, pool, labeled set, generators are as before."""
+    check, before = remembered(made.model), (made.held.fingerprint(), labeled_bytes(made))
 
     def compare(after: str) -> None:
         try:
             check()
         except AssertionError as changed:
             raise BrokenPromiseError(f"after {after}: {changed}\n{made}") from None
-        if (made.held.fingerprint(), labelled_bytes(made)) != before:
-            raise BrokenPromiseError(f"after {after} the pool or the labelled set has other bytes\n{made}")
+        if (made.held.fingerprint(), labeled_bytes(made)) != before:
+            raise BrokenPromiseError(f"after {after} the pool or the labeled set has other bytes\n{made}")
 
     return compare
 
 
-def labelled_bytes(made: Scene) -> str:
+def labeled_bytes(made: Scene) -> str:
     found = made.options.get("labeled")
     items = getattr(found, "dataset", found)
     tensors = [*getattr(items, "tensors", ())] or [leaf for item in items or () for leaf in leaves(item)]
@@ -275,7 +275,7 @@ def judged_mistake(chance: Random, made: Scene) -> str:
         refuse_raw(error, made, models_fault=mistake in THE_MODELS)
         return "a mistake was told"
     if (
-        mistake in THE_MODELS or mistake == "no labelled set" or made.strategy == "random"
+        mistake in THE_MODELS or mistake == "no labeled set" or made.strategy == "random"
     ):  # which looks at nothing
         return "a mistake did no harm"
     raise BrokenPromiseError(f"the mistake {mistake!r} was not told\n{made}")
@@ -291,7 +291,7 @@ def _set(name: str, value: Any) -> Callable[[Scene], None]:
     return change
 
 
-def _drop_labelled(made: Scene) -> None:
+def _drop_labeled(made: Scene) -> None:
     made.options.pop("labeled", None)
 
 
@@ -320,12 +320,12 @@ MISTAKES: dict[str, Callable[[Scene], None]] = {
     "a sparse pool": _set("pool", lambda made: torch.eye(20).to_sparse()),
     "a pool that is nowhere": _set("pool", lambda made: torch.ones(20, 3, device="meta")),
     "no model": _set("model", lambda made: "a model"),
-    "a labelled set without labels": _set("labeled", lambda made: torch.ones(3, 3)),
-    "a labelled set of words": _set("labeled", lambda made: [("one", "two")] * 3),
-    "no labelled set": _drop_labelled,
+    "a labeled set without labels": _set("labeled", lambda made: torch.ones(3, 3)),
+    "a labeled set of words": _set("labeled", lambda made: [("one", "two")] * 3),
+    "no labeled set": _drop_labeled,
     "a device that is none": _set("device", "gpu"),
 }
 THE_MODELS = {  # the model itself may refuse these, in its own words, or be able to take them
-    "a pool of another shape", "a pool of bytes", "a pool of numbers that are complex", "a labelled set of words",
-    "a labelled set without labels",
+    "a pool of another shape", "a pool of bytes", "a pool of numbers that are complex", "a labeled set of words",
+    "a labeled set without labels",
 }  # fmt: skip

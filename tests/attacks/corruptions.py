@@ -48,7 +48,7 @@ def originals() -> Path:
     official.picture(12, 12, seed=9).save(home / "photos" / "bees" / "last.png")
     write_table(home / "table.csv")
     tiny_file(home)
-    code, said = forge.run(["run", "tiny.toml", *kills.SETTINGS, "--out", "runs"], home)
+    code, said = forge.run(["run", "tiny.toml", *kills.SETTINGS, "--out-dir", "runs"], home)
     if code:
         raise BrokenPromiseError(f"a run that nobody disturbed ended with {code}: {said}")
     (home / "known.csv").write_text("name,label\n" + KNOWN, encoding="utf-8")
@@ -77,7 +77,7 @@ def write_data(root: Path) -> None:
 def write_table(path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"{a:.3f},{b:.3f},{'red' if a > 0 else 'blue'},{int(b > 0)}" for a, b in rng.normal(size=(30, 2))]
-    path.write_text("\n".join(["a,b,colour,label", *rows, ""]), encoding="utf-8")
+    path.write_text("\n".join(["a,b,color,label", *rows, ""]), encoding="utf-8")
 
 
 def attack(chance: Random, folder: Path) -> str:
@@ -163,7 +163,7 @@ TARGETS: list[Callable[[Random, Path], tuple[Path, Use]]] = [
 def gone_on_with(box: Path) -> str:
     """The same command again: refused, or the numbers that were there."""
     truth = numbers(originals() / "runs")
-    code, said = command(box, ["run", "tiny.toml", *kills.SETTINGS, "--out", "runs"])
+    code, said = command(box, ["run", "tiny.toml", *kills.SETTINGS, "--out-dir", "runs"])
     if code == 0 and json.dumps(numbers(box / "runs")) != json.dumps(truth):
         raise BrokenPromiseError("other numbers were taken for true")
     return judged(code, said)
@@ -176,7 +176,7 @@ def reported(box: Path) -> str:
 
 def picked(spec: str, chance: Random, *more: str) -> Use:
     """A batch picked from what is there; its csv appears if and only if all went well."""
-    strategy = chance.choice(["random", "margin", "noise-stability(jolts=2)"])
+    strategy = chance.choice(["random", "margin", "noise-stability(num_perturbations=2)"])
     words = ["pick", "--model", "own.py:model", "--pool", spec, "-n", "2", "--strategy", strategy]
     words += ["--data", "data", "--out", "out/picks.csv", *more]
 

@@ -49,7 +49,7 @@ def network(classes=2):
     return torch.nn.Linear(2, classes)
 """
 HELPER = "def first(one, other): return one\n"
-WORDS = ["run", "edited.toml", "--no-report", "--out", "runs"]
+WORDS = ["run", "edited.toml", "--no-report", "--out-dir", "runs"]
 
 
 def write(folder: Path) -> None:

@@ -20,7 +20,7 @@ SETTINGS = ["--set", "rounds=3", "--seeds", "1", "--strategies", "random,margin"
 
 
 def words(folder: Path) -> list[str]:
-    return ["run", str(tiny_file(folder)), *SETTINGS, "--out", str(folder / "runs")]
+    return ["run", str(tiny_file(folder)), *SETTINGS, "--out-dir", str(folder / "runs")]
 
 
 @cache

@@ -1,6 +1,18 @@
 """The kinds of attack by name."""
 
-from attacks import arrays, calls, corruptions, edits, interrupts, kills, names, places, requests, threads
+from attacks import (
+    arrays,
+    calls,
+    corruptions,
+    edits,
+    interrupts,
+    kills,
+    names,
+    people,
+    places,
+    requests,
+    threads,
+)
 from attacks.driver import Attack
 
 KINDS: dict[str, Attack] = {
@@ -14,4 +26,5 @@ KINDS: dict[str, Attack] = {
     "names": names.attack,
     "places": places.attack,
     "requests": requests.attack,
+    "people": people.attack,
 }

@@ -46,7 +46,7 @@ def attack(chance: Random, folder: Path) -> str:
     second = picked(box, 2, "--exclude", "out/1.csv")
     if set(first) & set(second):
         raise BrokenPromiseError(f"picked again: {set(first) & set(second)}")
-    labelled(box, first, chance.choice(["labels.csv", "labels.json", "sorted"]))
+    labeled(box, first, chance.choice(["labels.csv", "labels.json", "sorted"]))
     stray(before, listing(folder))
     return "names stayed names"
 
@@ -99,7 +99,7 @@ def page(path: Path) -> None:
         raise BrokenPromiseError(f"a name became part of the page: {looked.wrong}, {looked.scripts} scripts")
 
 
-def labelled(box: Path, names: list[str], out: str) -> None:
+def labeled(box: Path, names: list[str], out: str) -> None:
     """Labels for these names taken into a project, and out again."""
     rows = [["name", "label"], *([each, "yes"] for each in names)]
     with (box / "out" / "known.csv").open("w", newline="", encoding="utf-8") as file:

@@ -116,11 +116,11 @@ def label(chance: Random, where: list[str]) -> list[str]:
 
 
 def compare(chance: Random, where: list[str]) -> list[str]:
-    return ["compare", "runs", "again", "--out", where[0]]
+    return ["compare", "runs", "again", "--out-dir", where[0]]
 
 
 def report(chance: Random, where: list[str]) -> list[str]:
-    return ["report", "runs", "--out", where[0]]
+    return ["report", "runs", "--out-dir", where[0]]
 
 
 def run(chance: Random, where: list[str]) -> list[str]:
@@ -133,7 +133,7 @@ def run(chance: Random, where: list[str]) -> list[str]:
         "1",
         "--strategies",
         "random",
-        "--out",
+        "--out-dir",
         where[0],
     ]
 

@@ -178,8 +178,8 @@ DICT_HOLDERS: list[Callable[[Random, dict[str, Tensor]], Held]] = [
 ]  # fmt: skip
 
 
-def labelled(chance: Random, inputs: Inputs, targets: Tensor) -> Any:
-    """A labelled set of these inputs, in one of the forms that are taken."""
+def labeled(chance: Random, inputs: Inputs, targets: Tensor) -> Any:
+    """A labeled set of these inputs, in one of the forms that are taken."""
     if isinstance(inputs, dict):
         items: list[Any] = [
             {key: value[i] for key, value in inputs.items()} | {"labels": targets[i]}

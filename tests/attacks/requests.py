@@ -1,4 +1,4 @@
-"""Requests to the labelling server, of strangers and of people with strange wishes: nobody gets in, nothing breaks."""
+"""Requests to the labeling server, of strangers and of people with strange wishes: nobody gets in, nothing breaks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from random import Random
 from typing import Any
 from urllib.parse import quote
 
-from labelling_data import tickets
+from labeling_data import tickets
 
 from attacks.driver import BrokenPromiseError
-from jostle.labelling import Answers, Session
-from jostle.labelling.security import Door, Guard
-from jostle.labelling.server import guarded_app
+from jostle.labeling import Answers, Session
+from jostle.labeling.security import SecurityMiddleware, ServerAuth
+from jostle.labeling.server import create_server_app
 
 TOKEN, PORT = "a-token-for-attacks", 8321
 EXAMPLES, REQUESTS = 12, 40
@@ -68,9 +68,11 @@ class Reply:
 def attack(chance: Random, folder: Path) -> str:
     """A new project, and many requests of all kinds to it."""
     source = tickets(folder / "tickets.csv", EXAMPLES)
-    session = Session.open(source, project=folder / "project", answers=Answers("one", ("good", "bad")))
+    session = Session.open(
+        source, project=folder / "project", text="none", answers=Answers("one", ("good", "bad"))
+    )
     try:
-        door = guarded_app(session, Door(TOKEN, PORT), "a project")
+        door = create_server_app(session, ServerAuth(TOKEN, PORT), "a project")
         keys = [each.key for each in session.ask(EXAMPLES, "somebody")]
         asked = [request(chance, keys) for _ in range(REQUESTS)]
         asyncio.run(tried(door, session, asked, str(folder)))
@@ -79,7 +81,7 @@ def attack(chance: Random, folder: Path) -> str:
     return "strangers stayed outside"
 
 
-async def tried(door: Guard, session: Session, asked: list[Asked], home: str) -> None:
+async def tried(door: SecurityMiddleware, session: Session, asked: list[Asked], home: str) -> None:
     for each in asked:
         before = None if each.allowed else known(session)
         try:
@@ -116,7 +118,7 @@ def judge(asked: Asked, reply: Reply, home: str) -> None:
         raise BrokenPromiseError(f"not kept: {wrong}: {reply.status} {reply.body[:300]!r}\nto {asked}")
 
 
-async def answered(door: Guard, asked: Asked) -> Reply:
+async def answered(door: SecurityMiddleware, asked: Asked) -> Reply:
     reply, parts = Reply(), iter([asked.body])
 
     async def receive() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from attacks.kinds import KINDS
 
 ROUNDS = {
     "calls": 40, "arrays": 60, "interrupts": 20, "threads": 6, "kills": 3, "edits": 2, "corruptions": 20, "names": 2,
-    "places": 6, "requests": 3,
+    "places": 6, "requests": 3, "people": 1,
 }  # fmt: skip
 FORKS = {"threads", "kills", "edits", "corruptions", "names", "places"}
 

@@ -12,9 +12,9 @@ from commands import run_cli
 
 import jostle
 from jostle import cli, datasets, embeddings, models, selectors, strategies
-from jostle.runs import protocol
+from jostle.experiments.runs import protocol
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def walked(group: Any, before: str = "") -> dict[str, Any]:
@@ -102,13 +102,15 @@ def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
 def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
     run_cli("show", "noise-stability")
     said = capsys.readouterr().out
-    assert "scale = 0.001: Zeta, the length of a jolt relative to that of the parameters" in said
+    assert (
+        "noise_scale = 0.001: Zeta, the length of a perturbation relative to that of the parameters" in said
+    )
     assert "head = none" in said
 
 
 def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureFixture[str]):
     run_cli("show", "deviations")
-    assert "jolts = 30: K, how often the parameters are nudged." in capsys.readouterr().out
+    assert "num_perturbations = 30: K, how often the parameters are perturbed." in capsys.readouterr().out
     run_cli("show", "k-center-unit")
     assert "unit = True: Scale rows to unit length first." in capsys.readouterr().out
     run_cli("show", "entropy")
@@ -118,7 +120,7 @@ def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureF
 def test_data_sets_explain_their_settings(capsys: pytest.CaptureFixture[str]):
     run_cli("show", "camvid")
     said = capsys.readouterr().out
-    assert "part = 'test': What to test on" in said
+    assert "part = 'test': Scenes to test on" in said
     assert "root" not in said  # that is --data
     run_cli("show", "folder")
     assert "size = none: A pair (height, width) stretches" in capsys.readouterr().out

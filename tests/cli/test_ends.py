@@ -30,10 +30,10 @@ def test_every_name_has_one_line(kind: Kind, width: int):
 @pytest.mark.parametrize(
     "words",
     [
-        ["run", "digits", "--out", "-"],
-        ["demo", "--out", "-"],
-        ["report", "runs", "--out", "-"],
-        ["compare", "runs", "--out", "./-"],
+        ["run", "digits", "--out-dir", "-"],
+        ["demo", "--out-dir", "-"],
+        ["report", "runs", "--out-dir", "-"],
+        ["compare", "runs", "--out-dir", "./-"],
         ["label", "photos", "--export", "-"],
         ["label", "photos", "--project", "-"],
     ],
@@ -52,8 +52,8 @@ def test_no_file_or_folder_is_named_like_standard_output(
 def test_sentences_are_cut_between_words():
     assert brief("short", 30) == "short"
     assert (
-        brief("MNIST: handwritten digits, grey; downloaded where absent", 40)
-        == "MNIST: handwritten digits, grey"
+        brief("MNIST: handwritten digits, gray; downloaded where absent", 40)
+        == "MNIST: handwritten digits, gray"
     )
     assert brief("Digits: eight by eight pixels of many things", 30) == "Digits: eight by eight …"
 
@@ -118,23 +118,23 @@ def test_interrupts_end_with_130_however_many(mine: Path, times: int):
         said = started.stderr.read()
     assert started.returncode == 130, said
     assert "jostle: stopped" in said
-    assert "goes on from here" not in said
+    assert "resumes from here" not in said
     assert "Traceback" not in said
     assert not (mine.parent / "picks.csv").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "goes_on"), [("run", True), ("demo", True), ("pick", False), ("list", False)]
+    ("command", "resumes"), [("run", True), ("demo", True), ("pick", False), ("list", False)]
 )
-def test_only_what_can_go_on_says_so(
-    command: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_what_resumes_says_so(
+    command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def interrupted(**_: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
     assert run_cli(command) == 130
-    assert ("goes on from here" in capsys.readouterr().err) is goes_on
+    assert ("resumes from here" in capsys.readouterr().err) is resumes
 
 
 def test_notes_of_an_error_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -183,7 +183,7 @@ PICK = ["pick", "--model", "mine.py:quick", "--pool", "csv:rows.csv", "-n", "1"]
         (["run", "digits", "--dataset", "rows.csv"], "write csv:rows.csv"),
         (["run", "mnist", "--data", "/nowhere"], "/nowhere does not exist"),
         (["run", "digits", "--device", "abacus"], "abacus"),
-        (["run", "digits", "--out", "mine.py"], "mine.py is a file"),
+        (["run", "digits", "--out-dir", "mine.py"], "mine.py is a file"),
         (["report", "nowhere"], "there is no such folder"),
         (["report", "."], "it has no manifest.json"),
         (["compare", "nowhere", "."], "nowhere"),

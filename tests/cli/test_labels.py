@@ -1,15 +1,18 @@
 """Labels out, in, and simulated, from the command line."""
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
-from labelling_data import COLOURS, coloured_folder, tickets
+from labeling_data import COLORS, colored_folder, tickets
+from tools.serving import Server
 
-pytest.importorskip("sqlalchemy", reason="labelling needs the extra `label`")
+pytest.importorskip("sqlalchemy", reason="labeling needs the extra `label`")
 
 from jostle.cli import main
-from jostle.labelling import Session
+from jostle.cli.serving import lock_project
+from jostle.labeling import Session
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
@@ -22,8 +25,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, st
 @pytest.fixture
 def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    folder = coloured_folder(tmp_path / "photos", 12)
-    session = Session.open(folder, answers=COLOURS, encoder="pixels", goal=0.9)
+    folder = colored_folder(tmp_path / "photos", 12)
+    session = Session.open(folder, answers=COLORS, encoder="pixels", goal=0.9)
     for question in session.ask(5):
         session.tell(question.key, question.name[4:-4])
     session.close()
@@ -71,7 +74,7 @@ def test_without_data_or_project(
     assert "there is no project here" in told
     code, _, told = run(capsys, "--project", "nowhere", "--export", "labels.csv")
     assert code == 2
-    assert "is not a labelling project" in told
+    assert "is not a labeling project" in told
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -101,3 +104,24 @@ def test_a_simulation_says_what_it_saves(tmp_path: Path, capsys: pytest.CaptureF
     assert held["study"]["habits"] == {"people": 2, "error": 0.1, "delay": 0.0}
     code, _, told = run(capsys, "--simulate", "topic")
     assert (code, "needs data with a column of answers" in told) == (2, True)
+
+
+def test_a_second_server_of_a_project_says_where_the_first_is(
+    photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    project = tmp_path / "photos.labels"
+    with Server([str(photos)], project) as server:
+        code, _, told = run(capsys, photos, "--no-browser")
+        assert code == 2
+        assert f"a server of this project is running: open http://127.0.0.1:{server.port}/?token=" in told
+        assert stat.S_IMODE((project / ".server").stat().st_mode) == 0o600
+    lock_project(project).release()  # the first has ended
+
+
+def test_a_weak_token_and_other_classes_are_refused_before_anything_is_served(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, told = run(capsys, photos, "--no-browser", "--token", "x")
+    assert (code, "use at least 8" in told) == (2, True)
+    code, _, told = run(capsys, photos, "--no-browser", "--classes", "cat,dog")
+    assert (code, "and not cat, dog: leave --classes out" in told) == (2, True)

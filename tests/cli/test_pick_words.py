@@ -35,24 +35,16 @@ number = 3
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     for number in range(12):
-        colour = (number * 20, 255 - number * 20, 40)
+        color = (number * 20, 255 - number * 20, 40)
         (tmp_path / "photos").mkdir(exist_ok=True)
-        Image.new("RGB", (16, 12), colour).save(tmp_path / "photos" / f"photo{number:02}.png")
+        Image.new("RGB", (16, 12), color).save(tmp_path / "photos" / f"photo{number:02}.png")
     (tmp_path / "mine.py").write_text(MODEL)
     return tmp_path
 
 
-def test_what_a_race_saved_is_told(photos: Path, capsys: pytest.CaptureFixture[str]):
-    words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 1,
-             "--strategy", "noise-stability(jolts=3, race=0.01)", "--out", photos / "picks.csv")  # fmt: skip
-    assert run_cli(*words) == 0
-    told = capsys.readouterr().err
-    assert "Race: 0 of 48 passes were saved (0%); the picks are those of all jolts" in told, "12 race in full"
-
-
 def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
     words = ("pick", "--model", photos / "mine.py:load", "--pool", f"folder:{photos / 'photos'}(size=8)", "-n", 4,
-             "--strategy", "noise-stability(jolts=3)", "--out", photos / "picks.csv",
+             "--strategy", "noise-stability(num_perturbations=3)", "--out", photos / "picks.csv",
              "--gallery", photos / "p.html")  # fmt: skip
     assert run_cli(*words) == 0, capsys.readouterr().err
     rows = list(csv.DictReader((photos / "picks.csv").open()))
@@ -84,9 +76,11 @@ def test_pick_composes(photos: Path, capsys: pytest.CaptureFixture[str]):
         "--out",
         "-",
     )
-    assert run_cli(*base, "--strategy", "noise-stability(jolts=3, selector=lcmd)") == 0
+    assert run_cli(*base, "--strategy", "noise-stability(num_perturbations=3, selector=lcmd)") == 0
     plain = capsys.readouterr().out
-    assert run_cli(*base, "--strategy", "compose(embedding=deviations(jolts=3), selector=lcmd)") == 0
+    assert (
+        run_cli(*base, "--strategy", "compose(embedding=deviations(num_perturbations=3), selector=lcmd)") == 0
+    )
     assert capsys.readouterr().out == plain
     assert run_cli(*base, "--strategy", "compose(embedding=featurs, selector=lcmd)") == 2
     assert "unknown embedding 'featurs'; did you mean 'features'" in capsys.readouterr().err
@@ -104,7 +98,7 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
     assert run_cli(*base, *known, "--strategy", "qbc(committee=2)", "--fit", photos / "mine.py:fit") == 0
     assert run_cli(*base, "--strategy", "coreset", "--out", photos / "none.csv") == 2
     said = capsys.readouterr().err
-    assert "labelled examples" in said
+    assert "labeled examples" in said
     assert "--labeled" in said
     assert run_cli(*base, *known, "--strategy", "qbc") == 2
     assert "--fit" in capsys.readouterr().err
@@ -127,7 +121,10 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
         ({"--pool": "folder:photos(size=[1,2,3])"}, "folder:photos(size=[1, 2, 3])"),
         ({"--pool": "mine.py:fit"}, "mine.py:fit needs a value for dataset"),
         ({"--device": "abacus"}, "cannot compute on the device 'abacus'"),
-        ({"--strategy": "noise-stability(jolts=x)"}, "jolts takes a whole number; got 'x'"),
+        (
+            {"--strategy": "noise-stability(num_perturbations=x)"},
+            "num_perturbations takes a whole number; got 'x'",
+        ),
         ({"--pool": "folder:nowhere"}, "nowhere"),
         ({"-n": "13"}, "asked for 13 examples from a pool of 12"),
         ({"--strategy": "nose-stability"}, "did you mean 'noise-stability'"),

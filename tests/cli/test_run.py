@@ -13,11 +13,11 @@ from jostle import datasets
 from jostle.cli.reading import preview_in
 from jostle.cli.running import seeds_of
 from jostle.cli.screen import Clock, Lines, score
-from jostle.results.cycles import Cycle
-from jostle.results.previews import preview_of
-from jostle.runs import protocol
-from jostle.runs.experiment import Plan
-from jostle.runs.workers import Event, Job
+from jostle.experiments.results.previews import preview_of
+from jostle.experiments.results.store import Cycle
+from jostle.experiments.runs import protocol
+from jostle.experiments.runs.experiment import Plan
+from jostle.experiments.runs.workers import Event, Job
 
 NETWORK = """
 from torch import nn
@@ -35,24 +35,27 @@ def test_a_composition_and_a_network_of_ones_own_run(tmp_path: Path, capsys: pyt
     words = ("run", tiny_file(tmp_path), "--seeds", "1", "--no-report", "--set", "rounds=1")
     words += (
         "--strategies",
-        "mine=compose(embedding=deviations(jolts=2, space=logits), selector=lcmd),coreset",
+        "mine=compose(embedding=deviations(num_perturbations=2, space=logits), selector=lcmd),coreset",
     )
     out = tmp_path / "runs"
-    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:small(width=4)", "--out", out) == 0
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:small(width=4)", "--out-dir", out) == 0
     assert set(numbers(out)) == {"mine/0", "coreset/0"}
     manifest = json.loads((out / "manifest.json").read_text())["protocol"]
     assert manifest["model"] == {"use": f"{tmp_path}/mine.py:small", "width": 4}
-    assert manifest["strategies"]["mine"]["embedding"] == "deviations(jolts=2, space=logits)"
+    assert manifest["strategies"]["mine"]["embedding"] == "deviations(num_perturbations=2, space=logits)"
     capsys.readouterr()
-    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:number", "--out", tmp_path / "other") == 2
+    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:number", "--out-dir", tmp_path / "other") == 2
     assert "made int; expected a torch.nn.Module" in capsys.readouterr().err
 
 
 def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tiny_file(tmp_path)
     for name, pick in (("a", 4), ("b", 5)):
-        words = ("run", file, "--set", f"pick={pick}", "--set", "rounds=2", "--out", tmp_path / name)
-        assert run_cli(*words, "--strategies", "random,ns=noise-stability(jolts=2)", "--seeds", "2") == 0
+        words = ("run", file, "--set", f"pick={pick}", "--set", "rounds=2", "--out-dir", tmp_path / name)
+        assert (
+            run_cli(*words, "--strategies", "random,ns=noise-stability(num_perturbations=2)", "--seeds", "2")
+            == 0
+        )
     said = capsys.readouterr()
     assert re.search(r"^random +\d", said.out, re.MULTILINE)
     assert "[4/4]" in said.err
@@ -62,23 +65,23 @@ def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert (tmp_path / "a" / "report" / "tables" / f"aubc.{suffix}").is_file()
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert set(manifest) == {"protocol", "data", "versions", "hardware", "command"}
-    assert manifest["protocol"]["strategies"]["ns"] == {"use": "noise-stability", "jolts": 2}
+    assert manifest["protocol"]["strategies"]["ns"] == {"use": "noise-stability", "num_perturbations": 2}
     assert {len(value) for value in manifest["data"].values()} == {64}
-    assert run_cli("report", tmp_path / "a", "--out", tmp_path / "again", "--metric", "macro_f1") == 0
-    assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "both") == 0
+    assert run_cli("report", tmp_path / "a", "--out-dir", tmp_path / "again", "--metric", "macro_f1") == 0
+    assert run_cli("compare", tmp_path / "a", tmp_path / "b", "--out-dir", tmp_path / "both") == 0
     assert (tmp_path / "both" / "compare.html").is_file()
     capsys.readouterr()
     (tmp_path / "notes.txt").touch()
     both = (tmp_path / "notes.txt", tmp_path / "a", tmp_path / "b")
-    assert run_cli("compare", *both, "--out", tmp_path / "both") == 0
+    assert run_cli("compare", *both, "--out-dir", tmp_path / "both") == 0
     said = capsys.readouterr()
-    assert f"{tmp_path / 'notes.txt'} is a file and is left out" in said.err
+    assert f"left out {tmp_path / 'notes.txt'}: it is neither" in said.err
     assert re.search(r"^random +\d", said.out, re.MULTILINE)
     assert run_cli("report", tmp_path / "none") == 2
     assert run_cli("report", tmp_path) == 2
     assert "not a folder of jostle run: it has no manifest.json" in capsys.readouterr().err
-    assert run_cli("report", tmp_path / "a", "--levels", "abc") == 2
-    assert "--levels takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
+    assert run_cli("report", tmp_path / "a", "--goal", "abc") == 2
+    assert "--goal takes numbers by comma, such as 80,90; got 'abc'" in capsys.readouterr().err
     assert run_cli("report", tmp_path / "a", "--baseline", "margin") == 2
 
 
@@ -91,7 +94,7 @@ def test_pictures_are_those_of_the_data_that_the_runs_read(
     changes = ("candidates=all", "test=all", "model={use='mlp'}", "initial=6", "rounds=1")
     words = ("run", tiny_file(tmp_path), "--dataset", f"csv:{table}", "--strategies", "random", "--seeds", 1)
     sets = [word for change in changes for word in ("--set", change)]
-    assert run_cli(*words, *sets, "--out", out) == 0, capsys.readouterr().err
+    assert run_cli(*words, *sets, "--out-dir", out) == 0, capsys.readouterr().err
     first = (out / "report" / "report.html").read_text()
     assert "What each picked first" in first
     table.write_text("\n".join(["x,y,label", *rows[:10]]))
@@ -129,7 +132,7 @@ def test_a_report_runs_no_code_of_the_folder_unless_told_to(
     page = (folder / "report" / "report.html").read_text()
     assert "What each picked first" not in page
     assert "--trust" in page
-    assert run_cli("compare", folder, folder / "..", "--out", tmp_path / "both") == 2
+    assert run_cli("compare", folder, folder / "..", "--out-dir", tmp_path / "both") == 2
     assert not (tmp_path / "harm").exists()
     run_cli("report", folder, "--trust")
     assert (tmp_path / "harm").exists()
@@ -156,7 +159,7 @@ def test_seeds():
 def test_the_order_of_strategies_is_that_of_the_command(tmp_path: Path):
     file = tiny_file(tmp_path)
     out = tmp_path / "runs"
-    base = ("run", file, "--set", "rounds=1", "--seeds", "1", "--no-report", "--out", out)
+    base = ("run", file, "--set", "rounds=1", "--seeds", "1", "--no-report", "--out-dir", out)
     assert run_cli(*base, "--strategies", "margin") == 0
     assert run_cli(*base, "--strategies", "random") == 0
     assert set(numbers(out)) == {"margin/0", "random/0"}
@@ -175,8 +178,8 @@ def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.Monke
     clock = Clock(plan, processes=2)
     assert clock.left() is None
     for job, seconds in ((slow, 10.0), (quick, 2.0)):
-        for event in (Event("began", job), Event("cycle", job, cycle(0))):
-            plan.note(event)
+        for event in (Event("started", job), Event("cycle", job, cycle(0))):
+            plan.update(event)
             clock.note(event)
             now[0] += seconds
     # slow: 3 + 4 cycles of 10 s, quick: 3 of 2 s, two at a time
@@ -185,13 +188,13 @@ def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.Monke
 
 def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
     plan = Plan({Job("random", 0): 0, Job("badge", 0): 0}, points=1)
-    with Lines(1).shown(plan) as tell:
+    with Lines(plan, 1) as lines:
         for event in (
             Event("done", Job("random", 0), cycle(0)),
             Event("failed", Job("badge", 0), reason="no"),
         ):
-            plan.note(event)
-            tell(event)
+            plan.update(event)
+            lines.show(event)
     assert capsys.readouterr().err.splitlines() == [
         "[1/2] random seed 0: done, accuracy 81.3 % with 10 labels",
         "[1/2] badge seed 0: failed: no",

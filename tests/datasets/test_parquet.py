@@ -1,7 +1,9 @@
 """Parquet pools: rows as they were written, whatever the files, groups and batches."""
 
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from torch import nn
 
 import jostle
 from jostle import datasets
-from jostle.datasets.views import pool_of
+from jostle.datasets.identity import find_shared
+from jostle.datasets.transforms import apply_transform
+from jostle.datasets.views import as_pool
 from jostle.inputs import Pool, count
 
 pa = pytest.importorskip("pyarrow")
@@ -51,7 +55,7 @@ def test_scalar_columns_stand_side_by_side_and_lists_take_a_shape(tmp_path: Path
 
 def test_no_batch_lies_in_two_row_groups(tmp_path: Path) -> None:
     written(tmp_path, {"row": vectors().tolist()})
-    pool = pool_of(datasets.pool(f"parquet:{tmp_path}").train.inputs)
+    pool = as_pool(datasets.pool(f"parquet:{tmp_path}").train.inputs)
     sizes = [count(batch) for batch in pool.batches(5)]
     assert sizes == [5, 2, 5, 2, 3, 5, 2, 5, 2, 3, 5, 2, 5, 2, 2]
     assert sum(map(count, pool.without([0, 20]).batches(5))) == 48
@@ -59,12 +63,6 @@ def test_no_batch_lies_in_two_row_groups(tmp_path: Path) -> None:
 
 def test_images_are_decoded(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 5, 3), dtype=np.uint8)
-
-    def png(array: np.ndarray) -> bytes:
-        file = io.BytesIO()
-        Image.fromarray(array).save(file, "PNG")
-        return file.getvalue()
-
     written(tmp_path, {"image": [png(each) for each in pixels]}, group=2)
     data = datasets.pool(f"parquet:{tmp_path}")
     got = data.train.inputs[torch.tensor([4, 1])]
@@ -74,6 +72,85 @@ def test_images_are_decoded(tmp_path: Path) -> None:
     written(tmp_path, {"image": [b"no image"] * 6}, group=2)
     with pytest.raises(datasets.DataError, match=r"part-00.parquet:row 0 of row group 0 is not an image"):
         datasets.pool(f"parquet:{tmp_path}").train.inputs[torch.tensor([0])]
+
+
+def png(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(array).save(file, "PNG")
+    return file.getvalue()
+
+
+def pictures(n: int = 6) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (n, 5, 5, 3), dtype=np.uint8)
+
+
+def test_hugging_faces_pictures_are_read(tmp_path: Path) -> None:
+    cells = [{"bytes": png(each), "path": f"{i}.png"} for i, each in enumerate(pictures())]
+    cells[3] = {"bytes": None, "path": "beside.png"}
+    (tmp_path / "beside.png").write_bytes(png(pictures()[3]))
+    written(tmp_path, {"image": cells, "label": [0, 1, 1, 0, 1, 0]}, group=2)
+    data = datasets.pool(f"parquet:{tmp_path}", column="image", target="label")
+    expected = torch.from_numpy(pictures()).permute(0, 3, 1, 2).float() / 255
+    torch.testing.assert_close(data.train.inputs[torch.arange(6)], expected)
+    assert (data.task, data.classes, data.train.targets.tolist()) == (
+        "classification", ("0", "1"), [0, 1, 1, 0, 1, 0],
+    )  # fmt: skip
+    for path in ("../outside.png", str(tmp_path / "beside.png"), ""):
+        written(tmp_path, {"image": [{"bytes": None, "path": path}]}, files=1)
+        with pytest.raises(datasets.DataError, match="neither bytes nor the path of a file beside it"):
+            datasets.pool(f"parquet:{tmp_path}/part-00.parquet").train.inputs[torch.tensor([0])]
+
+
+def test_hugging_faces_names_of_classes_are_kept(tmp_path: Path) -> None:
+    table = pa.table({"x": [[1.0], [2.0], [3.0]], "label": [2, 0, 2]})
+    names = {"label": {"names": ["cat", "dog", "owl"], "_type": "ClassLabel"}}
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": names}})})
+    pq.write_table(table, tmp_path / "a.parquet")
+    data = datasets.pool(f"parquet:{tmp_path}", column="x", target="label", task="classification")
+    assert (data.classes, data.train.targets.tolist()) == (("cat", "dog", "owl"), [2, 0, 2])
+
+
+def test_pictures_are_normalized_and_transformed_as_those_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for i, each in enumerate(pictures()):
+        (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
+    written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
+    settings: dict[str, Any] = {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2}
+    folder = datasets.pool(f"folder:{tmp_path / 'folder'}", **settings)
+    files = datasets.pool(f"parquet:{tmp_path}", **settings)
+    every = torch.arange(6)
+    torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
+    assert (files.mean, files.std) == (folder.mean, folder.std)
+    seen: list[Any] = []
+    for data in (folder, files):
+        apply_transform(data, lambda image: seen.append(image) or torch.zeros(1)).train.inputs[
+            torch.tensor([4])
+        ]
+    assert isinstance(seen[1], Image.Image)
+    np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))
+
+
+def test_labeled_pictures_of_a_folder_are_known_in_parquet_files(tmp_path: Path) -> None:
+    (tmp_path / "labeled" / "cat").mkdir(parents=True)
+    for i in (1, 4):
+        (tmp_path / "labeled" / "cat" / f"{i}.png").write_bytes(png(pictures()[i]))
+    written(tmp_path, {"name": [f"{i}.png" for i in range(6)], "image": [png(each) for each in pictures()]})
+    folder = datasets.pool(f"folder:{tmp_path / 'labeled'}")
+    for id in (None, "name"):
+        files = datasets.pool(f"parquet:{tmp_path}", column="image", id=id)
+        assert find_shared(files, folder).tolist() == [1, 4]
+        assert find_shared(folder, files).tolist() == [0, 1]
+        assert find_shared(files, files).tolist() == list(range(6))
+
+
+def test_rows_and_texts_of_a_csv_are_known_in_parquet_files(tmp_path: Path) -> None:
+    written(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [4, 5, 6], "text": ["x", "y", "z"]}, files=2)
+    (tmp_path / "rows.csv").write_text("a,b\n2,5\n3,4\n")
+    (tmp_path / "texts.csv").write_text("text,label\nz,no\nw,yes\n")
+    rows = datasets.pool(f"parquet:{tmp_path}", column="a+b")
+    assert find_shared(rows, datasets.pool(f"csv:{tmp_path / 'rows.csv'}")).tolist() == [1]
+    texts = datasets.pool(f"parquet:{tmp_path}", column="text")
+    assert find_shared(texts, datasets.pool(f"csv:{tmp_path / 'texts.csv'}")).tolist() == [2]
 
 
 def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:
@@ -89,8 +166,8 @@ def test_a_pool_on_disk_gives_the_picks_of_one_in_memory(tmp_path: Path) -> None
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     on_disk = datasets.pool(f"parquet:{tmp_path}").train.inputs
-    a = jostle.select("noise-stability", model, on_disk, 5, seed=0, jolts=3)
-    b = jostle.select("noise-stability", model, torch.from_numpy(rows), 5, seed=0, jolts=3)
+    a = jostle.select("noise-stability", model, on_disk, 5, seed=0, num_perturbations=3)
+    b = jostle.select("noise-stability", model, torch.from_numpy(rows), 5, seed=0, num_perturbations=3)
     assert a.indices.tolist() == b.indices.tolist()
     assert len(Pool.of(on_disk)) == 60
 

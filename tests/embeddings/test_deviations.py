@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from asking import jolts_of, request_of
+from asking import context_of, perturbations_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -13,7 +13,6 @@ from zoo import ZOO, ConvNet, Locked, N, SegNet, mlp
 
 import jostle
 from jostle import NoiseStability
-from jostle.embeddings.watching import longest_sequence
 
 K = 4
 
@@ -25,31 +24,31 @@ def test_every_kind_of_model_gives_finite_rows_and_stays_as_it_was(kind: str, un
     model.train()
     examples = pool()
     check = unchanged(model)
-    rows = jostle.deviations(model, examples, jolts=K, seed=0)
+    rows = jostle.deviations(model, examples, num_perturbations=K, seed=0)
     assert len(rows) == N
     assert torch.isfinite(rows).all()
     assert (rows.norm(dim=1) > 0).all()
     check()
-    query = NoiseStability(jolts=K).select(model, examples, n=5, seed=0)
+    query = NoiseStability(num_perturbations=K).select(model, examples, n=5, seed=0)
     assert len(set(query.indices.tolist())) == 5
     check()
 
 
 def test_the_clean_copy_computes_what_the_model_computes() -> None:
     model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
-    with request_of(model, x) as request:
-        torch.testing.assert_close(request.outputs(), model(x))
+    with context_of(model, x) as context:
+        torch.testing.assert_close(context.outputs(), model(x))
 
 
 def test_rows_are_the_scaled_differences_of_the_paper() -> None:
     model, x = mlp(), torch.randn(N, 6)
-    rows = jostle.deviations(model, x, jolts=K, scale=1e-2, seed=3)
-    jolts = jolts_of(model, x)
+    rows = jostle.deviations(model, x, num_perturbations=K, noise_scale=1e-2, seed=3)
+    jolts = perturbations_of(model, x)
     theta = dict(model.named_parameters())
     length = math.sqrt(sum(float(p.double().square().sum()) for p in theta.values()))
     entries = sum(p.numel() for p in theta.values())
     assert jolts.entries == entries
-    assert jolts.reach == pytest.approx(1e-3 * length, rel=1e-6)
+    assert jolts.size == pytest.approx(1e-3 * length, rel=1e-6)
     for k in range(K):
         direction = jolts.direction(k)
         squares = sum(float(d.double().square().sum()) for d in direction.values())
@@ -64,20 +63,20 @@ def test_rows_are_the_scaled_differences_of_the_paper() -> None:
 def test_a_linear_map_has_rows_of_length_d_times_x() -> None:
     x = torch.randn(30, 7)
     rows = jostle.deviations(
-        nn.Linear(7, 3, bias=False), x, jolts=3000, space="logits", estimator="jvp", seed=0
+        nn.Linear(7, 3, bias=False), x, num_perturbations=3000, space="logits", estimator="jvp", seed=0
     )
     ratio = rows.square().sum(1) / (3 * x.square().sum(1))
     assert (ratio - 1).abs().max() < 6 * math.sqrt(2 / (3000 * 3))
 
 
 def test_probabilities_move_by_zero_in_sum() -> None:
-    rows = jostle.deviations(mlp().double(), torch.randn(N, 6), jolts=K, seed=0).view(N, K, 3)
+    rows = jostle.deviations(mlp().double(), torch.randn(N, 6), num_perturbations=K, seed=0).view(N, K, 3)
     torch.testing.assert_close(rows.sum(2), torch.zeros(N, K, dtype=torch.double), atol=1e-8, rtol=0)
 
 
 def test_the_same_seed_repeats_and_another_differs() -> None:
     model, x = ConvNet(), torch.randn(N, 1, 8, 8)
-    first, again, other = (jostle.deviations(model, x, jolts=K, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (jostle.deviations(model, x, num_perturbations=K, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.allclose(first, other)
 
@@ -88,18 +87,18 @@ def test_the_same_seed_repeats_and_another_differs() -> None:
 def test_batch_and_chunk_size_change_rows_by_rounding_only(kind: str) -> None:
     """Rounding of the outputs, 2^-24 relative for a few hundred operations, is amplified by the scaling.
 
-    The bound that docs/noise-stability.md states: 64 * 2^-24 * max|output| * sqrt(P/K) / (scale * ||theta||).
+    The bound of docs/explanation/noise-stability.md: 64 * 2^-24 * max|output| * sqrt(P/K) / (scale * ||theta||).
     """
     make, pool = ZOO[kind]
     model, examples = make(), pool()
-    whole = jostle.deviations(model, examples, jolts=K, seed=0)
-    with request_of(model, examples) as request:
-        space = request.features() if request.task.moves == "features" else request.probabilities()
-    jolts = jolts_of(model, examples)
-    bound = 64 * 2**-24 * float(space.abs().max()) * math.sqrt(jolts.entries / K) / jolts.reach
+    whole = jostle.deviations(model, examples, num_perturbations=K, seed=0)
+    with context_of(model, examples) as context:
+        space = context.features() if context.task.moves == "features" else context.probabilities()
+    jolts = perturbations_of(model, examples)
+    bound = 64 * 2**-24 * float(space.abs().max()) * math.sqrt(jolts.entries / K) / jolts.size
     for batch_size, buffer_bytes in ((1, 2**28), (5, 1), (4, 2000), (13, 1)):
         rows = jostle.deviations(
-            model, examples, jolts=K, seed=0, batch_size=batch_size, buffer_bytes=buffer_bytes
+            model, examples, num_perturbations=K, seed=0, batch_size=batch_size, buffer_bytes=buffer_bytes
         )
         assert float((rows - whole).abs().max()) <= bound
 
@@ -107,7 +106,7 @@ def test_batch_and_chunk_size_change_rows_by_rounding_only(kind: str) -> None:
 def test_chunks_alone_change_nothing() -> None:
     model, x = ConvNet(), torch.randn(N, 1, 8, 8)
     rows = [
-        jostle.deviations(model, x, jolts=K, seed=0, batch_size=4, buffer_bytes=size)
+        jostle.deviations(model, x, num_perturbations=K, seed=0, batch_size=4, buffer_bytes=size)
         for size in (1, 2000, 2**28)
     ]
     assert torch.equal(rows[0], rows[1])
@@ -125,51 +124,56 @@ def test_the_pool_is_read_once() -> None:
             Reading.reads += 1
             return torch.full((6,), float(position)), "a target that no strategy can use"
 
-    jostle.deviations(mlp(), Reading(), jolts=K, seed=0, batch_size=3, buffer_bytes=1)
+    jostle.deviations(mlp(), Reading(), num_perturbations=K, seed=0, batch_size=3, buffer_bytes=1)
     assert Reading.reads == N + 2  # once each, and two for a first look at the outputs
 
 
 class TestWhatIsWatched:
     def test_features_are_the_input_of_the_head(self) -> None:
         model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
-        with request_of(model, x) as request:
-            torch.testing.assert_close(request.features(), model.body(x))
+        with context_of(model, x) as context:
+            torch.testing.assert_close(context.features(), model.body(x))
 
     def test_the_head_is_the_main_one_though_another_is_called_later(self) -> None:
         make, pool = ZOO["auxiliary head"]
-        with request_of(make(), pool()) as request:
-            assert request.network.head == "main"
+        with context_of(make(), pool()) as context:
+            assert context.runner.head == "main"
 
     def test_a_named_head_and_a_function(self) -> None:
         model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
-        with request_of(model, x, head="body.4") as request:
-            torch.testing.assert_close(request.network.features(x), model.body[:4](x))
-        with request_of(
+        with context_of(model, x, head="body.4") as context:
+            torch.testing.assert_close(context.runner.features(x), model.body[:4](x))
+        with context_of(
             model, x, head=lambda module, inputs: module.body[:2](inputs).mean((2, 3))
-        ) as request:
-            assert request.features().shape == (N, 6)
+        ) as context:
+            assert context.features().shape == (N, 6)
 
     def test_spatial_features_are_pooled_to_the_grid(self) -> None:
         model, x = SegNet(), torch.randn(N, 3, 8, 8)
         one, four = (
-            jostle.deviations(model, x, jolts=K, seed=0, grid=grid).view(N, K, 8, -1) for grid in (1, 2)
+            jostle.deviations(model, x, num_perturbations=K, seed=0, spatial_grid=grid).view(N, K, 8, -1)
+            for grid in (1, 2)
         )
         assert four.shape == (N, K, 8, 4)
         torch.testing.assert_close(four.mean(3, keepdim=True), one, rtol=1e-3, atol=1e-3)
 
     def test_spatial_outputs_are_pooled_too(self) -> None:
-        rows = jostle.deviations(SegNet(), torch.randn(N, 3, 8, 8), jolts=K, seed=0, space="probabilities")
+        rows = jostle.deviations(
+            SegNet(), torch.randn(N, 3, 8, 8), num_perturbations=K, seed=0, space="probabilities"
+        )
         assert rows.shape == (N, K * 5)
 
     def test_a_function_of_the_outputs(self) -> None:
         model, x = mlp(), torch.randn(N, 6)
-        rows = jostle.deviations(model, x, jolts=K, seed=0, space=lambda outputs: outputs.softmax(1))
-        assert torch.equal(rows, jostle.deviations(model, x, jolts=K, seed=0))
+        rows = jostle.deviations(
+            model, x, num_perturbations=K, seed=0, space=lambda outputs: outputs.softmax(1)
+        )
+        assert torch.equal(rows, jostle.deviations(model, x, num_perturbations=K, seed=0))
 
     def test_normalize_divides_by_the_clean_length(self) -> None:
         model, x = mlp(), torch.randn(N, 6)
         plain, normalized = (
-            jostle.deviations(model, x, jolts=K, seed=0, normalize=flag) for flag in (False, True)
+            jostle.deviations(model, x, num_perturbations=K, seed=0, normalize=flag) for flag in (False, True)
         )
         lengths = model(x).softmax(1).norm(dim=1, keepdim=True).detach()
         torch.testing.assert_close(normalized * lengths, plain)
@@ -188,7 +192,7 @@ class TestWhatIsWatched:
 
     def test_a_convolution_along_a_signal_is_averaged_over_its_length(self) -> None:
         model = nn.Sequential(nn.Conv1d(2, 8, 3, padding=1), nn.ReLU(), nn.Conv1d(8, 5, 1))
-        rows = jostle.deviations(model, torch.randn(N, 2, 11), jolts=K, task="segmentation")
+        rows = jostle.deviations(model, torch.randn(N, 2, 11), num_perturbations=K, task="segmentation")
         assert rows.shape == (N, K * 8)
 
     def test_one_channel_is_no_distribution(self) -> None:
@@ -206,11 +210,14 @@ class TestWhatIsWatched:
     def test_a_single_logit_is_served_as_multi_label(self) -> None:
         make, pool = ZOO["squeezing regression"]
         model, examples = make(), pool()
-        assert jostle.deviations(model, examples, jolts=K, seed=0).shape == (
+        assert jostle.deviations(model, examples, num_perturbations=K, seed=0).shape == (
             N,
             K * 5,
         )  # features, as the paper's
-        assert jostle.deviations(model, examples, jolts=K, seed=0, task="multi-label").shape == (N, K)
+        assert jostle.deviations(model, examples, num_perturbations=K, seed=0, task="multi-label").shape == (
+            N,
+            K,
+        )
         with pytest.raises(
             ValueError, match=r"task='classification' wants outputs \(n, c\).*'binary' for one logit"
         ):
@@ -223,8 +230,11 @@ class TestWhatIsWatched:
         x = torch.randn(N, 4, 5)
         with pytest.raises(ValueError, match="task='sequence'"):
             jostle.deviations(model, x)
-        assert jostle.deviations(model, x, jolts=K, task="sequence").shape == (N, K * 4 * 3)
-        assert jostle.deviations(model, x, jolts=K, task="sequence", space="features").shape == (N, K * 8)
+        assert jostle.deviations(model, x, num_perturbations=K, task="sequence").shape == (N, K * 4 * 3)
+        assert jostle.deviations(model, x, num_perturbations=K, task="sequence", space="features").shape == (
+            N,
+            K * 8,
+        )
 
 
 class Mixed(nn.Module):
@@ -240,7 +250,11 @@ class Mixed(nn.Module):
 
 @pytest.mark.parametrize("project", [None, 4])
 def test_what_is_watched_may_be_of_another_type_than_the_weights(project: int | None) -> None:
-    model, x, settings = mlp(), torch.randn(N, 6), {"jolts": K, "seed": 0, "project": project}
+    model, x, settings = (
+        mlp(),
+        torch.randn(N, 6),
+        {"num_perturbations": K, "seed": 0, "projection_dim": project},
+    )
     rows = jostle.deviations(model, x, space=lambda outputs: outputs.double(), **settings)
     plain = jostle.deviations(model, x, space="logits", **settings)
     assert rows.dtype == plain.dtype == torch.float32
@@ -260,7 +274,13 @@ def test_outputs_of_unequal_length_are_an_error_that_shows_them(buffer_bytes: in
     model = nn.Sequential(nn.Linear(5, 8), nn.Linear(8, 3))
     with pytest.raises(ValueError, match=r"differ in shape between batches: \[\(12,\), \(18,\)"):
         jostle.deviations(
-            model, pool, jolts=2, task="sequence", collate_fn=collate, batch_size=2, buffer_bytes=buffer_bytes
+            model,
+            pool,
+            num_perturbations=2,
+            task="sequence",
+            collate_fn=collate,
+            batch_size=2,
+            buffer_bytes=buffer_bytes,
         )
 
 
@@ -268,14 +288,14 @@ def test_non_finite_outputs_are_counted_over_all_chunks() -> None:
     x = torch.randn(N, 6)
     x[[1, 5, 12]] = math.nan
     with pytest.raises(ValueError, match=rf"for 3 of {N} examples \(positions 1, 5, 12\)"):
-        jostle.deviations(mlp(), x, jolts=2, batch_size=2, buffer_bytes=1)
+        jostle.deviations(mlp(), x, num_perturbations=2, batch_size=2, buffer_bytes=1)
 
 
 def test_autocast_does_not_coarsen_rows() -> None:
     model, x = mlp(), torch.randn(N, 6)
     with torch.autocast("cpu", torch.bfloat16):
-        rows = jostle.deviations(model, x, jolts=K, seed=0)
-    assert torch.equal(rows, jostle.deviations(model, x, jolts=K, seed=0))
+        rows = jostle.deviations(model, x, num_perturbations=K, seed=0)
+    assert torch.equal(rows, jostle.deviations(model, x, num_perturbations=K, seed=0))
 
 
 def test_half_precision_is_scored_in_float32() -> None:
@@ -285,9 +305,9 @@ def test_half_precision_is_scored_in_float32() -> None:
     half = half.to(torch.bfloat16)
     rounded = mlp()
     rounded.load_state_dict(half.state_dict())
-    rows = jostle.deviations(half, x, jolts=K, seed=0)
+    rows = jostle.deviations(half, x, num_perturbations=K, seed=0)
     assert rows.dtype == torch.float32
-    torch.testing.assert_close(rows, jostle.deviations(rounded, x, jolts=K, seed=0))
+    torch.testing.assert_close(rows, jostle.deviations(rounded, x, num_perturbations=K, seed=0))
 
 
 def test_a_model_that_parameters_do_not_reach_is_warned_about() -> None:
@@ -300,21 +320,21 @@ def test_a_model_that_parameters_do_not_reach_is_warned_about() -> None:
             return F.one_hot((x[:, 0] > 0).long(), 3).float()
 
     with pytest.warns(UserWarning, match="no output moved"):
-        rows = jostle.deviations(Constant(), torch.randn(N, 6), jolts=2, seed=0)
+        rows = jostle.deviations(Constant(), torch.randn(N, 6), num_perturbations=2, seed=0)
     assert not rows.any()
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scale": 0.0}, "scale above 0; got 30 and 0.0"),
-        ({"scale": -1e-3}, "scale above 0"),
-        ({"scale": math.nan}, "scale above 0"),
-        ({"jolts": 0}, "jolts must be at least 1"),
+        ({"noise_scale": 0.0}, "scale above 0; got 30 and 0.0"),
+        ({"noise_scale": -1e-3}, "scale above 0"),
+        ({"noise_scale": math.nan}, "scale above 0"),
+        ({"num_perturbations": 0}, "num_perturbations must be at least 1"),
         ({"noise": "globel"}, "did you mean 'global'"),
         ({"estimator": "jpv"}, "did you mean 'jvp'"),
         ({"space": "probabilites"}, "did you mean 'probabilities'"),
-        ({"grid": 0}, "grid"),
+        ({"spatial_grid": 0}, "grid"),
         ({"head": "layer9"}, "unknown module 'layer9'"),
     ],
 )
@@ -329,7 +349,7 @@ def test_locked_models_are_shared_only_where_they_must_be() -> None:
     model = Locked()
     model(torch.zeros(1, 6))
     kept = model.last
-    jostle.deviations(model, torch.randn(N, 6), jolts=2, seed=0)
+    jostle.deviations(model, torch.randn(N, 6), num_perturbations=2, seed=0)
     assert model.last is kept
 
 
@@ -346,6 +366,9 @@ def test_pools_of_one_request_that_come_and_go_have_lengths_of_their_own() -> No
         def forward(self, x: Tensor) -> Tensor:
             return self.head(x)
 
-    with NoiseStability().request(Tagger(), pool, seed=3, task="sequence") as request:
-        found = [longest_sequence(request, (request.pool.take(torch.tensor([i])),)) for i in range(8)]
+    with NoiseStability().context(Tagger(), pool, seed=3, task="sequence") as context:
+        found = [
+            context.reader.longest_sequence((context.pool.take(torch.tensor([i])),), context.batches)
+            for i in range(8)
+        ]
     assert found == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from zoo import ConvNet, N, mlp
 
 import jostle
-from jostle.plumbing import memory
-from jostle.scoring import room
+from jostle.inference import budget
+from jostle.utils import memory
 
 K = 4
 
@@ -26,13 +26,13 @@ def test_rows_in_a_file_need_no_memory_of_their_size(tmp_path: Any) -> None:
         "import sys, torch, jostle, re, pathlib\n"
         "held = lambda: int(re.search(r'RssAnon:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])\n"
         "model, x = torch.nn.Linear(2, 2000), torch.randn(2000, 2)\n"
-        "jostle.deviations(model, x[:10], jolts=2)\n"
+        "jostle.deviations(model, x[:10], num_perturbations=2)\n"
         "before, most = held(), 0\n"
         "look = torch.isfinite\n"
         "def peek(rows):\n"
         "    global most; most = max(most, held()); return look(rows)\n"
         "torch.isfinite = peek\n"
-        "rows = jostle.deviations(model, x, jolts=10, rows_file=sys.argv[1], buffer_bytes=1600)\n"
+        "rows = jostle.deviations(model, x, num_perturbations=10, cache_path=sys.argv[1], buffer_bytes=1600)\n"
         "print((most - before) * 1024, rows.nbytes)\n"
     )
     done = subprocess.run(
@@ -65,18 +65,22 @@ def test_one_chunk_of_inputs_is_held_at_a_time() -> None:
         return batch
 
     most: list[int] = []
-    jostle.deviations(mlp(), Watched(), jolts=2, batch_size=4, buffer_bytes=2 * 4 * 6 * 4, collate_fn=collate)
+    jostle.deviations(
+        mlp(), Watched(), num_perturbations=2, batch_size=4, buffer_bytes=2 * 4 * 6 * 4, collate_fn=collate
+    )
     assert max(most) <= 3  # a chunk of two batches, and the one for a first look
 
 
 def test_rows_in_a_file_are_the_same_rows(tmp_path: Any) -> None:
     model, x = ConvNet(), torch.randn(N, 1, 8, 8)
     path = tmp_path / "made" / "rows.npy"
-    before = jostle.deviations(model, x, jolts=K, seed=1, rows_file=path)
+    before = jostle.deviations(model, x, num_perturbations=K, seed=1, cache_path=path)
     kept = before.clone()
-    mapped = jostle.deviations(model, x, jolts=K, seed=0, rows_file=path)  # rows make way for rows
+    mapped = jostle.deviations(
+        model, x, num_perturbations=K, seed=0, cache_path=path
+    )  # rows make way for rows
     assert torch.equal(before, kept)
-    expected = jostle.deviations(model, x, jolts=K, seed=0)
+    expected = jostle.deviations(model, x, num_perturbations=K, seed=0)
     assert torch.equal(mapped, expected)
     stored = np.load(path, mmap_mode="r")
     assert np.array_equal(stored, expected.numpy())
@@ -93,14 +97,14 @@ def test_rows_are_put_over_nothing_but_rows(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (pool, tmp_path / "notes.csv")}
     x = np.load(pool, mmap_mode="r")
     for name in ("pool.npy", "notes.csv", "folder", "link"):
-        with pytest.raises(FileExistsError, match=f"{name}.* (name another file in rows_file=|name a file)"):
-            jostle.deviations(mlp(), x, jolts=K, rows_file=tmp_path / name)
+        with pytest.raises(FileExistsError, match=f"{name}.* (name another file in cache_path=|name a file)"):
+            jostle.deviations(mlp(), x, num_perturbations=K, cache_path=tmp_path / name)
     with pytest.raises(NotADirectoryError, match="is not a folder"):
-        jostle.deviations(mlp(), x, jolts=K, rows_file=pool / "rows")
+        jostle.deviations(mlp(), x, num_perturbations=K, cache_path=pool / "rows")
     assert all(path.read_bytes() == content for path, content in before.items())
     assert (tmp_path / "link").is_symlink()
     (tmp_path / "empty").touch()  # as tempfile makes it
-    assert jostle.deviations(mlp(), x, jolts=K, rows_file=tmp_path / "empty").shape == (N, K * 3)
+    assert jostle.deviations(mlp(), x, num_perturbations=K, cache_path=tmp_path / "empty").shape == (N, K * 3)
 
 
 VOCABULARY = 50_257
@@ -116,26 +120,28 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
 
     model, x = Counted(2, VOCABULARY), torch.randn(6400, 2)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 2**30)
-    monkeypatch.setattr(room, "spill_room", lambda: 30 * 10**9)
+    monkeypatch.setattr(budget, "spill_room", lambda: 30 * 10**9)
     with pytest.raises(
         ValueError,
-        match=r"38,597,376,000 bytes for movements.* half of .*project=512.*rows_file=",
+        match=r"38,597,376,000 bytes for deviations.* half of .*projection_dim=512.*cache_path=",
     ):
-        jostle.deviations(model, x, space="logits", jolts=30)
+        jostle.deviations(model, x, space="logits", num_perturbations=30)
     with pytest.raises(
         ValueError, match="more than memory_bytes=1,000: raise memory_bytes, or keep rows narrow"
     ):
-        jostle.deviations(model, x[:40], space="logits", jolts=2, memory_bytes=1000)
-    with pytest.raises(ValueError, match=r"noise-stability would need .* movements of 6,400 examples"):
-        jostle.select("noise-stability", model, x, 3, space="logits", race=0.1, memory_bytes=10**6)
+        jostle.deviations(model, x[:40], space="logits", num_perturbations=2, memory_bytes=1000)
+    with pytest.raises(ValueError, match=r"noise-stability would need .* deviations of 6,400 examples"):
+        jostle.select("noise-stability", model, x, 3, space="logits", memory_bytes=10**6)
     assert Counted.seen < 20, "only a first look"
-    narrow = jostle.deviations(model, x[:40], space="logits", jolts=2, project=8, memory_bytes=2**24)
+    narrow = jostle.deviations(
+        model, x[:40], space="logits", num_perturbations=2, projection_dim=8, memory_bytes=2**24
+    )
     assert narrow.shape == (40, 8)
 
 
 def test_a_refusal_advises_only_what_helps() -> None:
     model, pool = torch.nn.Sequential(torch.nn.Linear(8, 4)), torch.zeros(500, 8)
-    with pytest.raises(ValueError, match=r"or keep rows on disk with rows_file=, or pass a part") as refused:
+    with pytest.raises(ValueError, match=r"or keep rows on disk with cache_path=, or pass a part") as refused:
         jostle.select("noise-stability", model, pool, 2, memory_bytes=1000)
     assert "project=" not in str(refused.value), "rows of 120 numbers would become wider"
 
@@ -152,15 +158,21 @@ def test_wide_outputs_are_held_within_the_buffer_too() -> None:
 
     x, each = torch.randn(64, 2), 4 * 1000 * 4  # bytes of a batch's outputs
     jostle.deviations(
-        nn.Linear(2, 1000), x, space=watched, jolts=2, batch_size=4, buffer_bytes=3 * each, project=4
+        nn.Linear(2, 1000),
+        x,
+        space=watched,
+        num_perturbations=2,
+        batch_size=4,
+        buffer_bytes=3 * each,
+        projection_dim=4,
     )
     assert most[0] <= 6
 
 
 def test_projection_is_unbiased_for_squared_distances() -> None:
     model, x = mlp(), torch.randn(N, 6)
-    plain = torch.pdist(jostle.deviations(model, x, jolts=30, seed=0)).square()
-    wide = jostle.deviations(model, x, jolts=30, seed=0, project=4000)
+    plain = torch.pdist(jostle.deviations(model, x, num_perturbations=30, seed=0)).square()
+    wide = jostle.deviations(model, x, num_perturbations=30, seed=0, projection_dim=4000)
     assert wide.shape == (N, 4000)
     ratio = torch.pdist(wide).square() / plain
     assert float((ratio - 1).abs().max()) < 6 * math.sqrt(2 / 4000)
@@ -169,7 +181,9 @@ def test_projection_is_unbiased_for_squared_distances() -> None:
 def test_projection_does_not_depend_on_chunks() -> None:
     model, x = mlp(), torch.randn(N, 6)
     rows = [
-        jostle.deviations(model, x, jolts=K, seed=0, project=5, batch_size=4, buffer_bytes=b)
+        jostle.deviations(
+            model, x, num_perturbations=K, seed=0, projection_dim=5, batch_size=4, buffer_bytes=b
+        )
         for b in (1, 2**20)
     ]
     assert torch.equal(rows[0], rows[1])

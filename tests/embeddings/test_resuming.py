@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from zoo import mlp
 
 import jostle
-from jostle.embeddings.deviations import SHARES
+from jostle.inference.perturbed import CACHED_CHUNKS
 
 N, K, BATCH = 80, 3, 2
-CALL: dict[str, Any] = {"jolts": K, "seed": 0, "batch_size": BATCH, "progress": False}
+CALL: dict[str, Any] = {"num_perturbations": K, "seed": 0, "batch_size": BATCH, "progress": False}
 
 
 class Stopped(Exception):  # noqa: N818
@@ -60,26 +60,39 @@ def half_done(path: Path, pool: Tensor, **changed: Any) -> Counting:
     torch.manual_seed(0)
     model = Counting(most=N * (K + 1) // 2)
     with pytest.raises(Stopped):
-        jostle.deviations(model, pool, rows_file=path, **CALL | changed)
+        jostle.deviations(model, pool, cache_path=path, **CALL | changed)
     model.box.update(seen=0, most=float("inf"))
     return model
 
 
-@pytest.mark.parametrize("settings", [{}, {"project": 5}])
+@pytest.mark.parametrize("settings", [{}, {"projection_dim": 5}])
 def test_the_same_call_goes_on_and_gives_the_same_rows(
     tmp_path: Path, pool: Tensor, settings: dict[str, Any]
 ) -> None:
     model = half_done(tmp_path / "rows", pool, **settings)
-    rows = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | settings)
-    chunk = N // SHARES
+    rows = jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL | settings)
+    chunk = N // CACHED_CHUNKS
     assert (
         model.box["seen"] <= N * (K + 1) // 2 + (K + 1) * chunk + 2 * 3
     )  # one chunk is lost, a few are looked at
     assert torch.equal(rows, jostle.deviations(model, pool, **CALL | settings))
     model.box["seen"] = 0
-    again = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | settings)
+    again = jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL | settings)
     assert torch.equal(again, rows)
     assert model.box["seen"] < 10, "all rows were there"
+
+
+def test_rows_that_were_changed_on_disk_are_computed_again(tmp_path: Path, pool: Tensor) -> None:
+    path = tmp_path / "rows"
+    model = half_done(path, pool)
+    whole = jostle.deviations(model, pool, **CALL)
+    with path.open("rb+") as file:
+        file.seek(
+            -(64 + 4 * whole.shape[1] * (N - 9)), os.SEEK_END
+        )  # a number of the ninth row, before the mark
+        file.write(b"\x00\x00\x80\x3f")
+    assert not np.array_equal(np.load(path)[:12], whole[:12].numpy())
+    assert torch.equal(jostle.deviations(model, pool, cache_path=path, **CALL), whole)
 
 
 def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
@@ -95,7 +108,8 @@ def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return outputs\n"
         "space.seen = 0\n"
-        "jostle.deviations(model, pool, jolts=3, seed=0, batch_size=2, space=space, rows_file=sys.argv[1])\n"
+        "jostle.deviations(model, pool, num_perturbations=3, seed=0, batch_size=2, space=space, "
+        "cache_path=sys.argv[1])\n"
         "print(space.seen)\n"
     )
 
@@ -106,7 +120,7 @@ def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
     assert run(160).returncode == -signal.SIGKILL
     lines = (tmp_path / "rows.journal").read_text().splitlines()[1:]
     done = json.loads(lines[-1])[0]
-    assert 160 / (K + 1) - 2 * N // SHARES <= done < N
+    assert 160 / (K + 1) - 2 * N // CACHED_CHUNKS <= done < N
     finished = run(10**6)
     assert int(finished.stdout) <= (N - done) * (K + 1) + 6, finished.stderr
     torch.manual_seed(0)
@@ -120,17 +134,17 @@ def test_another_call_is_refused_with_the_difference(tmp_path: Path, pool: Tenso
     before = path.read_bytes()
     for changed, words in (
         ({"seed": 1}, "seed 0 -> 1"),
-        ({"scale": 1e-2}, r"scale 0\.001 -> 0\.01"),
+        ({"noise_scale": 1e-2}, r"noise_scale 0\.001 -> 0\.01"),
         ({"batch_size": 4}, "micro-batch 2 -> 4"),
     ):
         with pytest.raises(
             ValueError, match=rf"holds .* of 80 rows of another call: {words}; make the same call"
         ):
-            jostle.deviations(model, pool, rows_file=path, **CALL | changed)
+            jostle.deviations(model, pool, cache_path=path, **CALL | changed)
     with torch.no_grad():
         next(model.parameters()).add_(1)
     with pytest.raises(ValueError, match=r"another call: model \w+ -> \w+"):
-        jostle.deviations(model, pool, rows_file=path, **CALL)
+        jostle.deviations(model, pool, cache_path=path, **CALL)
     assert path.read_bytes() == before
 
 
@@ -140,9 +154,9 @@ def test_a_changed_pool_is_refused_where_it_changed(tmp_path: Path, pool: Tensor
     other = pool.clone()
     other[5, 2] += 1
     with pytest.raises(ValueError, match="the pool has changed: its examples 4 to 7 are not those"):
-        jostle.deviations(model, other, rows_file=path, **CALL)
+        jostle.deviations(model, other, cache_path=path, **CALL)
     with pytest.raises(ValueError, match="examples 80 -> 70"):
-        jostle.deviations(model, pool[:70], rows_file=path, **CALL)
+        jostle.deviations(model, pool[:70], cache_path=path, **CALL)
 
 
 def test_finished_rows_are_used_again_and_make_way_with_a_word(tmp_path: Path, pool: Tensor) -> None:
@@ -150,17 +164,17 @@ def test_finished_rows_are_used_again_and_make_way_with_a_word(tmp_path: Path, p
 
     def picks(n: int, **changed: Any) -> jostle.Query:
         model.box["seen"] = 0
-        return jostle.select("noise-stability", model, pool, n, rows_file=path, **CALL | changed)
+        return jostle.select("noise-stability", model, pool, n, cache_path=path, **CALL | changed)
 
     first, more = picks(4), picks(9)
-    assert model.box["seen"] < 10, "more picks of the same rows jolt nothing"
+    assert model.box["seen"] < 10, "more picks of the same rows perturb nothing"
     assert more.indices[:4].tolist() == first.indices.tolist()
     assert not first.notes
     assert not more.notes
-    other = picks(4, scale=1e-2)
+    other = picks(4, noise_scale=1e-2)
     assert model.box["seen"] >= N * (K + 1)
     (note,) = other.notes
-    assert "rows of another call, which make way: scale 0.001 -> 0.01" in note
+    assert "rows of another call, which make way: noise_scale 0.001 -> 0.01" in note
 
 
 @pytest.mark.parametrize(
@@ -169,9 +183,9 @@ def test_finished_rows_are_used_again_and_make_way_with_a_word(tmp_path: Path, p
         ({"noise": "layerwise"}, "noise global -> layerwise"),
         ({"space": "logits"}, "space None -> logits"),
         ({"parameters": "*weight"}, r"parameters None -> \*weight"),
-        ({"jolts": K + 1}, f"jolts {K} -> {K + 1}"),
+        ({"num_perturbations": K + 1}, f"num_perturbations {K} -> {K + 1}"),
         ({"normalize": True}, "normalize False -> True"),
-        ({"project": 4}, "project None -> 4"),
+        ({"projection_dim": 4}, "projection_dim None -> 4"),
     ],
 )
 def test_every_setting_that_changes_rows_is_refused(
@@ -179,14 +193,14 @@ def test_every_setting_that_changes_rows_is_refused(
 ) -> None:
     model = half_done(tmp_path / "rows", pool)
     with pytest.raises(ValueError, match=words):
-        jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL | changed)
+        jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL | changed)
 
 
 def test_settings_that_change_no_row_may_change(tmp_path: Path, pool: Tensor) -> None:
     path = tmp_path / "rows"
     model = half_done(path, pool)
     query = jostle.select(
-        "noise-stability", model, pool, 4, rows_file=path, buffer_bytes=100, selector="longest", **CALL
+        "noise-stability", model, pool, 4, cache_path=path, buffer_bytes=100, selector="longest", **CALL
     )
     assert (
         query.indices.tolist()
@@ -228,8 +242,8 @@ def test_rows_of_another_function_are_not_taken_for_those_of_this_one(
     tmp_path: Path, pool: Tensor, was: Callable[[Tensor], Tensor], now: Callable[[Tensor], Tensor]
 ) -> None:
     path, model = tmp_path / "rows", mlp()
-    jostle.deviations(model, pool, space=was, rows_file=path, **CALL)
-    rows = jostle.deviations(model, pool, space=now, rows_file=path, **CALL)
+    jostle.deviations(model, pool, space=was, cache_path=path, **CALL)
+    rows = jostle.deviations(model, pool, space=now, cache_path=path, **CALL)
     assert torch.equal(rows, jostle.deviations(model, pool, space=now, **CALL))
 
 
@@ -244,15 +258,15 @@ def test_a_buffer_that_no_file_keeps_is_part_of_a_model(tmp_path: Path, pool: Te
             return self.factor * self.inner(x)
 
     model = Scaled()
-    jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL)
+    jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
     model.factor.fill_(5)
-    rows = jostle.deviations(model, pool, rows_file=tmp_path / "rows", **CALL)
+    rows = jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
     assert torch.equal(rows, jostle.deviations(model, pool, **CALL))
 
 
 def test_a_function_is_written_down_alike_by_every_process() -> None:
     code = (
-        "from jostle.embeddings.journal import in_letters\n"
+        "from jostle.inference.cache import in_letters\n"
         "known = object()\n"
         "def made():\n"
         "    def again(z, deep={'a', 'b', 'c'}):\n"

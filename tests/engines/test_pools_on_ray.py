@@ -73,7 +73,7 @@ def parquet(folder: Path, values: list) -> None:
 
 
 def encoder(folder: Path) -> str:
-    """A tokeniser that knows five words."""
+    """A tokenizer that knows five words."""
     (folder / "encoder").mkdir()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     (folder / "encoder" / "vocab.txt").write_text("\n".join(words))
@@ -106,7 +106,13 @@ def test_a_pool_on_disk_gives_the_picks_of_one_machine(
         model = viewer(4)
         parquet(tmp_path, np.random.default_rng(0).normal(size=(COUNT, 4)).tolist())
     held = datasets.pool("folder:photos" if kind == "folder" else "parquet:pool", **settings).train.inputs
-    options = {"seed": 3, "batch_size": 16, "task": "classification", "jolts": 3, "exclude": [0, 77]}
+    options = {
+        "seed": 3,
+        "batch_size": 16,
+        "task": "classification",
+        "num_perturbations": 3,
+        "exclude": [0, 77],
+    }
     whole = jostle.select("noise-stability", model, held, 20, **options)
     found = jostle.select("noise-stability", model, held, 20, engine=SMALL, **options)
     assert_same(found, whole)

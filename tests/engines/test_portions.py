@@ -1,7 +1,7 @@
 """Portions of a pool, scored apart, give the rows and picks of the whole: no cluster is needed to see that."""
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,21 +14,21 @@ from torch.utils.data import TensorDataset
 from jostle import datasets, strategies
 from jostle.core import Strategy
 from jostle.datasets.data import Fields, Split
-from jostle.datasets.images import ImageFiles, Stretched
-from jostle.datasets.transforms import transformed
-from jostle.datasets.views import pool_of
-from jostle.engines.beside import described, key_of, read_rows, write_rows
-from jostle.engines.on_ray import Found, Ray, settled
+from jostle.datasets.images import ImageFiles
+from jostle.datasets.pictures import Stretched
+from jostle.datasets.transforms import apply_transform
+from jostle.datasets.views import as_pool
 from jostle.engines.portions import Candidates
-from jostle.engines.scorer import Scorer
-from jostle.engines.workers import Worker
+from jostle.engines.ray_engine import Found, Ray, prepare
+from jostle.engines.row_files import cache_key, describe_pool, read_rows, write_rows
+from jostle.engines.worker import PortionScorer, Worker
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows import Outer
-from jostle.selectors.shards import Here
+from jostle.selectors.shards import LocalShards
 
 RUNS = {
-    "badge", "bald", "coreset", "default", "egl", "entropy", "entropy-dropout", "flip-cover", "jolt-herding",
+    "badge", "bald", "coreset", "default", "egl", "entropy", "entropy-dropout", "flip-cover", "noise-herding",
     "least-confidence", "ll4al", "margin", "noise-stability", "noise-stability-d",
     "noise-stability-m", "noise-stability-relative",
 }  # fmt: skip
@@ -46,13 +46,13 @@ class Apart(Ray):
     """Scores portions one after the other in this process, which is all that a cluster does to rows."""
 
     def picks(self, strategy, selector, model, candidates, n, options) -> Found:
-        order, micro = settled(strategy, model, candidates, options, n)
+        config, micro = prepare(strategy, model, candidates, options)
         spans = list(candidates.spans(micro, self.portion))
-        scorer = Scorer(order)
-        shards = Here([scorer.shard(candidates.portion(span)) for span in spans])
+        scorer = PortionScorer(config)
+        shards = LocalShards([scorer.shard(candidates.portion(span)) for span in spans])
         centers = scorer.centers(candidates.portion(spans[0])) if options.get("labeled") is not None else None
-        picks, passes = order.strategy.picks_over(shards, selector, n, centers, options["seed"])
-        return Found(picks, {"shards": float(len(spans))}, options["seed"], None, passes)
+        picks = selector.pick_over(shards, n, centers=centers, seed=options["seed"])
+        return Found(picks, {"shards": float(len(spans))}, options["seed"])
 
 
 def assert_same_picks(strategy: Strategy, model, pool, n: int, size: int, **options) -> None:
@@ -68,7 +68,7 @@ def assert_same_picks(strategy: Strategy, model, pool, n: int, size: int, **opti
 @pytest.mark.parametrize("name", strategies.names())
 def test_which_strategies_run_over_shards(name: str) -> None:
     model, pool, labeled = scene()
-    strategy = strategies.build(name, **({"jolts": 3} if name.startswith("noise") else {}))
+    strategy = strategies.build(name, **({"num_perturbations": 3} if name.startswith("noise") else {}))
     model = strategy.join(model, pool[:2], 0).model.eval()
     options = {"labeled": labeled, "seed": 3, "batch_size": 16, "task": "classification"}
     if name not in RUNS:
@@ -80,17 +80,17 @@ def test_which_strategies_run_over_shards(name: str) -> None:
     assert_same_picks(strategy, model, pool, 10, 32, **options)
 
 
-@pytest.mark.parametrize("name", ["default", "jolt-herding", "flip-cover"])
+@pytest.mark.parametrize("name", ["default", "noise-herding", "flip-cover"])
 @pytest.mark.parametrize("outputs", [3, 1])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: int, labelled: bool) -> None:
+@pytest.mark.parametrize("labeled", [True, False])
+def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: int, labeled: bool) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, outputs))
     pool = torch.randn(700, 6).repeat(
         4, 1
     )  # every margin four times: the seed decides which of them are kept
     targets = torch.arange(9) % 3 if outputs == 3 else torch.randn(9, 1)
-    labeled = TensorDataset(torch.randn(9, 6), targets) if labelled else None
+    labeled = TensorDataset(torch.randn(9, 6), targets) if labeled else None
     options = {"labeled": labeled, "seed": 3, "batch_size": 16, "exclude": [0, 5, 1400]}
     assert_same_picks(strategies.build(name), model, pool, 10, 500, **options)
 
@@ -109,41 +109,9 @@ def test_tasks_are_refused_before_a_cluster_starts() -> None:
         strategies.build("flip-cover").select(model, pool, 5, engine=Ray(address="x:1"), task="multi-label")
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 7, 44])  # of 44, some have nobody in the race at first
-@pytest.mark.parametrize("settings", [{}, {"selector": "longest"}, {"space": "logits"}], ids=str)
-def test_a_race_over_shards_gives_the_picks_of_all_jolts(shards: int, settings: dict) -> None:
-    model, pool = sure(), torch.randn(1400, 6)
-    options = {"seed": 3, "batch_size": 16, "exclude": [0, 700]}
-    strategy = strategies.build("noise-stability", jolts=16, race=None, **settings)
-    whole = strategy.select(model, pool, 12, **options)
-    found = replace(strategy, race=0.01).select(
-        model, pool, 12, engine=Apart(portion=-(-1398 // shards)), **options
-    )
-    assert found.seconds["shards"] == shards
-    assert found.indices.tolist() == whole.indices.tolist()
-    np.testing.assert_allclose(found.scores, whole.scores, rtol=1e-4)
-    assert found.passes is not None
-    assert found.passes.plain == 1398 * 17
-    assert found.passes.made < 0.7 * found.passes.plain
-    assert found.passes.risk <= 0.01
-
-
-def sure() -> nn.Module:
-    """A network that is sure of most examples, as trained ones are."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 4))
-    inputs = torch.randn(400, 6)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(1)).backward()
-        optimizer.step()
-    return model.eval()
-
-
 def test_what_is_excluded_moves_places_not_positions() -> None:
     model, pool, _ = scene()
-    strategy = strategies.build("noise-stability", jolts=2)
+    strategy = strategies.build("noise-stability", num_perturbations=2)
     options = {"seed": 0, "batch_size": 16, "exclude": [0, 1, 2, 40, 149]}
     assert_same_picks(strategy, model, pool, 20, 16, **options)
 
@@ -172,13 +140,13 @@ SENT = 40_000  # bytes: a small model and 64 examples
 def test_a_worker_is_sent_its_part_and_keeps_rows_alone(kind: str, tmp_path: Path) -> None:
     def sent(count: int) -> tuple[int, bytes]:
         held, model = pool_of_kind(kind, count, tmp_path)
-        candidates = Candidates(Pool.parts_of(pool_of(held), None, 0)[0], torch.tensor([1]))
-        order, micro = settled(strategies.build("entropy"), model, candidates, {"seed": 0, "batch_size": 16})
+        candidates = Candidates(Pool.parts_of(as_pool(held), None, 0)[0], torch.tensor([1]))
+        config, micro = prepare(strategies.build("entropy"), model, candidates, {"seed": 0, "batch_size": 16})
         portion = candidates.portion(next(candidates.spans(micro, 64)))
-        worker = Worker(order, None, "", 1)
+        worker = Worker(config, None, "", 1)
         worker.score(portion)
-        worker.settle(1, [])
-        return len(pickle.dumps((order, portion))), pickle.dumps(worker.shards)
+        worker.build_shard(1, [])
+        return len(pickle.dumps((config, portion))), pickle.dumps(worker.shards)
 
     (few, _), (many, kept) = sent(100), sent(5000)
     assert few <= many + 100
@@ -209,7 +177,7 @@ def pool_of_kind(kind: str, count: int, folder: Path) -> tuple[object, nn.Module
     data = datasets.Data(
         "photos", None, Split(files, torch.empty(0), names), Split(torch.empty(0), torch.empty(0))
     )
-    return (files if kind == "files" else transformed(data, in_red).train.inputs), model
+    return (files if kind == "files" else apply_transform(data, in_red).train.inputs), model
 
 
 def in_red(image: Image.Image) -> torch.Tensor:
@@ -236,9 +204,8 @@ def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
     def key(model, pool, seed: int = 0, **options) -> str:
         source = Pool.parts_of(pool, None, 0)[0]
         candidates = Candidates(source, positions_in(options.get("exclude"), len(source)))
-        return key_of(
-            settled(strategy, model, candidates, {"seed": seed, **options})[0], described(candidates)
-        )
+        config, _ = prepare(strategy, model, candidates, {"seed": seed, **options})
+        return cache_key(config, describe_pool(candidates))
 
     first = key(model, pool)
     assert first == key(model, pool.clone())
@@ -252,12 +219,12 @@ def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"rows_file": "x.npy"}, "rows_file="),
+        ({"cache_path": "x.npy"}, "cache_path="),
         ({"selector": "k-dpp"}, "KDPP looks at all rows"),
     ],
 )
 def test_settings_that_need_the_whole_pool_are_refused(settings: dict, words: str) -> None:
     model, pool, _ = scene()
-    strategy = strategies.build("noise-stability", jolts=3, **settings)
+    strategy = strategies.build("noise-stability", num_perturbations=3, **settings)
     with pytest.raises(ValueError, match=words):
         strategy.select(model, pool, 5, seed=0, engine="ray")

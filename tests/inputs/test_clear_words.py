@@ -54,7 +54,7 @@ class TestTables:
         with pytest.raises(ValueError, match="column 'city' holds str, which no model takes: leave it out"):
             picks(frame)
 
-    def test_a_labelled_table(self, frame: Any) -> None:
+    def test_a_labeled_table(self, frame: Any) -> None:
         labels = torch.arange(N) % 3
         expected = picks(X + 1, name="coreset", labeled=TensorDataset(X, labels))
         assert picks(X + 1, name="coreset", labeled=(frame, labels)) == expected
@@ -152,11 +152,13 @@ def test_pools_that_cannot_be_are_answered_in_words(pool: Any, error: type[Excep
         picks(pool)
 
 
-def test_scipys_sparse_matrices_are_named() -> None:
-    from scipy.sparse import csr_matrix
+def test_scipys_sparse_matrices_are_dense_batch_by_batch() -> None:
+    from scipy.sparse import coo_array, csr_matrix
 
-    with pytest.raises(TypeError, match=r"only dense arrays allow; got csr_matrix: pass pool.toarray"):
-        picks(csr_matrix(X.numpy()))
+    for matrix in (csr_matrix(X.numpy()), coo_array(X.numpy())):
+        assert picks(matrix) == picks(X)
+    with pytest.raises(TypeError, match=r"a sparse array must be \(n, d\); got shape \(6,\)"):
+        picks(coo_array(X[0].numpy()))
 
 
 def test_bytes_for_a_network_of_floats() -> None:
@@ -220,7 +222,7 @@ def test_maps_are_no_classes() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["coreset", "bait", "lcmd", "max-herding", "core-gcn"])
-def test_a_labelled_set_that_the_model_cannot_take_is_told_from_the_pool(strategy: str) -> None:
+def test_a_labeled_set_that_the_model_cannot_take_is_told_from_the_pool(strategy: str) -> None:
     model = nn.Sequential(nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 3))
     with pytest.raises(
         ValueError, match=r"such as torch\.float32 \(1, 3\).*took torch\.float32 \(1, 7\) from the pool"
@@ -246,7 +248,7 @@ class Sheet:
         raise AssertionError("columns are read one by one")
 
 
-def test_a_table_of_any_package_is_a_pool_and_a_labelled_set() -> None:
+def test_a_table_of_any_package_is_a_pool_and_a_labeled_set() -> None:
     sheet = Sheet(a=[1, 2, 3], b=[0.5, 0.25, 0.0], label=[0, 1, 0])
     [batch] = Pool.of(sheet).batches(3)
     torch.testing.assert_close(batch, torch.tensor([[1, 0.5], [2, 0.25], [3, 0]], dtype=torch.float64))

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
 
+import jostle
 from jostle.inputs import Labeled, Pool
 
 X = torch.arange(14, dtype=torch.float32).view(7, 2)
@@ -110,7 +111,7 @@ def test_a_users_collate_function_sees_whole_items_and_its_targets_are_dropped()
     ("holder", "error", "message"),
     [
         (DataLoader(Pairs(), shuffle=True), ValueError, "RandomSampler.*shuffle=False"),
-        (DataLoader(Stream()), ValueError, "positions would mean nothing"),
+        (DataLoader(Stream()), ValueError, "Stream, an IterableDataset without positions"),
         (DataLoader(Pairs(), batch_size=None), ValueError, "batch_size=None"),
         (Stream(), TypeError, "by position.*Stream"),
         (iter(X), TypeError, "by position"),
@@ -207,7 +208,7 @@ def test_exclusion_keeps_the_users_numbering() -> None:
         {"x": X, "labels": Y},
     ],
 )
-def test_labelled_sets_give_inputs_and_targets(dataset: Any) -> None:
+def test_labeled_sets_give_inputs_and_targets(dataset: Any) -> None:
     labeled = Labeled.of(dataset)
     assert len(labeled) == 7
     assert torch.equal(labeled.targets(), Y)
@@ -228,7 +229,7 @@ def test_words_are_no_labels(dataset: Any) -> None:
         Labeled.of(dataset).targets()
 
 
-def test_a_labelled_set_without_targets_is_an_error() -> None:
+def test_a_labeled_set_without_targets_is_an_error() -> None:
     with pytest.raises(TypeError, match="got Tensor"):
         Labeled.of(X).targets()
 
@@ -246,3 +247,52 @@ def test_a_holder_that_gives_batches_is_asked_for_batches() -> None:
     batches = list(Pool.of(Trimmed()).without([2]).batches(4))
     assert [batch.keys() for batch in batches] == [{"x"}, {"x"}]
     assert torch.equal(torch.cat([batch["x"] for batch in batches]), X[[0, 1, 3, 4, 5, 6]])
+
+
+def test_a_stream_is_told_of_positions_and_of_no_sampler() -> None:
+    with pytest.raises(ValueError, match="Stream, an IterableDataset without positions") as error:
+        Pool.of(DataLoader(Stream()))
+    assert "ampler" not in str(error.value)
+
+
+class Detector(nn.Module):
+    """Takes a list of images of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, images: list[Tensor]) -> Tensor:
+        assert type(images) is list
+        return torch.stack([self.layer(image.mean((1, 2))) for image in images])
+
+
+IMAGES = [torch.rand(3, 4 + i, 5, generator=torch.Generator().manual_seed(i)) for i in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("pool", "collate"),
+    [
+        (IMAGES, list),
+        ([(image, {"boxes": torch.zeros(1, 4)}) for image in IMAGES], list),
+        ([(image, 1) for image in IMAGES], lambda items: tuple(zip(*items, strict=True))),
+        (IMAGES, lambda items: [image * 1 for image in items]),
+    ],
+    ids=["list", "list of pairs", "zipped", "listed"],
+)
+def test_images_of_unequal_size_reach_a_model_that_takes_a_list(pool: list[Any], collate: Any) -> None:
+    torch.manual_seed(0)
+    model = Detector()
+    expected = jostle.select("entropy", model.layer, torch.stack([x.mean((1, 2)) for x in IMAGES]), 4)
+    found = jostle.select("entropy", model, pool, 4, collate_fn=collate, batch_size=2)
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert jostle.select("noise-stability", model, pool, 4, collate_fn=collate).indices.shape == (4,)
+
+
+def test_several_arguments_are_no_list_of_examples() -> None:
+    def collate(items: list[Any]) -> list[Tensor]:
+        xs = torch.stack([x for x, _ in items])
+        return [xs, xs + 1]
+
+    batch = next(Pool.of(Pairs(), collate).batches(2))
+    assert torch.equal(batch, X[:2])  # inputs and targets, since one is dropped

@@ -55,13 +55,13 @@ def test_digits_cnn_learns_the_digits(shapes: Callable[..., dict[str, tuple[int,
     x = torch.tensor(images, dtype=torch.float32).view(-1, 1, 8, 8) / 16  # (n, 1, 8, 8)
     y = torch.tensor(labels)
     model = models.build("digits-cnn", seed=0)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     order = torch.Generator().manual_seed(0)
     for _ in range(15):
         for some in torch.randperm(1000, generator=order).split(100):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(model(x[some]), y[some]).backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         right = (model(x[1000:]).argmax(1) == y[1000:]).double().mean()
     assert right > 0.9  # 0.1 by chance

@@ -18,7 +18,8 @@ def plain_greedy(
 ) -> tuple[list[int], list[float]]:
     """Every kernel at once, every gain at every step."""
     unit = rows / rows.norm(dim=1, keepdim=True)
-    kernel = torch.exp(-torch.cdist(unit, unit).square() / sigma**2)
+    apart = torch.cdist(unit, unit, compute_mode="donot_use_mm_for_euclid_dist")
+    kernel = torch.exp(-apart.square() / sigma**2)
     covered = torch.zeros(len(rows), dtype=rows.dtype)
     if centers is not None:
         known = centers / centers.norm(dim=1, keepdim=True)
@@ -39,13 +40,13 @@ def rows() -> Tensor:
     return torch.randn(300, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("labelled", [0, 1, 9])
+@pytest.mark.parametrize("labeled", [0, 1, 9])
 @pytest.mark.parametrize("look", [1, 7, 64])
 def test_lazy_picks_are_those_of_the_plain_algorithm(
-    rows: Tensor, labelled: int, look: int, monkeypatch: Any
+    rows: Tensor, labeled: int, look: int, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(herding, "LOOK", look)
-    centers = torch.randn(labelled, 4, dtype=torch.float64) if labelled else None
+    centers = torch.randn(labeled, 4, dtype=torch.float64) if labeled else None
     weights = torch.rand(300, dtype=torch.float64)
     known = None if centers is None else centers / centers.norm(dim=1, keepdim=True)
     sigma = Herding().sigma(known)
@@ -71,7 +72,7 @@ def test_a_case_by_hand() -> None:
     assert first.scores.item() == pytest.approx(10 + near + far)
 
 
-def test_the_width_follows_the_labelled_rows() -> None:
+def test_the_width_follows_the_labeled_rows() -> None:
     angles = torch.tensor([0.0, 10.0, 40.0, 180.0]).deg2rad()
     known = torch.stack([angles.cos(), angles.sin()], 1)
     chord = [2 * math.sin(math.radians(a / 2)) for a in (10, 10, 30, 140)]  # to the nearest other one
@@ -87,7 +88,7 @@ def test_targets_of_large_pools_stand_for_all_rows() -> None:
     values = torch.rand(2000, dtype=torch.float64)
     sums = []
     for seed in range(300):
-        few, shares = herding._standing_for_all(weights, 100, torch.Generator().manual_seed(seed))
+        few, shares = herding.sample_targets(weights, 100, torch.Generator().manual_seed(seed))
         assert len(few.unique()) == 100
         sums.append(float(shares @ values[few]))
     exact = float(weights @ values)
@@ -119,7 +120,7 @@ def test_equal_rows_and_zero_rows_are_finite() -> None:
 
 
 def test_settings_and_rows_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="width is a distance above 0"):
+    with pytest.raises(ValueError, match="width must be a distance above 0"):
         Herding(width=0.0)
     with pytest.raises(ValueError, match="did you mean 'median'"):
         Herding(width="medians")
@@ -130,7 +131,7 @@ def test_settings_and_rows_that_cannot_be() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_labelled_example_that_is_there_twice_says_nothing_of_the_smallest_gap(dtype: torch.dtype) -> None:
+def test_a_labeled_example_that_is_there_twice_says_nothing_of_the_smallest_gap(dtype: torch.dtype) -> None:
     for width in (10, 64, 128, 512):
         centers = unit_length(torch.rand(100, width, dtype=dtype))
         copies = torch.cat([centers, centers[:1], centers[1:2] * (1 + torch.finfo(dtype).eps)])
@@ -187,3 +188,14 @@ def test_half_precision_is_herded_in_single(rows: Tensor, dtype: torch.dtype) ->
     half, centers = rows.to(dtype), torch.randn(5, 4).to(dtype)
     single = max_herding.pick(half.float(), 20, centers=centers.float(), seed=0)
     assert max_herding.pick(half, 20, centers=centers, seed=0).positions.tolist() == single.positions.tolist()
+
+
+@pytest.mark.parametrize("width", [8, 64, 256])
+@pytest.mark.parametrize("sigma", [1e-2, 1e-3])
+def test_a_narrow_kernel_is_not_decided_by_the_rounding_of_single_precision(sigma: float, width: int) -> None:
+    rows = torch.randn(20, width).repeat_interleave(10, 0) + sigma / 2 * torch.randn(200, width)
+    weights = torch.rand(200)
+    expected, gains = plain_greedy(rows.double(), 20, None, weights.double(), sigma)
+    picks = Herding(width=sigma).pick(rows, 20, weights=weights, seed=0)
+    assert picks.positions.tolist() == expected
+    torch.testing.assert_close(picks.scores, torch.tensor(gains, dtype=torch.float64), rtol=1e-4, atol=0)

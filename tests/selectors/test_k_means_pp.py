@@ -24,10 +24,10 @@ def plain_weights(rows: Tensor, centers: Tensor | None = None):
     return weights
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_sequences_come_with_their_exact_probabilities(labelled: bool) -> None:
+@pytest.mark.parametrize("labeled", [False, True])
+def test_sequences_come_with_their_exact_probabilities(labeled: bool) -> None:
     rows = normal(5, 2).double()
-    centers = normal(2, 2, seed=1).double() if labelled else None
+    centers = normal(2, 2, seed=1).double() if labeled else None
     expected = sequence_probabilities(3, 5, plain_weights(rows, centers))
     counts, draws = dict.fromkeys(expected, 0), 600
     for seed in range(draws):

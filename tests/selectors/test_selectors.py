@@ -114,7 +114,7 @@ def test_without_a_seed_draws_are_fresh(name: str) -> None:
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"unknown selector 'kcenter'; did you mean 'k-center'\? \(known: "):
+    with pytest.raises(ValueError, match=r"unknown selector 'kcenter'; did you mean 'k-center'"):
         selector("kcenter")
     with pytest.raises(TypeError, match="got 3"):
         selector(3)  # type: ignore[arg-type]

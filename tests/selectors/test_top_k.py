@@ -84,7 +84,7 @@ def test_a_pool_of_one_score_is_not_picked_in_its_order(name: str) -> None:
 
     pool = torch.arange(240.0).view(60, 4)  # sorted, as by date
     settings = {"cluster_size": 1, "spare": 1} if name == "cluster-margin" else {}
-    settings = {"keep": 1} if name == "flip-cover" else settings
+    settings = {"candidates_per_pick": 1} if name == "flip-cover" else settings
     strategy, model = build(name, **settings), Unsure()
     picks = [strategy.select(model, pool, 6, seed=seed).indices.tolist() for seed in range(12)]
     everything = [pick for query in picks for pick in query]

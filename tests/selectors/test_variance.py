@@ -30,11 +30,11 @@ def plain_greedy(
     return picks, gains
 
 
-@pytest.mark.parametrize("labelled", [0, 1, 15, 400])
+@pytest.mark.parametrize("labeled", [0, 1, 15, 400])
 @pytest.mark.parametrize("width", [3, 40, 300])
-def test_picks_are_those_of_the_whole_matrix(labelled: int, width: int) -> None:
+def test_picks_are_those_of_the_whole_matrix(labeled: int, width: int) -> None:
     rows = torch.randn(120, width, dtype=torch.float64)
-    centers = torch.randn(labelled, width, dtype=torch.float64) if labelled else None
+    centers = torch.randn(labeled, width, dtype=torch.float64) if labeled else None
     weights = torch.rand(120, dtype=torch.float64)
     picks = ExplainedVariance(noise=0.1).pick(rows, 30, centers=centers, weights=weights)
     expected, gains = plain_greedy(rows, 30, centers, weights, 0.1)
@@ -66,7 +66,7 @@ def test_gains_are_the_variance_that_a_gaussian_process_loses(width: int) -> Non
 def test_copies_are_worth_less_once_one_is_picked() -> None:
     rows = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 3)
     picks = explained_variance.pick(rows, 8)
-    assert picks.positions[:2].tolist() == [0, 5]
+    assert (picks.positions[:2] >= 5).tolist() == [False, True]
     assert sorted(picks.positions.tolist()) == list(range(8))
 
 
@@ -77,14 +77,14 @@ def test_few_wide_rows_need_no_matrix_as_wide_as_they_are() -> None:
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="noise is a variance above 0"):
+    with pytest.raises(ValueError, match="noise must be a variance above 0"):
         ExplainedVariance(noise=0.0)
     with pytest.raises(TypeError, match="dense rows"):
         explained_variance.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
 
 
 @pytest.mark.parametrize("width", [3, 40])
-def test_many_labelled_rows_make_no_matrix_of_all_pairs(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_labeled_rows_make_no_matrix_of_all_pairs(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[int]()
     plain = torch.linalg.solve
     monkeypatch.setattr(torch.linalg, "solve", lambda a, b: made.append(len(a)) or plain(a, b))

@@ -4,8 +4,8 @@ import pytest
 from torch import Tensor
 
 from jostle.embeddings.deviations import Deviations
+from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
-from jostle.scoring.request import Request
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def jolted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     rows = Deviations.rows
 
-    def watched(self: Deviations, request: Request, *pools: Pool) -> Tensor:
+    def watched(self: Deviations, context: QueryContext, *pools: Pool) -> Tensor:
         sizes.append(sum(map(len, pools)))
-        return rows(self, request, *pools)
+        return rows(self, context, *pools)
 
     monkeypatch.setattr(Deviations, "rows", watched)
     return sizes

@@ -99,7 +99,7 @@ def test_the_closed_form_is_a_mixture() -> None:
         assert (share.mul(away).norm(dim=1) <= 0.3 * away.norm(dim=1)).all()
 
 
-def test_the_optimised_form_flips_as_soon_as_the_cap_allows() -> None:
+def test_the_optimized_form_flips_as_soon_as_the_cap_allows() -> None:
     model = nn.Sequential(nn.Identity(), nn.Linear(1, 2)).double()
     with torch.no_grad():
         model[1].weight.copy_(torch.tensor([[-1.0], [1.0]]))
@@ -128,15 +128,15 @@ def adam_by_hand(model: nn.Module, z: Tensor, anchor: Tensor, share: Tensor, ste
     return [*mixtures, z + share * (anchor - z)]
 
 
-def test_every_step_of_the_optimised_form_by_hand() -> None:
+def test_every_step_of_the_optimized_form_by_hand() -> None:
     model, z, anchors = two_classes(5), torch.randn(7, 5).double(), torch.randn(2, 5).double()
-    request = SimpleNamespace(rng=lambda *purpose: torch.Generator().manual_seed(purpose[2]))
+    context = SimpleNamespace(rng=lambda *purpose: torch.Generator().manual_seed(purpose[2]))
     mixing = Mixing(model[1], z, model[1](z).argmax(1), anchors)
     settings = AlfaMix(form="optimized", steps=6)
-    met = list(mixing.optimized(torch.arange(7), 0.9, settings, request))  # type: ignore[arg-type]
+    met = list(mixing.optimized(torch.arange(7), 0.9, settings, context))  # type: ignore[arg-type]
     expected: list[Tensor] = []
     for number, anchor in enumerate(anchors):
-        normal = torch.randn(7, 5, generator=request.rng("", "", number), dtype=torch.float64)
+        normal = torch.randn(7, 5, generator=context.rng("", "", number), dtype=torch.float64)
         share = (0.45 + 0.45 * normal).clamp(1e-8, 0.9)
         expected += adam_by_hand(model, z, anchor, share, 6)
     assert len(met) == 2 * 7
@@ -200,9 +200,9 @@ def test_the_head_must_lead_to_the_outputs() -> None:
 
 def test_errors_name_what_is_missing() -> None:
     model, x = two_classes(3), torch.randn(8, 3)
-    with pytest.raises(ValueError, match="alfa-mix needs the labelled examples"):
+    with pytest.raises(ValueError, match="alfa-mix needs the labeled examples"):
         select("alfa-mix", model, x, n=2)
-    with pytest.raises(ValueError, match=r"classes run from 0 to 2, and the model has 2"):
+    with pytest.raises(ValueError, match="labels run from 0 to 2, but there are 2 classes"):
         select("alfa-mix", model, x, n=2, labeled=TensorDataset(torch.randn(3, 3), torch.arange(3)))
     with pytest.raises(ValueError, match=r"(?s)alfa-mix.*regression.*coreset"):
         select("alfa-mix", nn.Linear(3, 1), x, n=2, labeled=TensorDataset(x, torch.randn(8)))

@@ -19,8 +19,8 @@ import jostle
 from jostle import Query, strategies
 from jostle.strategies.arrays import CANNOT, works_with
 
-POOL, LABELLED, CLASSES, WIDTH, N = 60, 12, 4, 7, 9
-ALL = {"probabilities", "features", "labelled set"}
+POOL, LABELED, CLASSES, WIDTH, N = 60, 12, 4, 7, 9
+ALL = {"probabilities", "features", "labeled set"}
 ON_ARRAYS = [
     name for name in strategies.names() if works_with(strategies.describe(name), ALL) and name != "qbc"
 ]
@@ -57,8 +57,8 @@ def scene() -> Scene:
     torch.manual_seed(0)
     body = [nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, WIDTH), nn.Tanh()]
     model = nn.Sequential(*body, nn.Linear(WIDTH, CLASSES)).double().eval()
-    x = torch.randn(POOL + LABELLED, 5, dtype=torch.float64)
-    return Scene(model, x[:POOL], x[POOL:], torch.arange(LABELLED) % CLASSES)
+    x = torch.randn(POOL + LABELED, 5, dtype=torch.float64)
+    return Scene(model, x[:POOL], x[POOL:], torch.arange(LABELED) % CLASSES)
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_picks_are_those_of_a_network_with_the_same_numbers(name: str, scene: Sc
     np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-9, atol=1e-12)
 
 
-def test_the_catalogue_is_parted_into_what_works_and_what_is_refused() -> None:
+def test_the_registry_is_parted_into_what_works_and_what_is_refused() -> None:
     assert set(ON_ARRAYS) | set(REFUSED) | {"qbc"} == set(strategies.names())
     assert {"entropy", "badge", "bait", "coreset", "core-gcn", "typiclust"} <= set(ON_ARRAYS)
     assert {"noise-stability", "lcmd", "alfa-mix", "ll4al", "bald", "vaal"} <= set(REFUSED)
@@ -105,8 +105,8 @@ def test_a_strategy_that_was_built_works_too(scene: Scene) -> None:
 @pytest.mark.parametrize("name", ON_ARRAYS)
 def test_what_is_missing_is_asked_for(name: str, scene: Scene) -> None:
     arrays = scene.arrays
-    words = {"probabilities": "probabilities=", "features": "features=", "labelled set": "labeled={"}
-    keys = {"probabilities": "probabilities", "features": "features", "labelled set": "labeled"}
+    words = {"probabilities": "probabilities=", "features": "features=", "labeled set": "labeled={"}
+    keys = {"probabilities": "probabilities", "features": "features", "labeled set": "labeled"}
     for need in set(strategies.describe(name).needs) & words.keys():
         rest = {key: value for key, value in arrays.items() if key != keys[need]}
         with pytest.raises(ValueError, match=rf"^{name} needs more than was given: pass .*{words[need]}"):
@@ -153,7 +153,7 @@ def test_exclude_and_seed_mean_what_they_always_mean(scene: Scene) -> None:
 
 
 def test_the_page_says_what_works_with_which_arrays() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "scikit-learn.md").read_text()
     table = dict(re.findall(r"^\| (.+?) \| (.+) \|$", page, re.MULTILINE)[1:])
     told = {name: case for case, names in table.items() for name in re.findall("`([a-z-]+)`", names)}
     assert set(told) == {*ON_ARRAYS, "qbc"}
@@ -166,7 +166,7 @@ SAID = {
     "`probabilities`": {"probabilities"},
     "`features`": {"features"},
     "both": {"probabilities", "features"},
-    "`features` and the labelled set": {"features", "labelled set"},
+    "`features` and the labeled set": {"features", "labeled set"},
     "any of these": set(),
 }
 
@@ -238,6 +238,14 @@ class TestRefusals:
         with pytest.raises(ValueError, match=words):
             jostle.select("entropy", **arrays, n=1)
 
+    @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.coo_array, sparse.csc_array])
+    def test_sparse_features_are_picked_from_as_dense_ones(self, kind: Any) -> None:
+        rows = np.random.default_rng(0).normal(size=(30, 6)) * (np.arange(180).reshape(30, 6) % 3 == 0)
+        known = {"features": rows[:3] + 1}
+        dense = jostle.select("coreset", features=rows, n=5, labeled=known, seed=0)
+        found = jostle.select("coreset", features=kind(rows), n=5, labeled=known, seed=0)
+        assert found.indices.tolist() == dense.indices.tolist()
+
     @pytest.mark.parametrize(
         ("arrays", "words"),
         [
@@ -246,7 +254,7 @@ class TestRefusals:
             ({"features": np.zeros((4, 0))}, r"floating numbers; got float64 of shape \(4, 0\)"),
             ({"features": np.zeros((4, 2), dtype=object)}, "floating numbers; got object"),
             ({"probabilities": np.array([["a", "b"]])}, "floating numbers; got <U1"),
-            ({"features": sparse.csr_matrix(np.eye(3))}, "sparse matrix: pass features.toarray"),
+            ({"features": sparse.csr_array(np.eye(3, dtype=int))}, "floating numbers; got int64"),
             ({}, "a model and a pool, or arrays"),
             ({"features": GIVEN, "labeled": (GIVEN, [0, 1])}, "labeled= is a dict of arrays; got tuple"),
             ({"features": GIVEN, "labeled": {"feature": GIVEN}}, "did you mean 'features'"),

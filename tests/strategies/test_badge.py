@@ -87,5 +87,5 @@ def test_scikit_activeml_agrees_on_gradients() -> None:
 def test_other_tasks_are_refused_with_an_alternative(
     outputs: nn.Module, shape: tuple[int, ...], word: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"(?s)badge.*{word}.*lcmd.*coreset"):
+    with pytest.raises(ValueError, match=rf"(?s)badge.*{word}.*use default"):
         select("badge", nn.Sequential(nn.Identity(), outputs), torch.randn(shape), n=2)

@@ -90,7 +90,7 @@ def test_the_running_state_equals_direct_inversion() -> None:
 def test_errors_come_before_long_work() -> None:
     model, x = nn.Sequential(nn.Identity(), nn.Linear(50, 9)), torch.randn(8, 50)
     labeled = TensorDataset(x[:3], torch.zeros(3).long())
-    with pytest.raises(ValueError, match="bait needs the labelled examples"):
+    with pytest.raises(ValueError, match="bait needs the labeled examples"):
         select("bait", model, x, n=2)
     with pytest.raises(ValueError, match=r"9 classes x 50 features.*more than memory_bytes=1,000,000: raise"):
         select("bait", model, x, n=2, labeled=labeled, memory_bytes=10**6)

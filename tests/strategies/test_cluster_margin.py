@@ -61,7 +61,7 @@ def test_segmentation_averages_margins_and_regression_is_refused() -> None:
     best = model(x).double().softmax(1).topk(2, dim=1).values
     expected = 1 - (best[:, 0] - best[:, 1]).mean((1, 2))
     torch.testing.assert_close(ClusterMargin().embed(model, x, seed=0), expected.detach())
-    with pytest.raises(ValueError, match=r"(?s)cluster-margin.*regression.*coreset or lcmd"):
+    with pytest.raises(ValueError, match=r"(?s)cluster-margin.*regression.*use default"):
         select("cluster-margin", nn.Linear(5, 1), torch.randn(9, 5), n=2)
     with pytest.raises(ValueError, match=r"9 examples, more than memory_bytes=99: raise"):
         select("cluster-margin", model, x, n=2, memory_bytes=99)

@@ -14,12 +14,12 @@ from torch.utils.data import TensorDataset
 from zoo import ConvNet
 
 import jostle
-from jostle import Embedded, Embedding, Request, embeddings, selectors, strategies
+from jostle import Embedded, Embedding, QueryContext, embeddings, selectors, strategies
 from jostle.strategies import Badge, CoreSet, NoiseStability
 
 N, PICKS = 24, 5
 QUICK: dict[str, dict[str, Any]] = {
-    "deviations": {"jolts": 3},
+    "deviations": {"num_perturbations": 3},
     "sketched-gradients": {"sketch": 8},
     "graph": {"epochs": 3},
     "bald": {"passes": 3},
@@ -100,25 +100,32 @@ def test_compositions_are_the_strategies_of_that_name(composed: tuple[str, str],
 
 
 @pytest.mark.parametrize(
-    "spelt",
+    "spelled",
     [
-        jostle.compose("deviations", "typical(clusters=3, small=1)", jolts=4),
-        jostle.compose("deviations(jolts=4)", selectors.Typical(clusters=3, small=1)),
-        jostle.compose({"use": "deviations", "jolts": 4}, selectors.build("typical", clusters=3, small=1)),
-        jostle.compose(embeddings.Deviations(), "typical(clusters=3, small=1)", jolts=4),
-        strategies.build("compose", embedding="deviations(jolts=4)", selector="typical(clusters=3, small=1)"),
+        jostle.compose("deviations", "typical(clusters=3, small=1)", num_perturbations=4),
+        jostle.compose("deviations(num_perturbations=4)", selectors.Typical(clusters=3, small=1)),
+        jostle.compose(
+            {"use": "deviations", "num_perturbations": 4}, selectors.build("typical", clusters=3, small=1)
+        ),
+        jostle.compose(embeddings.Deviations(), "typical(clusters=3, small=1)", num_perturbations=4),
+        strategies.build(
+            "compose", embedding="deviations(num_perturbations=4)", selector="typical(clusters=3, small=1)"
+        ),
     ],
 )
-def test_names_values_and_tables_are_spellings_of_one_thing(spelt: Embedding) -> None:
-    assert isinstance(spelt, embeddings.Deviations)
-    assert (spelt.jolts, selectors.selector(spelt.selector)) == (4, selectors.Typical(clusters=3, small=1))
+def test_names_values_and_tables_are_spellings_of_one_thing(spelled: Embedding) -> None:
+    assert isinstance(spelled, embeddings.Deviations)
+    assert (spelled.num_perturbations, selectors.selector(spelled.selector)) == (
+        4,
+        selectors.Typical(clusters=3, small=1),
+    )
 
 
 def test_without_a_selector_the_embeddings_own_is_taken() -> None:
     assert jostle.compose("badge") == Badge()
     assert jostle.compose(CoreSet(head="fc"), "lcmd") == CoreSet(head="fc", selector="lcmd")
-    assert jostle.compose("noise-stability-relative", "k-dpp", jolts=2) == NoiseStability(
-        normalize=True, jolts=2, selector="k-dpp"
+    assert jostle.compose("noise-stability-relative", "k-dpp", num_perturbations=2) == NoiseStability(
+        normalize=True, num_perturbations=2, selector="k-dpp"
     )
 
 
@@ -126,21 +133,25 @@ def test_without_a_selector_the_embeddings_own_is_taken() -> None:
     ("arguments", "settings", "words"),
     [
         (("featurs", "k-center"), {}, "unknown embedding 'featurs'; did you mean 'features'"),
-        (("features", "k-centre"), {}, "unknown selector 'k-centre'; did you mean 'k-center'"),
+        (("features", "k-centr"), {}, "unknown selector 'k-centr'; did you mean 'k-center'"),
         (
             ("features", "typical(cluster=3)"),
             {},
             "unknown setting of typical 'cluster'; did you mean 'clusters'",
         ),
         (
-            ("deviations(jolt=3)", "k-center"),
+            ("deviations(num_perturbation=3)", "k-center"),
             {},
-            "unknown setting of deviations 'jolt'; did you mean 'jolts'",
+            "unknown setting of deviations 'num_perturbation'; did you mean 'num_perturbations'",
         ),
-        (("deviations", "k-center"), {"jolts": "many"}, "deviations: jolts takes a whole number; got 'many'"),
+        (
+            ("deviations", "k-center"),
+            {"num_perturbations": "many"},
+            "deviations: num_perturbations takes a whole number; got 'many'",
+        ),
         (("alfa-mix", "k-center"), {}, "alfa-mix picks by itself: it has no rows"),
         ((7, "k-center"), {}, "an embedding is a name, a value or a table with `use`; got 7"),
-        (({"jolts": 3}, "k-center"), {}, "a table with `use`"),
+        (({"num_perturbations": 3}, "k-center"), {}, "a table with `use`"),
         (
             (embeddings.Features(), "k-center"),
             {"hed": "fc"},
@@ -161,8 +172,8 @@ from jostle import Embedded, Embedding
 class Ratio(Embedding):
     power: float = 1.0
 
-    def embedding(self, request):
-        best = request.probabilities().topk(2).values
+    def embedding(self, context):
+        best = context.probabilities().topk(2).values
         return Embedded((best[:, 1] / best[:, 0]) ** self.power)
 """
 
@@ -180,15 +191,15 @@ def test_an_embedding_of_ones_own_meets_any_selector(tmp_path: Path) -> None:
 
 
 def test_an_embedding_can_be_registered() -> None:
-    with embeddings.CATALOGUE.restored():
+    with embeddings.REGISTRY.restored():
 
         @embeddings.register("first-pixel")
         @dataclass(frozen=True, kw_only=True)
         class FirstPixel(Embedding):
             """The first pixel of each image."""
 
-            def embedding(self, request: Request) -> Embedded:
-                return Embedded(torch.cat([x[:, :, 0, 0] for x in request.batches()]))
+            def embedding(self, context: QueryContext) -> Embedded:
+                return Embedded(torch.cat([x[:, :, 0, 0] for x in context.batches()]))
 
         picked = select(jostle.compose("first-pixel", "top-k"), ConvNet()).indices.tolist()
         assert picked == POOL[:, 0, 0, 0].topk(PICKS).indices.tolist()
@@ -207,7 +218,7 @@ def test_select_takes_a_composition_by_name() -> None:
 
 @pytest.mark.parametrize("name", strategies.names())
 def test_rows_meet_a_selector_in_one_place_and_who_picks_alone_carries_none(name: str) -> None:
-    kind = strategies.CATALOGUE.entry(name).made_by
+    kind = strategies.REGISTRY.entry(name).made_by
     assert isinstance(kind, type)
     if issubclass(kind, Embedding):
         assert kind.query is Embedding.query

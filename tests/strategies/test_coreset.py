@@ -7,7 +7,7 @@ from skactiveml.pool import CoreSet as PeerCoreSet
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.strategies import CoreSet, select
 
 
@@ -47,20 +47,20 @@ def test_maps_are_averaged() -> None:
     torch.testing.assert_close(rows, model[:2](x).mean((2, 3)), rtol=1e-4, atol=1e-6)
 
 
-def test_needs_a_labelled_set() -> None:
-    with pytest.raises(ValueError, match="coreset needs the labelled examples: pass labeled="):
+def test_needs_a_labeled_set() -> None:
+    with pytest.raises(ValueError, match="coreset needs the labeled examples: pass labeled="):
         select("coreset", plain(3), torch.randn(9, 3), n=2)
 
 
-def test_pool_and_labelled_features_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_and_labeled_features_come_from_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[str] = []
-    compute = Request.compute
+    compute = QueryContext.compute
 
-    def counted(self: Request, *args: Any, **options: Any) -> tuple[torch.Tensor, ...]:
+    def counted(self: QueryContext, *args: Any, **options: Any) -> tuple[torch.Tensor, ...]:
         passes.append(options["what"])
         return compute(self, *args, **options)
 
-    monkeypatch.setattr(Request, "compute", counted)
+    monkeypatch.setattr(QueryContext, "compute", counted)
     x = torch.randn(10, 2)
     query = select("coreset", plain(2), x, n=3, labeled=labeled(x[:4]), seed=0)
     assert passes == ["features"]

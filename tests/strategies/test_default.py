@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import strategies
-from jostle.scoring.network import Network
+from jostle.inference.runner import ModelRunner
 from jostle.strategies.default import default_for
 
 
@@ -15,12 +15,12 @@ def net(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, outputs))
 
 
-@pytest.mark.parametrize(("outputs", "name"), [(3, "jolt-herding"), (1, "flip-cover")])
-@pytest.mark.parametrize("labelled", [True, False])
-def test_it_picks_what_the_chosen_strategy_picks(outputs: int, name: str, labelled: bool) -> None:
+@pytest.mark.parametrize(("outputs", "name"), [(3, "noise-herding"), (1, "flip-cover")])
+@pytest.mark.parametrize("labeled", [True, False])
+def test_it_picks_what_the_chosen_strategy_picks(outputs: int, name: str, labeled: bool) -> None:
     pool = torch.randn(90, 4)
     targets = torch.arange(12) % 3 if outputs == 3 else torch.randn(12, 1)
-    labeled = TensorDataset(torch.randn(12, 4), targets) if labelled else None
+    labeled = TensorDataset(torch.randn(12, 4), targets) if labeled else None
     picks = [
         strategies.build(each).select(net(outputs), pool, 7, labeled=labeled, seed=0).indices.tolist()
         for each in ("default", name)
@@ -32,9 +32,9 @@ def test_it_picks_what_the_chosen_strategy_picks(outputs: int, name: str, labell
 @pytest.mark.parametrize(("pool", "outputs"), [(4000, 3), (300, 3), (5000, 1)])
 def test_its_price_is_told_beforehand(pool: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
-    call = Network.call
+    call = ModelRunner.call
 
-    def counted(self: Network, inputs: Tensor) -> object:
+    def counted(self: ModelRunner, inputs: Tensor) -> object:
         nonlocal seen
         seen += len(inputs)
         return call(self, inputs)
@@ -43,7 +43,7 @@ def test_its_price_is_told_beforehand(pool: int, outputs: int, monkeypatch: pyte
     targets = torch.arange(30) % 3 if outputs == 3 else torch.randn(30, 1)
     labeled = TensorDataset(torch.randn(30, 4), targets)
     plan = strategies.build("default").plan(*asked, labeled=labeled, seed=0)
-    monkeypatch.setattr(Network, "call", counted)
+    monkeypatch.setattr(ModelRunner, "call", counted)
     strategies.build("default").select(*asked, labeled=labeled, seed=0)
     assert seen == pytest.approx(plan.passes, rel=0.1)
 
@@ -74,3 +74,12 @@ def test_settings_that_all_strategies_have_reach_it() -> None:
 def test_a_linear_probe_will_do(outputs: int) -> None:
     query = strategies.build("default").select(nn.Linear(4, outputs), torch.randn(50, 4), 5, seed=0)
     assert len(set(query.indices.tolist())) == 5
+
+
+def test_settings_of_the_default_reach_its_strategies() -> None:
+    default = strategies.build("default", candidates_per_pick=3, num_perturbations=4)
+    chosen = [default.chosen(task) for task in ("classification", "regression")]
+    assert [each.name for each in chosen] == ["noise-herding", "flip-cover"]
+    assert all((each.candidates_per_pick, each.num_perturbations) == (3, 4) for each in chosen)
+    with pytest.raises(ValueError, match="candidates_per_pick must be at least 1; got 0"):
+        strategies.build("default", candidates_per_pick=0)

@@ -7,7 +7,7 @@ import pytest
 
 from jostle.strategies import alfa_mix, build, learning_loss, names
 
-JOLTS = {"jolts": 30, "scale": 1e-3}
+JOLTS = {"num_perturbations": 30, "noise_scale": 1e-3}
 PASSES = {"passes": 50, "insert_dropout": None}
 GRAPH = {"width": 128, "dropout": 0.3, "epochs": 200, "lr": 1e-3, "decay": 5e-4, "unlabeled_weight": 1.2}
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "ll4al": {"hidden": 128, "margin": 1.0, "weight": 1.0, "detach_after": 0.6},
     "alfa-mix": {"form": "closed", "cap_step": None, "steps": 5, "lr": 0.1},
     "bait": {"regularization": 1.0},
-    "typiclust": {"selector.clusters": 500, "selector.small": 5, "selector.neighbours": 20},
+    "typiclust": {"selector.clusters": 500, "selector.small": 5, "selector.neighbors": 20},
     "lcmd": {"sketch": 512},
     "cluster-margin": {"spare": 1.25},
 }  # fmt: skip
@@ -46,5 +46,5 @@ def test_constants_are_those_published() -> None:
     assert (learning_loss.MOMENTUM, learning_loss.WEIGHT_DECAY) == (0.9, 5e-4)
 
 
-def test_the_table_names_strategies_of_the_catalogue() -> None:
+def test_the_table_names_strategies_of_the_registry() -> None:
     assert set(names()) >= set(PUBLISHED)

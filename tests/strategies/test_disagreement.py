@@ -162,7 +162,7 @@ def test_pixels_are_averaged() -> None:
     np.testing.assert_allclose(scores, pixels.reshape(N, 64).mean(1), atol=1e-8)
 
 
-def test_a_committee_is_trained_on_the_labelled_set_from_seeds_of_its_own() -> None:
+def test_a_committee_is_trained_on_the_labeled_set_from_seeds_of_its_own() -> None:
     model, calls, trained = mlp(), [], []
 
     def fit(dataset: Any, seed: int) -> nn.Module:
@@ -214,7 +214,7 @@ def test_a_committee_that_cannot_be_had_is_an_error() -> None:
     model, pool = mlp(), torch.randn(N, 6)
     with pytest.raises(ValueError, match=r"qbc needs a committee: pass fit=.*members="):
         jostle.select("qbc", model, pool, n=2, labeled=LABELED)
-    with pytest.raises(ValueError, match="qbc needs the labelled examples: pass labeled="):
+    with pytest.raises(ValueError, match="qbc needs the labeled examples: pass labeled="):
         jostle.select("qbc", model, pool, n=2, fit=lambda dataset, seed: mlp())
     with pytest.raises(ValueError, match="at least 2 members; got 1"):
         jostle.select("qbc", model, pool, n=2, members=[model])

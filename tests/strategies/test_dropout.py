@@ -13,7 +13,7 @@ from zoo import ConvNet, N, bert, bert_pool
 import jostle
 from jostle import models
 from jostle.embeddings.dropout import Sampler
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.strategies import Bald
 
 
@@ -21,11 +21,11 @@ def passes(model: nn.Module, pool: Any, numbers: int = 3, batch: int = N, **sett
     """Outputs of some passes over a pool, (passes, n, ...)."""
     strategy = Bald(passes=max(numbers, 2), **settings)
     with (
-        strategy.request(model, pool, seed=0, task="multi-label") as request,
-        strategy.sampling(request) as s,
+        strategy.context(model, pool, seed=0, task="multi-label") as context,
+        strategy.sampling(context) as s,
     ):
         return torch.stack([
-            torch.cat([s.outputs(request.network.prepared(x), t) for x in request.pool.batches(batch)])
+            torch.cat([s.outputs(context.runner.prepared(x), t) for x in context.pool.batches(batch)])
             for t in range(numbers)
         ])  # fmt: skip
 
@@ -274,16 +274,16 @@ SITES = {
 def chosen(model: nn.Module, pool: Any, **settings: Any) -> list[str]:
     """Names of the modules that carry a hook while dropout is inserted."""
     strategy = Bald(insert_dropout=0.3, **settings)
-    with strategy.request(model, pool, seed=0) as request:
-        with strategy.sampling(request):
-            names = [name for name, part in request.network.module.named_modules() if part._forward_hooks]
-        assert quiet(request)
+    with strategy.context(model, pool, seed=0) as context:
+        with strategy.sampling(context):
+            names = [name for name, part in context.runner.module.named_modules() if part._forward_hooks]
+        assert quiet(context)
     return names
 
 
-def quiet(request: Request) -> bool:
+def quiet(context: QueryContext) -> bool:
     """Whether the network is as it was before dropout was switched on."""
-    return not any(part._forward_hooks or part.training for part in request.network.module.modules())
+    return not any(part._forward_hooks or part.training for part in context.runner.module.modules())
 
 
 @pytest.mark.parametrize("name", SITES)

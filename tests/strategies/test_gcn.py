@@ -39,8 +39,8 @@ def clusters(n: int, m: int) -> tuple[Tensor, TensorDataset, Tensor]:
     directions = torch.eye(6)[:2] * 10
     second = torch.arange(n) % 2 == 1
     known = directions[0] + torch.randn(m, 6)
-    labelled_kind = known.repeat(1 + n // m, 1)[:n] + 0.01 * torch.randn(n, 6)
-    pool = torch.where(second[:, None], directions[1] + torch.randn(n, 6), labelled_kind)
+    labeled_kind = known.repeat(1 + n // m, 1)[:n] + 0.01 * torch.randn(n, 6)
+    pool = torch.where(second[:, None], directions[1] + torch.randn(n, 6), labeled_kind)
     return pool, TensorDataset(known, torch.zeros(m).long()), second
 
 
@@ -86,10 +86,10 @@ def test_training_by_hand() -> None:
     features, known = torch.randn(9, 3).double(), torch.arange(9) >= 6
     settings = CoreGCN(width=5, dropout=0.3, epochs=6, lr=0.02, decay=0.05)
     model = nn.Sequential(nn.Identity(), nn.Linear(3, 2)).double()
-    with settings.request(model, features[:6], seed=3, labeled=TensorDataset(features[6:])) as request:
-        hidden, scores = settings.trained(Graph.of(features), known, request)
-        weights = settings.drawn(features, request.rng("graph weights"))
-        draws = request.rng("graph dropout")
+    with settings.context(model, features[:6], seed=3, labeled=TensorDataset(features[6:])) as context:
+        hidden, scores = settings.trained(Graph.of(features), known, context)
+        weights = settings.drawn(features, context.rng("graph weights"))
+        draws = context.rng("graph dropout")
     adjacency, rows = dense(features), F.normalize(features)
     w1, b1, w2, b2 = (weight.requires_grad_() for weight in weights)
     adam = torch.optim.Adam([w1, b1, w2, b2], lr=0.02)
@@ -122,7 +122,7 @@ def test_the_seed_decides_and_errors_come_first(name: str) -> None:
     model = nn.Sequential(nn.Identity(), nn.Linear(6, 2))
     first, again = (select(name, model, pool, n=6, labeled=known, seed=5, epochs=10) for _ in range(2))
     assert first.indices.tolist() == again.indices.tolist()
-    with pytest.raises(ValueError, match=f"{name} needs the labelled examples"):
+    with pytest.raises(ValueError, match=f"{name} needs the labeled examples"):
         select(name, model, pool, n=6)
     with pytest.raises(
         ValueError, match=r"28 nodes.*more than memory_bytes=1,000: raise memory_bytes.*smaller"

@@ -45,7 +45,7 @@ def margins(pool: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("name", "width", "power"), [("uncertainty-herding", "smallest", 1), ("margin-herding", "median", 2)]
 )
-def test_margins_weigh_and_labelled_features_cover(
+def test_margins_weigh_and_labeled_features_cover(
     name: str, width: str, power: int, pool: Tensor, labeled: TensorDataset
 ) -> None:
     query = strategies.build(name, head=features).select(Known(), pool, 12, labeled=labeled, seed=0)

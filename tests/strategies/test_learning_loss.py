@@ -18,9 +18,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from jostle import datasets, models
-from jostle.runs import protocol
-from jostle.scoring.layers import layers_over_depth, vector_reader
-from jostle.scoring.network import Network
+from jostle.experiments.runs import protocol
+from jostle.inference.layers import layers_over_depth, vector_reader
+from jostle.inference.runner import ModelRunner
 from jostle.strategies import CoreSet, LearningLoss
 from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
 from jostle.tasks import TASKS
@@ -94,8 +94,8 @@ def test_wrapper_gives_the_models_own_outputs_and_features() -> None:
     x = torch.randn(5, 3, 16, 16)
     joined = LearningLoss().join(model, x[:2], seed=0)
     assert torch.equal(joined.model(x), model(x))
-    assert Network(joined.model, x).head == "model.head"
-    rows = [CoreSet().embed(m, x, labeled=TensorDataset(x, x)) for m in (model, joined.model)]
+    assert ModelRunner(joined.model, x).head == "model.head"
+    rows = [CoreSet().embed(m, x, labeled=TensorDataset(x, torch.arange(5))) for m in (model, joined.model)]
     assert torch.equal(rows[0], rows[1])
 
 
@@ -129,8 +129,8 @@ def test_copies_and_files_carry_no_activations() -> None:
 def test_layers_are_spread_over_the_depth(
     name: str, settings: dict[str, Any], example: tuple[int, ...], layers: str
 ) -> None:
-    network = Network(models.build(name, seed=0, **settings), torch.randn(example))
-    assert layers_over_depth(network) == layers.split()
+    runner = ModelRunner(models.build(name, seed=0, **settings), torch.randn(example))
+    assert layers_over_depth(runner) == layers.split()
 
 
 def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
@@ -139,8 +139,8 @@ def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
 
     half = nn.Sequential(block(3), block(1), block(1), nn.Linear(4, 2))
     most = nn.Sequential(block(6), block(1), nn.Linear(4, 2))
-    assert layers_over_depth(Network(half, torch.randn(2, 4))) == ["0", "1", "2"]
-    assert layers_over_depth(Network(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
+    assert layers_over_depth(ModelRunner(half, torch.randn(2, 4))) == ["0", "1", "2"]
+    assert layers_over_depth(ModelRunner(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
 
 
 def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:

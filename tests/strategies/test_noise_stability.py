@@ -24,11 +24,11 @@ def farthest_first(rows: Tensor, centers: Tensor, n: int) -> list[int]:
     return picks
 
 
-def test_started_from_the_labelled_set_it_keeps_away_from_what_is_labelled(model: nn.Module) -> None:
+def test_started_from_the_labeled_set_it_keeps_away_from_what_is_labeled(model: nn.Module) -> None:
     pool, known = torch.randn(40, 5).double(), torch.randn(7, 5).double()
     labeled = TensorDataset(known, torch.zeros(7, dtype=torch.long))
     rows = deviations(model, torch.cat([pool, known]), seed=3)
-    query = select("noise-stability", model, pool, 8, start="labeled", labeled=labeled, seed=3)
+    query = select("noise-stability", model, pool, 8, initial_centers="labeled", labeled=labeled, seed=3)
     assert query.indices.tolist() == farthest_first(rows[:40], rows[40:], 8)
     from_origin = select("noise-stability", model, pool, 8, labeled=labeled, seed=3)
     assert from_origin.indices.tolist() == farthest_first(
@@ -49,25 +49,27 @@ def test_relative_movements_are_over_the_length_of_what_moves() -> None:
     assert query.indices.tolist() != select("noise-stability", model, pool, 8, seed=3).indices.tolist()
 
 
-def test_a_start_from_the_labelled_set_needs_one(model: nn.Module) -> None:
+def test_a_start_from_the_labeled_set_needs_one(model: nn.Module) -> None:
     with pytest.raises(ValueError, match="pass labeled="):
-        NoiseStability(start="labeled").select(model, torch.randn(9, 5).double(), 2)
-    with pytest.raises(ValueError, match="start"):
-        NoiseStability(start="labels")
+        NoiseStability(initial_centers="labeled").select(model, torch.randn(9, 5).double(), 2)
+    with pytest.raises(ValueError, match="initial_centers"):
+        NoiseStability(initial_centers="labels")
 
 
 @pytest.mark.parametrize("selector", ["longest", "uniform", "k-dpp", lambda rows, n: torch.arange(n)])
-def test_a_selector_that_ignores_centers_cannot_start_from_the_labelled_set(selector: Any) -> None:
-    with pytest.raises(ValueError, match=r"start='labeled' needs a selector .*k-center; \w+ does not"):
-        NoiseStability(selector=selector, start="labeled")
-    assert NoiseStability(selector=selector).start == "origin"
+def test_a_selector_that_ignores_centers_cannot_start_from_the_labeled_set(selector: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"initial_centers='labeled' needs a selector .*k-center; \w+ does not"
+    ):
+        NoiseStability(selector=selector, initial_centers="labeled")
+    assert NoiseStability(selector=selector).initial_centers == "origin"
 
 
 def test_the_ablation_by_length_has_no_start_and_that_by_direction_has_one(model: nn.Module) -> None:
     with pytest.raises(ValueError, match="Longest does not look at them"):
-        build("noise-stability-m", start="labeled")
+        build("noise-stability-m", initial_centers="labeled")
     pool, known = torch.randn(20, 5).double(), torch.randn(4, 5).double()
     labeled = TensorDataset(known, torch.zeros(4, dtype=torch.long))
-    query = select("noise-stability-d", model, pool, 3, start="labeled", labeled=labeled, seed=3)
+    query = select("noise-stability-d", model, pool, 3, initial_centers="labeled", labeled=labeled, seed=3)
     rows = deviations(model, torch.cat([pool, known]), seed=3)
     assert query.indices.tolist() == KCenter(unit=True)(rows[:20], 3, centers=rows[20:]).tolist()

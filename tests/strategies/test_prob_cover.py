@@ -5,14 +5,16 @@ from skactiveml.pool import ProbCover as PeerProbCover
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from jostle.selectors.k_means import k_means
+from jostle.selectors import break_ties, tie_keys
+from jostle.selectors.prob_cover import SURFACE, BallGraph, pure_radius
 from jostle.selectors.prob_cover import ProbCover as Cover
-from jostle.selectors.prob_cover import pure_radius
+from jostle.selectors.typical import k_means
 from jostle.strategies import ProbCover, select
 
 
 def naive(rows: Tensor, n: int, delta: float, centers: Tensor | None = None) -> tuple[list[int], list[int]]:
-    """The whole graph, edges to covered rows removed at every pick."""
+    """The whole graph, edges to covered rows removed at every pick; ties as seed 0 draws them."""
+    keys = tie_keys(0, torch.arange(len(rows)))
     edges = torch.cdist(rows, rows) < delta
     covered = torch.zeros(len(rows), dtype=torch.bool)
     if centers is not None:
@@ -20,14 +22,18 @@ def naive(rows: Tensor, n: int, delta: float, centers: Tensor | None = None) -> 
     picks, gains = [], []
     for _ in range(n):
         degrees = (edges & ~covered).sum(1)
-        picks.append(int(degrees.argmax()))
+        picks.append(break_ties(degrees, keys))
         gains.append(int(degrees.max()))
         covered |= edges[picks[-1]]
     return picks, gains
 
 
 @pytest.mark.parametrize("with_centers", [False, True])
-def test_picks_equal_those_on_the_whole_graph(with_centers: bool) -> None:
+@pytest.mark.parametrize("pairs", [2**22, 1000])  # kept, and computed again
+def test_picks_equal_those_on_the_whole_graph(
+    with_centers: bool, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jostle.selectors.prob_cover.MAX_PAIRS", pairs)
     rows = torch.randn(1500, 3).double()  # more than a block
     centers = torch.randn(9, 3).double() if with_centers else None
     picks = Cover(delta=0.6).pick(rows, 30, centers=centers, seed=0)
@@ -39,7 +45,19 @@ def test_picks_equal_those_on_the_whole_graph(with_centers: bool) -> None:
 
 def test_the_last_rows_count_too() -> None:
     rows = torch.cat([torch.arange(500.0) * 10, torch.full((3,), 9000.0)])[:, None]
-    assert Cover(delta=1.0)(rows, 1, seed=0).tolist() == [500]  # three of a kind, at the very end
+    assert {int(Cover(delta=1.0)(rows, 1, seed=s)) for s in range(20)} == {500, 501, 502}  # three at the end
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e25])
+def test_pairs_that_single_precision_cannot_tell_are_measured(scale: float) -> None:
+    rows = torch.randn(40, 30).repeat(5, 1).double()
+    rows += 1e-9 * torch.randn(200, 30).double()  # all distances within a group are nearly one
+    apart = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    around = apart[::40, 1::40].flatten().sort().values  # of the pairs of two groups
+    delta = float(around[12:14].mean()) / SURFACE**0.5
+    within = (apart < SURFACE**0.5 * delta).sum(1)
+    graph = BallGraph(rows * scale, SURFACE * (delta * scale) ** 2)
+    assert graph.count_neighbors(torch.arange(200)).tolist() == within.tolist()
 
 
 def test_what_is_left_after_full_cover_is_drawn() -> None:

@@ -75,7 +75,7 @@ def test_of_images_alike_those_the_model_is_unsure_of_are_picked() -> None:
     assert query.scores.tolist() == sorted(query.scores, reverse=True)
 
 
-def test_images_unlike_the_labelled_ones_are_picked() -> None:
+def test_images_unlike_the_labeled_ones_are_picked() -> None:
     rng = torch.Generator().manual_seed(0)
     white = torch.randperm(100, generator=rng)[:10]
     pool = 0.05 * torch.randn(100, 1, 8, 8, generator=rng)
@@ -121,17 +121,17 @@ def test_labels_go_with_their_images_and_states_with_their_sets(monkeypatch: pyt
     SRAAL(steps=3, batch=8).select(model, pool, n=1, labeled=labeled, seed=0, task=task)
     assert len(shown) == len(task.asked) == 6
     for images, targets in zip(shown, task.asked, strict=True):
-        shades = images[:8].mean((1, 2, 3))  # standardised: still in the order of the targets
+        shades = images[:8].mean((1, 2, 3))  # standardized: still in the order of the targets
         slope = (shades[0] - shades).abs().sum() / (targets[0] - targets).abs().sum()
         torch.testing.assert_close(shades - shades[0], slope * (targets - targets[0]).float())
     uncertain = uncertainty(model.eval()(pool).softmax(1)).float()
     for step in range(3):
-        first, second, relabelled = states[3 * step : 3 * step + 3]
-        assert not first.any(), "the generator makes both sets look labelled"
+        first, second, relabeled = states[3 * step : 3 * step + 3]
+        assert not first.any(), "the generator makes both sets look labeled"
         assert not second.any()
-        assert not relabelled[:8].any()
-        assert (relabelled[8:, None] - uncertain).abs().amin(1).max() < 1e-6
-        assert relabelled[8:].min() > 0
+        assert not relabeled[:8].any()
+        assert (relabeled[8:, None] - uncertain).abs().amin(1).max() < 1e-6
+        assert relabeled[8:].min() > 0
 
 
 def test_learning_rate_falls_thirty_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,14 +180,13 @@ def test_segmentation_predicts_maps_and_averages_uncertainty() -> None:
 
 def test_errors_say_what_is_missing() -> None:
     model, pool = models.build("digits-cnn", seed=0), torch.rand(6, 1, 8, 8)
-    with pytest.raises(ValueError, match="sraal needs the labelled examples"):
+    with pytest.raises(ValueError, match="sraal needs the labeled examples"):
         select("sraal", model, pool, n=2)
-    with pytest.raises(TypeError, match="labelled set holds"):
+    with pytest.raises(TypeError, match="labeled set holds"):
         select("sraal", model, pool, n=2, labeled=TensorDataset(pool), steps=1)
+    rows = pool[:, 0, 0, :6]
     with pytest.raises(ValueError, match="sraal learns from images"):
-        select(
-            "sraal", nn.Linear(6, 3), pool[:, 0, 0, :6], n=2, labeled=TensorDataset(pool[:, 0, 0, :6], pool)
-        )
+        select("sraal", nn.Linear(6, 3), rows, n=2, labeled=TensorDataset(rows, torch.arange(6) % 3))
 
 
 def test_numbers_and_several_labels_are_refused_by_name() -> None:

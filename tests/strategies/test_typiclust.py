@@ -25,7 +25,7 @@ def test_the_outlier_is_never_picked() -> None:
 
 
 def test_typicality_by_hand() -> None:
-    rows = torch.tensor([[0.0], [1], [3], [7]]).double()  # two of three neighbours count
+    rows = torch.tensor([[0.0], [1], [3], [7]]).double()  # two of three neighbors count
     expected = 1 / (torch.tensor([(1 + 9) / 2, (1 + 4) / 2, (4 + 9) / 2, (16 + 36) / 2]).double() + 1e-5)
     torch.testing.assert_close(Typical().typicality(rows), expected)
     assert typical.pick(rows, 1, seed=0).positions.tolist() == [1]
@@ -66,5 +66,5 @@ def test_copies_give_distinct_finite_picks() -> None:
     picks = typical.pick(torch.ones(8, 3), 8, seed=0)
     assert sorted(picks.positions.tolist()) == list(range(8))
     assert picks.scores.isfinite().all()
-    with pytest.raises(ValueError, match="clusters, small and neighbours are at least 1"):
-        Typical(neighbours=0)
+    with pytest.raises(ValueError, match="clusters, small and neighbors must be at least 1"):
+        Typical(neighbors=0)

@@ -22,14 +22,14 @@ from jostle.strategies.autoencoders import (
     seeded_network,
     shuffled_batches,
     squared_error,
-    standardise,
+    standardize,
     state_losses,
 )
 from jostle.strategies.vaal import VAE
 
 
 def black_and_white(seed: int = 0) -> tuple[TensorDataset, Tensor, set[int]]:
-    """40 labelled images, all black; 100 others, ten of them white, at these positions."""
+    """40 labeled images, all black; 100 others, ten of them white, at these positions."""
     rng = torch.Generator().manual_seed(seed)
     white = torch.randperm(100, generator=rng)[:10]
     pool = 0.05 * torch.randn(100, 1, 8, 8, generator=rng)
@@ -44,7 +44,7 @@ def model() -> nn.Module:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_images_unlike_the_labelled_ones_are_picked(model: nn.Module, seed: int) -> None:
+def test_images_unlike_the_labeled_ones_are_picked(model: nn.Module, seed: int) -> None:
     labeled, pool, white = black_and_white(seed)
     query = VAAL(steps=20, batch=32, beta=0.1).select(model, pool, n=10, labeled=labeled, seed=seed)
     assert len(white & set(query.indices.tolist())) >= 8
@@ -132,16 +132,16 @@ def test_images_of_every_size_are_framed(
 
     strategy = VAAL(**settings)
     images = torch.randn(2, *shape)
-    with strategy.request(Anything(), images, seed=0) as request:
-        frame = strategy.frame(request, "vaal")
+    with strategy.context(Anything(), images, seed=0) as context:
+        frame = strategy.frame(context, "vaal")
         assert frame == expected
-        assert frame.read(request, request.pool).shape == (2, shape[0], expected.side, expected.side)
+        assert frame.read(context, context.pool).shape == (2, shape[0], expected.side, expected.side)
 
 
 def test_any_range_of_pixels_is_standardized() -> None:
     a, b = 300 + 80 * torch.randn(40, 2, 5, 5), 300 + 80 * torch.randn(60, 2, 5, 5)
     a[:, 1] = b[:, 1] = 7  # a channel that never changes
-    standardise(a, b)
+    standardize(a, b)
     both = torch.cat([a, b])
     torch.testing.assert_close(both[:, 0].mean().item(), 0.0, atol=1e-5, rtol=0)
     torch.testing.assert_close(both[:, 0].std(correction=0).item(), 1.0, atol=1e-5, rtol=0)
@@ -205,8 +205,8 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
             mean, log_variance = last["mean"], last["log_variance"]
             rebuilt = (last["images"] - last["decoded"]).square().mean((1, 2, 3))
             normal = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
-            labelled = -judge(mean).sigmoid().log()[:, 0]  # both sets shall be taken for labelled
-            expected = halves(rebuilt + 0.3 * normal + 0.7 * labelled)
+            labeled = -judge(mean).sigmoid().log()[:, 0]  # both sets shall be taken for labeled
+            expected = halves(rebuilt + 0.3 * normal + 0.7 * labeled)
             pulls = [torch.autograd.grad(each, mean, retain_graph=True)[0] for each in (loss, expected)]
             torch.testing.assert_close(*pulls, rtol=1e-4, atol=1e-6)
             updates.append("vae")
@@ -240,8 +240,8 @@ def test_a_score_does_not_depend_on_the_batch(model: nn.Module) -> None:
     encoder, judge = Encoder(Frame(1, 8, light=True), 4).train(), discriminator(4, hidden=2)
     images = torch.randn(6, 1, 8, 8)
     strategy = VAAL()
-    with strategy.request(model, images, seed=0) as request:
-        whole, single = (discriminator_logits(images, encoder, judge, request, batch) for batch in (6, 1))
+    with strategy.context(model, images, seed=0) as context:
+        whole, single = (discriminator_logits(images, encoder, judge, context, batch) for batch in (6, 1))
     torch.testing.assert_close(whole, single)
 
 
@@ -270,9 +270,9 @@ def test_the_seed_decides_and_nothing_else_changes(model: nn.Module, unchanged: 
 
 def test_first_weights_follow_the_seed_alone(model: nn.Module) -> None:
     def weights(seed: int) -> Tensor:
-        with VAAL().request(model, torch.zeros(2, 1, 8, 8), seed=seed) as request:
+        with VAAL().context(model, torch.zeros(2, 1, 8, 8), seed=seed) as context:
             torch.rand(seed + 1)  # whatever else is drawn
-            return seeded_network(lambda: discriminator(4, hidden=1), request, "discriminator")[0].weight
+            return seeded_network(lambda: discriminator(4, hidden=1), context, "discriminator")[0].weight
 
     assert torch.equal(weights(0), weights(0))
     assert not torch.equal(weights(0), weights(1))
@@ -280,11 +280,11 @@ def test_first_weights_follow_the_seed_alone(model: nn.Module) -> None:
 
 def test_errors_say_what_is_missing(model: nn.Module) -> None:
     labeled, pool, _ = black_and_white()
-    with pytest.raises(ValueError, match="vaal needs the labelled examples"):
+    with pytest.raises(ValueError, match="vaal needs the labeled examples"):
         select("vaal", model, pool, n=2)
     rows = torch.randn(9, 6)
     with pytest.raises(ValueError, match=r"vaal learns from images.*\(2, 6\)"):
-        select("vaal", nn.Linear(6, 3), rows, n=2, labeled=TensorDataset(rows, rows))
+        select("vaal", nn.Linear(6, 3), rows, n=2, labeled=TensorDataset(rows, torch.arange(9) % 3))
     pool[3, 0, 0, 0] = math.nan
     with pytest.raises(ValueError, match="inputs are NaN"):
         select("vaal", model, pool, n=2, labeled=labeled)
@@ -298,5 +298,6 @@ def test_numbers_and_several_labels_are_refused_by_name(model: nn.Module) -> Non
     one = models.build("digits-cnn", classes=1, seed=0)
     with pytest.raises(ValueError, match=r"vaal is not available for regression .*\(2, 1\)\): .*coreset"):
         select("vaal", one, pool, n=2, labeled=TensorDataset(labeled.tensors[0], torch.rand(40)))
+    several = TensorDataset(labeled.tensors[0], torch.randint(0, 2, (40, 10)))
     with pytest.raises(ValueError, match=r"vaal is not available for multi-label .*\(2, 10\)\)"):
-        select("vaal", model, pool, n=2, labeled=labeled, task="multi-label")
+        select("vaal", model, pool, n=2, labeled=several, task="multi-label")

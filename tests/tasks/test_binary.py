@@ -125,7 +125,7 @@ def test_errors_name_the_task() -> None:
     model, known = OneLogit(), TensorDataset(KNOWN, torch.randn(M))
     with pytest.raises(ValueError, match=r"entropy is not available for regression .*say task='binary'"):
         jostle.select("entropy", model, X, 3, labeled=known)
-    with pytest.raises(ValueError, match=r"gives no probabilities .*say task='binary'"):
+    with pytest.raises(ValueError, match=r"gives no probabilities .*pass task='binary'"):
         jostle.select("noise-stability", model, X, 3, space="probabilities")
     with pytest.raises(ValueError, match=r"task='binary' wants outputs \(n,\) or \(n, 1\).*\(2, 3\)"):
         jostle.select("entropy", nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), X, 3, task="binary")
@@ -138,14 +138,13 @@ def test_errors_name_the_task() -> None:
     assert "binary" not in str(told.value)
 
 
-def test_labels_of_0_and_1_beside_one_output_are_asked_about() -> None:
+def test_labels_of_0_and_1_beside_one_output_are_a_binary_task() -> None:
     model, known = OneLogit(), TensorDataset(KNOWN, LABELS)
-    with pytest.warns(UserWarning, match="one output.* all labels are 0 or 1: say task='binary'"):
-        guessed = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        said = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0, task="regression")
+        guessed = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0)
+        said = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0, task="binary")
         assert said.indices.tolist() == guessed.indices.tolist()
-        jostle.select("noise-stability", model, X, 4, labeled=known, task="binary")
+        jostle.select("noise-stability", model, X, 4, labeled=known, task="regression")
         jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN, torch.randn(M)))
         jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN))

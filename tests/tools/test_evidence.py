@@ -6,9 +6,10 @@ import pytest
 from synthetic_runs import lines, write_run, write_runs
 from tools.evidence import gathered
 from tools.extrapolation import full_cycle
+from tools.pack_results import pack
 
-from jostle.results.curves import load
-from jostle.runs import protocol
+from jostle.experiments.results.curves import load
+from jostle.experiments.runs import protocol
 
 PAPER = """
 [mnist.aubc]
@@ -28,7 +29,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "paper.toml").write_text(PAPER)
     curves = {"random": [[0.5, 0.6, 0.7]], "own": [[0.5, 0.9, 0.95]], "entropy": [[0.5, 0.7, 0.8]]}
-    write_runs(tmp_path / "results" / "mnist", curves)
+    pack(write_runs(tmp_path / "runs" / "mnist", curves), tmp_path / "results")
     return tmp_path
 
 
@@ -52,7 +53,7 @@ def test_a_page_made_twice_is_the_same_and_figures_are_drawn(root: Path) -> None
     once = gathered("<!-- curves results/mnist accuracy -->\n<!-- end -->\n", root)
     again = gathered(once.page, root)
     assert once == again
-    assert "![mnist: curves](figures/mnist-curves-accuracy.svg)" in once.page
+    assert "![mnist: curves](../figures/mnist-curves-accuracy.svg)" in once.page
     assert "entropy" in once.figures["mnist-curves-accuracy.svg"]
 
 
@@ -64,7 +65,8 @@ def test_gains_are_over_random_unless_the_block_says_otherwise(root: Path) -> No
 
 
 def test_several_folders_are_judged_by_the_strategies_that_all_of_them_have(root: Path) -> None:
-    write_runs(root / "results" / "digits", {"random": [[0.5, 0.6, 0.7]], "entropy": [[0.5, 0.7, 0.8]]})
+    curves = {"random": [[0.5, 0.6, 0.7]], "entropy": [[0.5, 0.7, 0.8]]}
+    pack(write_runs(root / "runs" / "digits", curves), root / "results")
     folders = "results/mnist results/digits"
     blocks = (f"<!-- {kind} {folders} -->\n<!-- end -->\n" for kind in ("overview", "arena_gains"))
     made = gathered("".join(blocks), root)
@@ -77,8 +79,9 @@ def test_two_metrics_have_two_figures(root: Path) -> None:
     blocks = [
         f"<!-- curves results/mnist {metric} -->\n<!-- end -->\n" for metric in ("accuracy", "macro_f1")
     ]
-    for path in (root / "results" / "mnist").glob("*/0.jsonl"):
+    for path in (root / "runs" / "mnist").glob("*/0.jsonl"):
         path.write_text(path.read_text().replace('"accuracy":', '"macro_f1": 0.5, "accuracy":'))
+    pack(root / "runs" / "mnist", root / "results")
     assert set(gathered("".join(blocks), root).figures) == {
         "mnist-curves-accuracy.svg",
         "mnist-curves-macro_f1.svg",
@@ -106,7 +109,7 @@ def test_an_unknown_block_is_named(root: Path) -> None:
 @pytest.fixture
 def small(root: Path) -> Path:
     """A hundredth of the timing protocol; training takes 2 s, selections 2 s, but bald's 9 s and 5 s, qbc's 11 s."""
-    folder = root / "results" / "timing-group1"
+    folder = root / "runs" / "timing-group1"
     sizes = ["training.epochs=2", "initial=40", "candidates=100", "pick=10"]
     hundredth = protocol.load("timing-group1", sizes).written()
     hundredth["strategies"]["vaal"] = {"use": "vaal", "steps": 10, "batch": 64}
@@ -116,7 +119,7 @@ def small(root: Path) -> Path:
         write_run(folder, label, 0, lines([0.1, 0.2], select_seconds=seconds))
     for seed, seconds in enumerate((9.0, 5.0)):
         write_run(folder, "bald", seed, lines([0.1, 0.2], select_seconds=seconds))
-    return folder
+    return pack(folder, root / "results")
 
 
 def test_a_cycle_at_full_size_by_hand(small: Path) -> None:
@@ -126,7 +129,7 @@ def test_a_cycle_at_full_size_by_hand(small: Path) -> None:
     assert cycles["bald"] == pytest.approx(training + 5 * 100)
     others = 4 * 2.0  # of the 11 s: the committee's, whose first member is the model itself
     assert cycles["qbc"] == pytest.approx(5 * training + (11 - others) * 100)
-    steps = 100 * 14_000 // 128  # 100 passes over labelled set and candidates
+    steps = 100 * 14_000 // 128  # 100 passes over labeled set and candidates
     assert cycles["vaal"] == pytest.approx(training + 2 * (steps * 128) / (10 * 64))
 
 

@@ -21,7 +21,7 @@ def swing(group: ElementTree.Element) -> float:
 
 def test_every_example_and_boundary_is_drawn(drawn: ElementTree.Element) -> None:
     assert len(drawn.findall(f"{SVG}g")) == picture.POOL
-    assert len(drawn.findall(f"{SVG}rect")) == picture.LABELLED
+    assert len(drawn.findall(f"{SVG}rect")) == picture.LABELED
     assert len(drawn.findall(f"{SVG}path")) == picture.BOUNDARIES
     assert len(drawn.findall(f".//{SVG}circle[@class='ring']")) == picture.PICKS
 

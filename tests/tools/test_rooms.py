@@ -18,7 +18,7 @@ HOUSE: dict[str, set[str]] = {
 
 
 def test_the_page_and_the_picture_are_those_of_the_imports() -> None:
-    written = (DOCS / "design.md").read_text()
+    written = (DOCS / "project" / "design.md").read_text()
     assert written == rooms.page(written), "run `make docs`"
     assert (DOCS / "figures" / "rooms.svg").read_text() == rooms.picture(), "run `make docs`"
 
@@ -27,10 +27,10 @@ def test_rooms_are_those_on_disk_with_what_they_import() -> None:
     found = rooms.rooms()
     folders = {path.parent.name for path in rooms.ROOT.glob("*/__init__.py")}
     assert set(found) == folders | {"rng"}
-    assert found["plumbing"] == {"rng"}
+    assert found["utils"] == {"rng"}
     assert found["rng"] == set()
-    assert {"scoring", "selectors"} <= found["core"]
-    assert "strategies" not in set().union(*(found[room] for room in ("embeddings", "core", "scoring")))
+    assert {"inference", "selectors"} <= found["core"]
+    assert "strategies" not in set().union(*(found[room] for room in ("embeddings", "core", "inference")))
 
 
 def test_only_direct_lines_are_drawn() -> None:

@@ -121,7 +121,7 @@ def test_the_first_cycle_alone_drops_its_last_batch():
 
 
 class Added(Joined):
-    """A strategy's part: a module of its own beside the model, with its own optimiser."""
+    """A strategy's part: a module of its own beside the model, with its own optimizer."""
 
     def __init__(self, model: nn.Sequential) -> None:
         super().__init__(model)
@@ -135,7 +135,7 @@ class Added(Joined):
         return losses.new_zeros(())
 
 
-def test_what_a_strategy_adds_is_stepped_by_its_own_optimiser_alone():
+def test_what_a_strategy_adds_is_stepped_by_its_own_optimizer_alone():
     model = network()
     head = model[2].weight.detach().clone()
     joined = Added(model)

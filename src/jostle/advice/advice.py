@@ -22,7 +22,7 @@ class Case:
     n: int
     """Examples to pick."""
     labels: int = 0
-    """Examples labelled by now."""
+    """Examples labeled by now."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Advice:
     """What to use, and why."""
 
     strategy: str
-    """A name of the catalogue."""
+    """A name of the registry."""
     why: tuple[str, ...]
     """Reasons, a sentence each."""
     seen: tuple[Setting, ...]
@@ -41,10 +41,10 @@ def advise(case: Case) -> Advice:
     """The strategy for a case, with its reasons; the arena's nearest settings are told, whatever they say."""
     seen = tuple(nearest(case.task, case.classes, case.pool, case.labels, case.n))
     if case.n >= case.pool:
-        return Advice("random", ("all of the pool is to be labelled, so there is nothing to choose",), seen)
+        return Advice("random", ("all of the pool is to be labeled, so there is nothing to choose",), seen)
     if case.labels == 0:
         why = (
-            "nothing is labelled, so the model cannot be unsure yet: cover the pool by the features of a model trained "
+            "nothing is labeled, so the model cannot be unsure yet: cover the pool by the features of a model trained "
             "on something else",
             "without such a model, pick at random",
         )

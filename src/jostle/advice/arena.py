@@ -1,6 +1,6 @@
 """What the arena saw: a setting is one of its protocols, with what each strategy gained there over random picking.
 
-`arena.json` beside this file is written by `make docs` from results/arena-*.
+`arena.json` beside this file is written by `make arena-advice` from the runs in results/.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Setting:
     pool: int
     """Examples to choose from."""
     labels: int
-    """Labelled examples at the start."""
+    """Labeled examples at the start."""
     pick: int
-    """Examples labelled in a round."""
+    """Examples labeled in a round."""
     seen: Mapping[str, Seen]
     """By strategy."""
 

@@ -5,35 +5,42 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 # What is slow to import, they import when they run.
 import jostle
-from jostle.cli import advising, labelling, labelstudio, listing, picking, reading, running
-from jostle.cli.saying import say
-from jostle.plumbing.user_files import line_in_own_file
+from jostle.cli import advising, labeling, labelstudio, listing, picking, reading, running
+from jostle.cli.console import say
+from jostle.cli.help import HelpCommand, HelpGroup
+from jostle.utils.user_files import line_in_own_file
 
 app = typer.Typer(
     name="jostle",
-    help="Pick the examples worth labelling: jostle the weights, label what moves.",
+    cls=HelpGroup,
+    help="Pick the examples worth labeling: jostle the weights, label what moves.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("run")(running.run)
-app.command("report")(reading.report)
-app.command("compare")(reading.compare)
-app.command("pick")(picking.pick)
-app.command("advise")(advising.advise)
-app.command("label")(labelling.label)
-app.command("list")(listing.list_names)
-app.command("show")(listing.show)
-app.command("demo")(running.demo)
-app.add_typer(labelstudio.app)
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {  # by panel of the help text, in this order
+    "Label and pick": {
+        "label": labeling.label,
+        "pick": picking.pick,
+        "advise": advising.advise,
+        "demo": running.demo,
+    },
+    "Compare strategies": {"run": running.run, "report": reading.report, "compare": reading.compare},
+    "Look up": {"list": listing.list_names, "show": listing.show},
+}
+for panel, commands in COMMANDS.items():
+    for command, function in commands.items():
+        app.command(command, cls=HelpCommand, rich_help_panel=panel)(function)
+app.add_typer(labelstudio.app, rich_help_panel="Other tools")
 
-RESUMABLE = ("run", "demo")  # commands that, stopped, go on where they were
+RESUMABLE = ("run", "demo")  # commands that resume where they were stopped
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
 CLOSED = 141  # what the shell shows of a program whose reader went away
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
@@ -61,7 +68,7 @@ def everywhere(
         bool, typer.Option("--version", callback=tell_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Pick the examples worth labelling: jostle the weights, label what moves."""
+    """Pick the examples worth labeling: jostle the weights, label what moves."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -83,13 +90,13 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = report_error(error)
     if code == INTERRUPTED:
-        goes_on = any(word in RESUMABLE for word in kept) or ("pick" in kept and resumable(kept))
-        complain("stopped; the same command goes on from here" if goes_on else "stopped")
+        resumes = any(word in RESUMABLE for word in kept) or ("pick" in kept and resumable(kept))
+        complain("stopped; the same command resumes from here" if resumes else "stopped")
     sys.exit(code)
 
 
 def resumable(words: list[str]) -> bool:
-    """Whether picks go on where they were: their rows are in a folder."""
+    """Whether picks resume where they were stopped: their rows are in a folder."""
     return any(word == "--work" or word.startswith("--work=") for word in words)
 
 

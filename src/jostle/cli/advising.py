@@ -11,7 +11,7 @@ from jostle.cli import options
 if TYPE_CHECKING:
     from jostle.advice import Case, Setting
     from jostle.cli.picking import Job
-    from jostle.results.tables import Table
+    from jostle.experiments.results.tables import Table
 
 SHOWN = 6  # strategies of a setting in the table
 
@@ -25,7 +25,7 @@ def advise(
     transform: options.Transform = None,
     task: options.TaskName = None,
     encoder: options.TextEncoder = None,
-    device: options.Device = "cpu",
+    device: options.Device = None,
     data: options.DataRoot = None,
 ) -> None:
     """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours."""
@@ -36,9 +36,23 @@ def advise(
 
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
         read = Reader(data, encoder, transform)
-        job = Job.of(model, pool, labeled, exclude or (), n, read, Told(), task=task, device=device)
+        job = Job.of(
+            model,
+            pool,
+            labeled,
+            exclude or (),
+            n,
+            read,
+            Told(),
+            task=task,
+            device=device,
+            strategy=strategies.build("default"),
+        )
         advice = advice_for(case_of(job, n))
-        plan = strategies.build(advice.strategy).plan(job.model, job.pool, n, **job.call)
+        strategy = strategies.build(advice.strategy)
+        context = strategy.create_context(job.model, job.pool, job.call)
+        context.runner = job.runner  # copied and traced once for the whole command
+        plan = context.run(lambda context: strategy.plan_in(context, n))
     print(f"Use: --strategy {advice.strategy}")
     for sentence in advice.why:
         print(f"Why: {sentence}")
@@ -52,7 +66,7 @@ def case_of(job: Job, n: int) -> Case:
     from jostle.advice import Case
     from jostle.tasks import task_for
 
-    outputs = job.seen.example_outputs
+    outputs = job.runner.example_outputs
     kind = task_for(job.task, outputs)
     width = outputs.shape[-1] if kind.name == "sequence" else outputs.shape[1:2].numel()
     labels = 0 if job.known is None else len(job.known.data.train)
@@ -63,7 +77,7 @@ def case_of(job: Job, n: int) -> Case:
 
 def table_of(setting: Setting, advised: str) -> Table:
     """What the arena saw in one setting: the best, and what is advised."""
-    from jostle.results.tables import Cell, Table
+    from jostle.experiments.results.tables import Cell, Table
 
     labels = setting.best_first[:SHOWN]
     if advised in setting.seen and advised not in labels:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jostle.cli.saying import say
+from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.labelling.session import Session
+    from jostle.labeling.session import Session
 
 FEW = 5  # names that are shown of many
 
 
-def exported(session: Session, path: Path, predictions: bool, copy: bool, overwrite: bool) -> None:
+def export_to(session: Session, path: Path, predictions: bool, copy: bool, overwrite: bool) -> None:
     """Write the labels to a file, or pictures into folders by class where the name has no ending."""
-    from jostle.labelling.exports import export, export_folders
+    from jostle.labeling.label_files import export, export_folders
 
     if path.suffix:
         count = export(session, path, predictions=predictions, overwrite=overwrite)
@@ -28,9 +28,9 @@ def exported(session: Session, path: Path, predictions: bool, copy: bool, overwr
     say(f"{count} pictures in folders by class ({how}): {path}")
 
 
-def imported(session: Session, path: Path, add: bool) -> None:
-    """Take in labels made elsewhere, and say what did not fit."""
-    from jostle.labelling.imports import import_labels
+def import_from(session: Session, path: Path, add: bool) -> None:
+    """Import labels made elsewhere, and print what did not fit."""
+    from jostle.labeling.label_files import import_labels
 
     if not path.is_file():
         raise ValueError(f"--import {path}: there is no such file")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jostle.cli import labelling, serving
-from jostle.cli.saying import say
+from jostle.cli import labeling, serving
+from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.labelling.labelstudio.client import Client
+    from jostle.labeling.labelstudio import Client
 
 PORT = 9090  # where Label Studio's documents expect an ML backend
 
@@ -37,8 +37,8 @@ LOCAL = "http://localhost:8080"
 
 
 def client(url: str, key: str) -> Client:
-    """Label Studio, or words for what is missing."""
-    from jostle.labelling.labelstudio.client import Client
+    """Return a client of Label Studio; raise ValueError without a key."""
+    from jostle.labeling.labelstudio import Client
 
     if not key:
         raise ValueError(
@@ -49,7 +49,7 @@ def client(url: str, key: str) -> Client:
 
 @app.command()
 def push(
-    data: labelling.Data,
+    data: labeling.Data,
     to: Annotated[
         int | None, typer.Option(help="The number of the Label Studio project. Default: a new one is made.")
     ] = None,
@@ -60,48 +60,50 @@ def push(
     ] = "/data/local-files/?d=",
     url: Url = LOCAL,
     key: Key = "",
-    classes: labelling.Classes = None,
-    several: labelling.Several = False,
-    target: labelling.Target = None,
-    text: labelling.Text = None,
-    hide: labelling.Hide = None,
-    project: labelling.Project = None,
-    db: labelling.Database = None,
+    classes: labeling.Classes = None,
+    several: labeling.Several = False,
+    target: labeling.Target = None,
+    text: labeling.Text = None,
+    hide: labeling.Hide = None,
+    project: labeling.Project = None,
+    db: labeling.Database = None,
 ) -> None:
     """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions."""
-    from jostle.labelling.labelstudio import exchange, formats
+    from jostle.labeling import labelstudio, labelstudio_backend
 
-    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
-    studio, session = client(url, key), asked.opened()
+    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
+    studio, session = client(url, key), asked.open_session()
     if to is None:
-        configuration = formats.configuration(session.kind, session.source.kind, session.classes())
+        configuration = labelstudio.make_config(session.kind, session.source.kind, session.classes())
         to = studio.create(asked.title, configuration)
-    tags = formats.tags(studio.project(to)["label_config"], session.kind)
-    new, again = studio.push(to, exchange.tasks(session, n, tags, images))
+    tags = labelstudio.parse_tags(studio.project(to)["label_config"], session.kind)
+    new, again = studio.push(to, labelstudio_backend.make_tasks(session, n, tags, images))
     say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
     say("Sort by jostle_order to label them in order.")
 
 
 @app.command()
 def pull(
-    data: labelling.Data,
+    data: labeling.Data,
     to: Annotated[int, typer.Option("--from", help="The number of the Label Studio project.")],
     url: Url = LOCAL,
     key: Key = "",
-    classes: labelling.Classes = None,
-    several: labelling.Several = False,
-    target: labelling.Target = None,
-    text: labelling.Text = None,
-    hide: labelling.Hide = None,
-    project: labelling.Project = None,
-    db: labelling.Database = None,
+    classes: labeling.Classes = None,
+    several: labeling.Several = False,
+    target: labeling.Target = None,
+    text: labeling.Text = None,
+    hide: labeling.Hide = None,
+    project: labeling.Project = None,
+    db: labeling.Database = None,
 ) -> None:
     """Read the annotations of a Label Studio project back; those that were read before change nothing."""
-    from jostle.labelling.labelstudio import exchange, formats
+    from jostle.labeling import labelstudio, labelstudio_backend
 
-    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
-    studio, session = client(url, key), asked.opened()
-    answers, skips, wrong = exchange.pulled(session, formats.annotations(studio.tasks(to), session.kind))
+    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
+    studio, session = client(url, key), asked.open_session()
+    answers, skips, wrong = labelstudio_backend.import_annotations(
+        session, labelstudio.read_annotations(studio.tasks(to), session.kind)
+    )
     say(f"{answers} answers and {skips} skips read from project {to}")
     for words in dict.fromkeys(wrong):
         say(f"passed over: {words}")
@@ -109,27 +111,27 @@ def pull(
 
 @app.command()
 def serve(
-    data: labelling.Data,
-    classes: labelling.Classes = None,
-    several: labelling.Several = False,
-    target: labelling.Target = None,
-    text: labelling.Text = None,
-    hide: labelling.Hide = None,
-    project: labelling.Project = None,
-    db: labelling.Database = None,
+    data: labeling.Data,
+    classes: labeling.Classes = None,
+    several: labeling.Several = False,
+    target: labeling.Target = None,
+    text: labeling.Text = None,
+    hide: labeling.Hide = None,
+    project: labeling.Project = None,
+    db: labeling.Database = None,
     batch: Annotated[int, typer.Option(min=1, help="Annotations between two trainings.")] = 50,
-    host: labelling.Host = "127.0.0.1",
-    port: labelling.Port = None,
-    token: labelling.Token = None,
+    host: labeling.Host = "127.0.0.1",
+    port: labeling.Port = None,
+    token: labeling.Token = None,
 ) -> None:
     """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations."""
-    asked = labelling.Asked(data, classes, several, target, text, hide, project, db)
-    session = asked.opened(batch=batch)
-    from jostle.labelling.labelstudio.backend import guarded_backend
+    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
+    session = asked.open_session(batch=batch)
+    from jostle.labeling.labelstudio_backend import create_backend_app
 
-    door, listening = serving.open_door(session, host, port, PORT, token)
-    address = door.address.replace("/?token=", "/")
+    server = serving.bind_server(session, host, port, PORT, token)
+    address = server.auth.address.replace("/?token=", "/")
     serving.announce(
-        address, door, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."
+        address, server.auth, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."
     )
-    serving.serve_until_interrupt(guarded_backend(session, door), listening, session)
+    serving.serve_until_interrupt(create_backend_app(session, server.auth), server, session)

@@ -1,4 +1,4 @@
-"""`jostle list` and `jostle show`: what there is."""
+"""`jostle list` and `jostle show`: names, and what is behind them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jostle.plumbing.names import unknown
+from jostle.utils.names import unknown
 
 if TYPE_CHECKING:
-    from jostle.plumbing.catalogue import Entry
+    from jostle.utils.registry import Entry
 
 
 class Kind(StrEnum):
@@ -31,9 +31,11 @@ class Kind(StrEnum):
 
 
 def list_names(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    kind: Annotated[
+        Kind, typer.Argument(help="strategies, embeddings, selectors, datasets, protocols or models.")
+    ],
 ) -> None:
-    """List what there is. On a terminal with a line about each, piped one name a line."""
+    """List names that commands take. On a terminal each has a line about it; piped, one name a line."""
     said = dict(sentences(kind))
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -41,7 +43,7 @@ def list_names(
         return
     for name, about in lines(said, console.width):
         console.print(Text.assemble((name, "bold"), about), soft_wrap=True)
-    Console(stderr=True, highlight=False).print("\njostle show NAME tells the rest", style="dim")
+    Console(stderr=True, highlight=False).print("\njostle show NAME explains one of them", style="dim")
 
 
 def lines(said: Mapping[str, str], width: int) -> Iterator[tuple[str, str]]:
@@ -61,11 +63,11 @@ def brief(sentence: str, width: int) -> str:
 def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     """Names with a sentence about each."""
     from jostle import datasets, embeddings, models, selectors, strategies
-    from jostle.runs import protocol as protocols
+    from jostle.experiments.runs import protocol as protocols
 
     if kind is Kind.strategies:
-        cards = [strategies.describe(name) for name in strategies.names()]
-        yield from ((card.name, card.gist or first_sentence(card)) for card in cards)
+        infos = [strategies.describe(name) for name in strategies.names()]
+        yield from ((info.name, info.gist or first_sentence(info)) for info in infos)
     elif kind is Kind.embeddings:
         yield from ((name, first_sentence(embeddings.describe(name))) for name in embeddings.names())
     elif kind is Kind.selectors:
@@ -93,7 +95,7 @@ def show(
 ) -> None:
     """Explain a protocol (its whole file), a strategy, an embedding, a selector, a data set or a network."""
     from jostle import datasets, embeddings, models, selectors, strategies
-    from jostle.runs import protocol as protocols
+    from jostle.experiments.runs import protocol as protocols
 
     found = list(explanations(name))
     if not found:
@@ -114,13 +116,13 @@ def folded(text: str, width: int) -> str:
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
     from jostle import datasets, embeddings, models, selectors, strategies
-    from jostle.runs import protocol as protocols
+    from jostle.experiments.runs import protocol as protocols
 
     if name in protocols.names() or name.endswith(".toml"):
         title = protocols.load(name).title
         yield f"Protocol {name}: {title}\n\n{protocols.source(name).strip()}"
     if name in strategies.names():
-        yield strategy_card(name)
+        yield strategy_info(name)
     elif name in embeddings.names():  # an embedding that is a strategy too has been explained
         yield f"Embedding {name}: {embeddings.describe(name).idea}" + settings_of(embeddings.describe(name))
     if name in selectors.names():
@@ -131,25 +133,25 @@ def explanations(name: str) -> Iterator[str]:
         entry = datasets.entry(name if ":" in name else f"{name}:...")
         yield f"Data set {entry.name}: {entry.idea}" + settings_of(entry)
     if name in models.names():
-        entry = models.CATALOGUE.entry(name)
+        entry = models.REGISTRY.entry(name)
         yield f"Network {name}: {entry.line}" + settings_of(entry)
 
 
-def strategy_card(name: str) -> str:
-    """All that the catalogue says of a strategy, its own settings explained."""
+def strategy_info(name: str) -> str:
+    """All that the registry says of a strategy, its own settings explained."""
     from jostle import strategies
 
-    card = strategies.describe(name)
+    info = strategies.describe(name)
     parts = {
-        "formula": card.formula,
-        "needs": ", ".join(card.needs),
-        "tasks": ", ".join(card.tasks),
-        "cost": card.cost,
-        "use it when": card.when,
-        "paper": card.paper,
+        "formula": info.formula,
+        "needs": ", ".join(info.needs),
+        "tasks": ", ".join(info.tasks),
+        "cost": info.cost,
+        "use it when": info.when,
+        "paper": info.paper,
     }
     lines = [f"  {key}: {text}" for key, text in parts.items() if text]
-    return "\n".join([f"Strategy {name}: {card.idea}", *lines]) + settings_of(card)
+    return "\n".join([f"Strategy {name}: {info.idea}", *lines]) + settings_of(info)
 
 
 def settings_of(entry: Entry, hidden: Collection[str] = ()) -> str:

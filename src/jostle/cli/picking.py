@@ -7,27 +7,36 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from jostle.cli import options
-from jostle.cli.saying import say
-from jostle.plumbing.specs import name_and_settings
-from jostle.plumbing.user_files import from_file, is_own
+from jostle.cli.console import say
+from jostle.utils.specs import name_and_settings
+from jostle.utils.user_files import from_file, is_own
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from jostle.cli.feeding import Known
+    from jostle.cli.input_summary import Known
     from jostle.core import Query, Strategy
     from jostle.datasets import Data
+    from jostle.experiments.report.gallery import Answer
+    from jostle.inference.options import Options
+    from jostle.inference.runner import ModelRunner
     from jostle.inputs import Pool
-    from jostle.report.gallery import Answer
-    from jostle.scoring.network import Network
-    from jostle.scoring.options import Options
     from jostle.tasks import Task
+
+
+class OutputKind(StrEnum):
+    """What a model returns."""
+
+    LOGITS = "logits"
+    PROBABILITIES = "probabilities"
+
 
 FRAMING = {
     "size",
@@ -47,7 +56,8 @@ def pick(
         Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
     ] = Path("picks.csv"),
     strategy: Annotated[
-        str, typer.Option(help="A strategy, with settings in brackets: 'noise-stability(jolts=10)'.")
+        str,
+        typer.Option(help="A strategy, with settings in brackets: 'noise-stability(num_perturbations=10)'."),
     ] = "default",
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
@@ -56,6 +66,10 @@ def pick(
         str | None, typer.Option(help="file.py:function that trains a model on (dataset, seed), for qbc.")
     ] = None,
     task: options.TaskName = None,
+    outputs: Annotated[
+        OutputKind | None,
+        typer.Option(help="What the model returns: logits, or probabilities after a softmax or sigmoid."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     gallery: Annotated[
         Path | None,
@@ -80,25 +94,30 @@ def pick(
     plan: Annotated[
         bool, typer.Option("--plan", help="Tell passes, time and memory of these picks, and pick nothing.")
     ] = False,
-    device: options.Device = "cpu",
+    device: options.Device = None,
     engine: options.Engine = None,
     data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model."""
     from jostle import engines, strategies
-    from jostle.cli.places import Places
-    from jostle.scoring.copies import device_named
+    from jostle.cli.output_files import Places
+    from jostle.inference.copies import device_named
 
     name, settings = name_and_settings(strategy)
+    if outputs is not None:
+        settings = {**settings, "outputs": outputs.value}
     chosen = strategies.build(name, **settings)
     chosen = chosen if work is None else at_work(chosen, name, work)
-    device_named(device)
+    if device is not None:
+        device_named(device)
     cluster = engines.engine(engine)
     places, told, read = Places(out, gallery, overwrite), Told(), Reader(data, encoder, transform)
     given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
     places.check(given, exclude or ())
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        job = Job.of(model, pool, labeled, exclude or (), n, read, told, task=task, device=device)
+        job = Job.of(
+            model, pool, labeled, exclude or (), n, read, told, task=task, device=device, strategy=chosen
+        )
         call: Options = {
             **job.call,
             "fit": function("--fit", fit) if fit else None,
@@ -106,19 +125,22 @@ def pick(
             "batch_size": batch_size,
             "engine": cluster,
         }
-        wanted = chosen.plan(job.model, job.pool, n, **call) if plan else None
-        query = None if plan else chosen.select(job.model, job.pool, n, **call)
-    if query is None:
+        if cluster is not None and not plan:
+            query = chosen.select(job.model, job.pool, n, **call)
+        else:
+            context = chosen.create_context(job.model, job.pool, call)
+            context.runner = job.runner  # copied and traced once for the whole command
+            if plan:
+                wanted = context.run(lambda context: chosen.plan_in(context, n))
+            else:
+                query = context.run(lambda context: chosen.select_in(context, n))
+    if plan:
         print(wanted)
         return
     if query.notes:
         told.say("Note", "; ".join(query.notes))
-    if query.passes is not None:
-        told.say("Race", str(query.passes))
     places.write_picks(query, job.examples)
     where = "standard output" if str(out) == "-" else out
-    if query.certificate is not None:
-        told.say("Certificate", str(query.certificate))
     told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {where}")
     if gallery is not None:
         places.write_gallery(query, job.examples, told.facts, job.answers(query))
@@ -132,7 +154,7 @@ class Job:
     model: nn.Module
     examples: Data
     excluded: Tensor  # positions of the pool
-    seen: Network  # the model, to be asked
+    runner: ModelRunner
     known: Known | None
     given_task: str | None
     device: str
@@ -149,32 +171,36 @@ class Job:
         told: Told,
         *,
         task: str | None,
-        device: str,
+        device: str | None,
+        strategy: Strategy,
     ) -> Job:
-        """Read what the options name, leave out what is known, try the model, and test it on what is labelled."""
-        from jostle.cli.feeding import Known, fed, tried
-        from jostle.datasets.views import pool_of
+        """Read what the options name, leave out what is known, try the model, and test it on what is labeled."""
+        from jostle.cli.input_summary import Known, fed, traced
+        from jostle.datasets.views import as_pool
+        from jostle.inference.copies import device_of
         from jostle.inputs import check_count
 
-        network = load_model(model).to(device)
-        labels = read("--labeled", labeled) if labeled else None
+        network = load_model(model)
+        device = device or str(device_of(network))
+        network = network.to(device)
         examples = read("--pool", pool)
+        labels = read.labeled(labeled, examples) if labeled else None
         excluded = left_out(examples, labels, rounds, told)
-        everything = pool_of(examples.train.inputs)
+        everything = as_pool(examples.train.inputs)
         candidates = everything.without(excluded)
         check_count(n, candidates, everything)
-        seen = tried(network, candidates, examples, device)
+        runner = traced(network, candidates, examples, device, strategy, task)
         told.say("Fed", fed(examples, candidates))
-        known = None if labels is None else Known.of(labels, seen, task)
+        known = None if labels is None else Known.of(labels, runner, task, examples)
         if known is not None:
-            told.say("Labelled", known.words(seen))
-        return cls(network, examples, excluded, seen, known, task, device)
+            told.say("Labeled", known.words(runner))
+        return cls(network, examples, excluded, runner, known, task, device)
 
     @property
     def call(self) -> Options:
         """What every strategy is told of it."""
         return {
-            "labeled": self.labelled,
+            "labeled": self.labeled,
             "task": self.task,
             "exclude": self.excluded,
             "device": self.device,
@@ -183,16 +209,16 @@ class Job:
     @property
     def pool(self) -> Pool:
         """All examples, by their positions."""
-        from jostle.datasets.views import pool_of
+        from jostle.datasets.views import as_pool
 
-        return pool_of(self.examples.train.inputs)
+        return as_pool(self.examples.train.inputs)
 
     @property
-    def labelled(self) -> Any:
-        """The labelled examples as a dataset of (x, y)."""
-        from jostle.datasets.views import labelled_data
+    def labeled(self) -> Any:
+        """The labeled examples as a dataset of (x, y)."""
+        from jostle.datasets.views import as_labeled_dataset
 
-        return None if self.known is None else labelled_data(self.known.data)
+        return None if self.known is None else as_labeled_dataset(self.known.data)
 
     @property
     def task(self) -> Task | str | None:
@@ -203,10 +229,10 @@ class Job:
         """What the model says of each pick."""
         import torch
 
-        from jostle.cli.feeding import answers
+        from jostle.cli.input_summary import answers
 
         classes = self.examples.classes if self.known is None else self.known.data.classes
-        return answers(self.seen, self.pool.take(torch.from_numpy(query.indices)), self.task, classes)
+        return answers(self.runner, self.pool.take(torch.from_numpy(query.indices)), self.task, classes)
 
 
 @dataclass(frozen=True)
@@ -223,11 +249,11 @@ class Told:
 
 def at_work(chosen: Strategy, name: str, work: Path) -> Strategy:
     """The strategy with its rows in a folder, where it has rows that a file can hold."""
-    if "rows_file" not in {each.name for each in fields(chosen)}:
+    if "cache_path" not in {each.name for each in fields(chosen)}:
         raise ValueError(
             f"--work keeps the rows of noise stability, which takes long; {name} has no such rows"
         )
-    placed: Strategy = replace(cast(Any, chosen), rows_file=work / "rows.npy")
+    placed: Strategy = replace(cast(Any, chosen), cache_path=work / "rows.npy")
     return placed
 
 
@@ -255,7 +281,7 @@ def load_model(spec: str) -> nn.Module:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the pool and the labelled examples alike: nothing held out, preprocessed, texts tokenised."""
+    """Reads the pool and the labeled examples alike: nothing held out, preprocessed, texts tokenized."""
 
     root: Path | None
     encoder: str | None
@@ -264,7 +290,7 @@ class Reader:
     def __call__(self, option: str, spec: str) -> Data:
         """The data that a spec names."""
         from jostle import datasets
-        from jostle.datasets.transforms import transformed
+        from jostle.datasets.transforms import apply_transform
 
         name, settings = name_and_settings(spec)
         if self.transform and (clash := sorted(FRAMING & settings.keys())):
@@ -272,32 +298,43 @@ class Reader:
                 f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"
             )
         if self.encoder and name.startswith("parquet:"):
-            settings.setdefault("encoder", self.encoder)  # texts there are tokenised as they are read
+            settings.setdefault("encoder", self.encoder)  # texts there are tokenized as they are read
         data = datasets.named(name, self.root, settings, read=datasets.pool)
         if option == "--labeled" and not len(data.train.targets):
             raise ValueError(f"--labeled {spec} has no labels")
         if self.transform:
-            return transformed(data, function("--transform", self.transform), self.transform)
+            return apply_transform(data, function("--transform", self.transform), self.transform)
         if isinstance(data.train.inputs, datasets.Texts):
             if self.encoder is None:
                 raise ValueError(
-                    f"{spec} holds texts: name the model whose tokeniser reads them with --encoder"
+                    f"{spec} holds texts: name the model whose tokenizer reads them with --encoder"
                 )
             data = datasets.tokenize(data, self.encoder)
         return data
 
+    def labeled(self, spec: str, pool: Data) -> Data:
+        """The labeled examples that a spec names; a csv of names and labels is about examples of the pool."""
+        from jostle.datasets.labels import has_labels_by_name, read_labels
+
+        name, settings = name_and_settings(spec)
+        scheme, _, place = name.partition(":")
+        path = Path(place).expanduser()
+        if scheme == "csv" and path.is_file() and has_labels_by_name(pool, path, settings):
+            return read_labels(pool, path, **settings)
+        return self("--labeled", spec)
+
 
 def left_out(examples: Data, labels: Data | None, files: Sequence[Path], told: Told) -> Tensor:
-    """Positions of the pool that are labelled or were picked before; says how many of each."""
+    """Positions of the pool that are labeled or were picked before; says how many of each."""
     import torch
 
-    from jostle.datasets.identity import positions_named, shared
-    from jostle.results.picks import names_in
+    from jostle.cli.picks import names_in
+    from jostle.datasets.identity import find_named, find_shared
 
-    found = {} if labels is None else {"labelled already": shared(examples, labels)}
+    found = {} if labels is None else {"labeled already": find_shared(examples, labels)}
     for path in files:
         names = set(names_in(path))
-        places = positions_named(examples, names)
+        places = find_named(examples, names)
         absent = len(names) - len({examples.names(place) for place in places.tolist()})
         more = f" ({absent} of its {len(names)} names are not in the pool)" if absent else ""
         found[f"picked in {path}{more}"] = places

@@ -9,34 +9,61 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jostle.cli import options
-from jostle.cli.saying import say
+from jostle.cli.console import say
 
 if TYPE_CHECKING:
     from jostle.datasets import Data
-    from jostle.results.curves import Results
-    from jostle.results.previews import Preview
+    from jostle.experiments.results.curves import Results
+    from jostle.experiments.results.previews import Preview
 
-Folder = Annotated[Path, typer.Argument(help="A folder that `jostle run` wrote, such as runs/mnist.")]
-Folders = Annotated[list[Path], typer.Argument(help="Two or more folders that `jostle run` wrote.")]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="A folder that `jostle run` wrote, such as runs/mnist, or such a folder packed (.tar.xz)."
+    ),
+]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(help="Two or more folders that `jostle run` wrote, or such folders packed (.tar.xz)."),
+]
+SHOWN_COLUMNS = (
+    "strategy",
+    "rank",
+    "error less, %",
+    "labels saved, %",
+    "worst, %",
+    "ahead : behind",
+    "p, sets",
+)
 MetricName = Annotated[
     str | None,
-    typer.Option(help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou."),
+    typer.Option(
+        metavar="NAME",
+        help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou. Default: the task's main "
+        "metric.",
+    ),
 ]
 
 
 def report(
     folder: Folder,
     out: Annotated[
-        Path | None, typer.Option(callback=options.named, help="Where to write. Default: FOLDER/report.")
+        Path | None,
+        typer.Option(
+            "--out-dir", callback=options.named, metavar="DIR", help="Where to write. Default: FOLDER/report."
+        ),
     ] = None,
-    baseline: Annotated[str, typer.Option(help="Labels saved are counted against this strategy.")] = "random",
-    reference: Annotated[
-        str | None, typer.Option(help="Paired differences are taken to this strategy. Default: the baseline.")
-    ] = None,
+    baseline: Annotated[
+        str, typer.Option(metavar="LABEL", help="Gains and saved labels are counted against this strategy.")
+    ] = "random",
     metric: MetricName = None,
-    levels: Annotated[
+    goal: Annotated[
         str | None,
-        typer.Option(help="Values of the metric to reach, by comma; in percent where it is a share."),
+        typer.Option(
+            metavar="LIST",
+            help="Count the labels needed to reach these values of the metric, by comma; in percent where it is a "
+            "share. Default: levels between the first and the last point.",
+        ),
     ] = None,
     data: options.DataRoot = None,
     gallery: Annotated[
@@ -52,18 +79,16 @@ def report(
 ) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
     from jostle.cli.screen import print_table
-    from jostle.report.report import write_report
-    from jostle.results.curves import load
-    from jostle.results.summary import aubc_table
+    from jostle.experiments.report.report import write_report
+    from jostle.experiments.results.curves import load
+    from jostle.experiments.results.summary import aubc_table
 
     check_runs(folder)
-    wanted = levels_of(levels)
+    goals = parse_goals(goal)
     results = load(folder)
     previews, why_not = previews_of(results, data, trust) if gallery else ({}, "")
     gaps = [f"Pictures of some picks are missing: {why_not}."] if why_not else []
-    page = write_report(
-        results, out, baseline, reference, previews=previews, metric=metric, levels=wanted, warnings=gaps
-    )
+    page = write_report(results, out, baseline, previews=previews, metric=metric, goals=goals, warnings=gaps)
     print_table(aubc_table(results, results.metric(metric)))
     for line in (*gaps, f"Report: {page}"):
         say(line)
@@ -71,56 +96,63 @@ def report(
 
 def compare(
     folders: Folders,
-    out: Annotated[Path, typer.Option(callback=options.named, help="Folder for the page.")] = Path("compare"),
+    out: Annotated[
+        Path, typer.Option("--out-dir", callback=options.named, metavar="DIR", help="Folder for the page.")
+    ] = Path("compare"),
     metric: MetricName = None,
-    baseline: Annotated[str, typer.Option(help="Gains are counted over this strategy.")] = "random",
+    baseline: Annotated[
+        str, typer.Option(metavar="LABEL", help="Gains and saved labels are counted against this strategy.")
+    ] = "random",
 ) -> None:
     """Judge strategies over several folders of runs: ranks, gains, wins, worst cases; compare.html and a table."""
     from jostle.cli.screen import print_table
-    from jostle.report.comparison import load_all, write_comparison
-    from jostle.results.across import Across
-    from jostle.results.across_tables import overview_table
+    from jostle.experiments.report.comparison import load_all, write_comparison
+    from jostle.experiments.results.across import Across
+    from jostle.experiments.results.across_tables import overview_table
 
     across = Across.of(load_all(folders_of_runs(folders)), metric, baseline)
     page = write_comparison(across, out)
-    print_table(overview_table(across))
+    print_table(overview_table(across).only(SHOWN_COLUMNS))
     say(f"Comparison: {page}")
 
 
 def folders_of_runs(given: list[Path]) -> list[Path]:
     """The folders among what a pattern such as `results/*` gave; files beside them are left out with a word."""
-    for file in (path for path in given if path.is_file()):
-        say(f"{file} is a file and is left out")
-    folders = [path for path in given if not path.is_file()]
-    for folder in folders:
-        check_runs(folder)
-    return folders
+    from jostle.experiments.results.store import PACKED
+
+    others = [path for path in given if path.is_file() and not path.name.endswith(PACKED)]
+    for file in others:
+        say(f"left out {file}: it is neither a folder nor a {PACKED} file of runs")
+    kept = [path for path in given if path not in others]
+    for path in kept:
+        check_runs(path)
+    return kept
 
 
 def check_runs(folder: Path) -> None:
     """Refuse a folder that `jostle run` did not write."""
-    if not (folder / "manifest.json").is_file():
+    if not folder.is_file() and not (folder / "manifest.json").is_file():
         why = "it has no manifest.json" if folder.is_dir() else "there is no such folder"
         raise ValueError(f"{folder} is not a folder of jostle run: {why}")
 
 
-def levels_of(words: str | None) -> list[float] | None:
-    """The numbers of `--levels 80,90`."""
+def parse_goals(words: str | None) -> list[float] | None:
+    """Numbers of `--goal 80,90`."""
     if words is None:
         return None
     try:
         return [float(word) for word in words.split(",")]
     except ValueError:
-        raise ValueError(f"--levels takes numbers by comma, such as 80,90; got {words!r}") from None
+        raise ValueError(f"--goal takes numbers by comma, such as 80,90; got {words!r}") from None
 
 
 def previews_of(results: Results, root: Path | None, trust: bool) -> tuple[dict[int, Preview], str]:
     """What strategies picked first, as the runs keep it or else as the data has it; and why some is missing."""
     from jostle.datasets import MissingDataError
-    from jostle.results import previews
+    from jostle.experiments.report.report import first_picks
 
-    kept = previews.read(results.folder)
-    ids = {example for picks in previews.first_picks(results).values() for example in picks}
+    kept = dict(results.previews)
+    ids = {example for picks in first_picks(results).values() for example in picks}
     if not (missing := ids - kept.keys()):
         return kept, ""
     try:
@@ -153,7 +185,7 @@ def data_of(manifest: Mapping[str, Any], root: Path | None, trust: bool) -> Data
 def preview_in(data: Data, example: int) -> Preview:
     """An example of the data; of one that is lost, why."""
     from jostle.datasets import DataError
-    from jostle.results.previews import Preview, preview_of
+    from jostle.experiments.results.previews import Preview, preview_of
 
     try:
         return preview_of(data.preview(example))

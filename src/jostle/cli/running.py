@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,63 +13,97 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.cli.saying import say
+from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.runs.experiment import Plan
-    from jostle.runs.protocol import Protocol
-    from jostle.runs.workers import Tell
+    from jostle.experiments import Plan, Protocol
+
+EXPERIMENT = "Experiment"  # group of options in the help text
 
 Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
 Strategies = Annotated[
     str | None,
     typer.Option(
-        help="Strategies to run, by comma: labels of the protocol, names of the catalogue, file.py:name, or "
-        "label=name(setting=value, ...). Default: all of the protocol."
+        rich_help_panel=EXPERIMENT,
+        metavar="LIST",
+        help="Strategies to run, by comma: labels of the protocol, names of the registry, file.py:name, or "
+        "label=name(setting=value, ...). Default: all of the protocol.",
     ),
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option(help="10 means seeds 0 to 9; 3,5 means those two. Default: as the protocol says."),
+    typer.Option(
+        rich_help_panel=EXPERIMENT,
+        metavar="LIST",
+        help="10 means seeds 0 to 9; 3,5 means those two. Default: the protocol's number.",
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(callback=options.named, help="Folder of the runs. Default: runs/NAME.")
+    Path | None,
+    typer.Option(
+        "--out-dir", callback=options.named, metavar="DIR", help="Folder of the runs. Default: runs/NAME."
+    ),
 ]
 Jobs = Annotated[
     int,
     typer.Option(
-        min=1, help="Runs at the same time. Every run computes with one thread, so results stay the same."
+        min=1,
+        rich_help_panel=options.COMPUTE,
+        help="Runs at the same time. Every run computes with one thread, so results stay the same.",
     ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable."
+        "--set",
+        rich_help_panel=EXPERIMENT,
+        metavar="FIELD=VALUE",
+        help="Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable.",
     ),
 ]
 DataSet = Annotated[
     str | None,
     typer.Option(
-        help="Another data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
-        "'folder:photos(size=64)'."
+        rich_help_panel=EXPERIMENT,
+        metavar="SPEC",
+        help="A different data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
+        "'folder:photos(size=64)'. Default: the protocol's.",
     ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        help="Another network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function may "
-        "take `classes`, `channels`, `inputs` and `outputs`, which the data tells."
+        rich_help_panel=EXPERIMENT,
+        metavar="SPEC",
+        help="A different network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function "
+        "may take `classes`, `channels`, `inputs` and `outputs` of the data. Default: the protocol's.",
     ),
 ]
 OwnFit = Annotated[
     str | None,
     typer.Option(
-        help="A function of your own that trains, file.py:function, in place of the protocol's recipe: it takes "
-        "(dataset, seed), and model, a fresh network, if it likes, and returns the trained model."
+        rich_help_panel=EXPERIMENT,
+        metavar="SPEC",
+        help="Your function file.py:function(dataset, seed) that returns a trained model, in place of the protocol's "
+        "recipe; if it takes `model`, it receives a fresh network.",
     ),
 ]
 Encoder = Annotated[
-    str | None, typer.Option(help="For texts: the folder or hub name of a pretrained encoder like BERT.")
+    str | None,
+    typer.Option(
+        rich_help_panel=EXPERIMENT,
+        metavar="NAME",
+        help="For texts: the folder or hub name of a pretrained encoder like BERT.",
+    ),
+]
+RunDevice = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        rich_help_panel=options.COMPUTE,
+        metavar="NAME",
+        help="Where to train: cpu, cuda, cuda:1, mps.",
+    ),
 ]
 WithReport = Annotated[
     bool, typer.Option("--report/--no-report", help="Write the report when the runs are done.")
@@ -89,16 +123,16 @@ def run(
     model: Model = None,
     fit: OwnFit = None,
     encoder: Encoder = None,
-    device: options.Device = "cpu",
+    device: RunDevice = "cpu",
     report: WithReport = True,
 ) -> None:
     """Run an experiment: strategies compared on the same seeds, from a protocol.
 
-    Runs go to runs/NAME, one file for each strategy and seed. Stop it whenever you like: the same command goes
-    on. More seeds or strategies extend what is there.
+    Runs go to runs/NAME, one file for each strategy and seed. After an interruption the same command resumes. More
+    seeds or strategies extend the runs that are there.
     """
-    from jostle.plumbing.specs import parse_specs
-    from jostle.runs import protocol as protocols
+    from jostle.experiments.runs import protocol as protocols
+    from jostle.utils.specs import parse_specs
 
     overrides = [f"dataset={dataset}"] if dataset else []
     overrides += [f"model={model}"] if model else []
@@ -113,20 +147,21 @@ def run(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(callback=options.named, help="Folder of the runs.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out-dir", callback=options.named, metavar="DIR", help="Folder of the runs.")
+    ] = Path("runs/demo"),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
-    """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. About a minute."""
-    from jostle.plumbing.specs import parse_specs
-    from jostle.runs import protocol as protocols
+    """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. Half a minute."""
+    from jostle.experiments.runs import protocol as protocols
+    from jostle.utils.specs import parse_specs
 
     say(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"
-        "Which examples are worth labelling? Five strategies, 3 seeds each."
+        "Which examples are worth labeling? Five strategies, 3 seeds each."
     )
     chosen = protocols.load("digits").chosen(parse_specs("default,noise-stability,badge,margin,random"))
+    chosen = chosen.model_copy(update={"rounds": 4})  # 20 to 100 labels, where the curves differ most
     run_on_screen(chosen, out, range(3), jobs, None, "cpu", report=True)
 
 
@@ -155,62 +190,53 @@ def run_on_screen(
     report: bool,
     engine: str | None = None,
 ) -> None:
-    """Conduct the experiment on the screen, show the table, and say what failed."""
+    """Run the experiment with a progress display, print its table, and list the runs that failed."""
     from jostle import engines
     from jostle.cli.screen import progress_display
-    from jostle.runs.experiment import conduct
+    from jostle.experiments import open_experiment
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    screen = progress_display(console, jobs)
     cluster = engines.engine(engine)
     command = ["jostle", *sys.argv[1:]]
-    with ExitStack() as stack:
-
-        def tell(plan: Plan) -> Tell:
-            there = len(plan.done) - len(plan.missing)
-            console.print(
-                f"{chosen.name}: {len(plan.missing)} runs to do, {there} done, in {folder}", markup=False
-            )
-            return stack.enter_context(screen.shown(plan))
-
-        plan = conduct(
-            chosen,
-            folder,
-            seeds,
-            root=data,
-            device=device,
-            processes=jobs,
-            engine=cluster,
-            command=command,
-            tell=tell,
+    with open_experiment(chosen, folder, seeds, root=data, device=device, command=command) as experiment:
+        plan = experiment.plan
+        stored = len(plan.done) - len(plan.missing)
+        console.print(
+            f"{chosen.name}: {len(plan.missing)} runs to do, {stored} done, in {folder}", markup=False
         )
+        with (
+            closing(experiment.execute(jobs, cluster)) as events,
+            progress_display(console, plan, jobs) as display,
+        ):
+            for event in events:
+                display.show(event)
     if any(points >= plan.points for points in plan.done.values()):
         tell_results(folder, report, console)
-    summarise(plan, console)
+    summarize(plan, console)
 
 
 def tell_results(folder: Path, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
     from jostle.cli.screen import print_table
-    from jostle.results.curves import load
-    from jostle.results.summary import aubc_table
+    from jostle.experiments.results.curves import load
+    from jostle.experiments.results.summary import aubc_table
 
     results = load(folder)
     print_table(aubc_table(results, results.metric()))
     if not report:
         console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
         return
-    from jostle.report.report import write_report
+    from jostle.experiments.report.report import write_report
 
     page = write_report(results)
     console.print(f"Report: {page}", markup=False)
 
 
-def summarise(plan: Plan, console: Console) -> None:
+def summarize(plan: Plan, console: Console) -> None:
     """Say which runs failed and why, and end with code 1 if any did."""
     if not plan.failures:
         return
-    console.print(f"{len(plan.failures)} of {len(plan.done)} runs failed; the same command tries them again:")
+    console.print(f"{len(plan.failures)} of {len(plan.done)} runs failed; the same command runs them again:")
     for event in plan.failures:
         console.print(f"  {event.job}: {event.reason}", markup=False)
         if "--debug" in sys.argv:

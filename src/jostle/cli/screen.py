@@ -1,30 +1,30 @@
-"""What a user sees while runs are under way: a live board on a terminal, plain lines elsewhere."""
+"""Progress of runs: bars on a terminal, lines elsewhere; and tables."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table as Grid
 
-from jostle.results.cycles import Cycle
-from jostle.results.metrics import main_metric
-from jostle.results.tables import Table, duration
-from jostle.runs.experiment import Plan
-from jostle.runs.workers import Event, Job, Tell
+from jostle.experiments.results.curves import main_metric
+from jostle.experiments.results.store import Cycle
+from jostle.experiments.results.tables import Table, duration
+from jostle.experiments.runs.experiment import Plan
+from jostle.experiments.runs.workers import Event, Job
 
 
-def progress_display(console: Console, processes: int) -> Board | Lines:
-    """A board on a terminal, lines elsewhere."""
-    return Board(console, processes) if console.is_terminal else Lines(processes)
+def progress_display(console: Console, plan: Plan, processes: int) -> Bars | Lines:
+    """Bars on a terminal, lines elsewhere."""
+    return Bars(console, plan, processes) if console.is_terminal else Lines(plan, processes)
 
 
 class Clock:
-    """An honest guess of the time left, from what each strategy's cycles have taken so far."""
+    """Estimate of the time left, from the seconds that each strategy's cycles have taken so far."""
 
     def __init__(self, plan: Plan, processes: int) -> None:
         self.plan, self.processes = plan, processes
@@ -57,65 +57,70 @@ class Clock:
         return f"about {duration(left)} left" if left else ""
 
 
-class Board:
-    """All runs as one bar, and a bar for each that is under way."""
+class Bars:
+    """One bar for all runs, and one for each run that is computed now."""
 
-    def __init__(self, console: Console, processes: int) -> None:
-        self.console, self.processes = console, processes
+    def __init__(self, console: Console, plan: Plan, processes: int) -> None:
+        self.plan, self.clock = plan, Clock(plan, processes)
         self.rows: dict[Job, TaskID] = {}
-
-    @contextmanager
-    def shown(self, plan: Plan) -> Iterator[Tell]:
-        """Draw while the runs go on."""
-        self.plan, self.clock = plan, Clock(plan, self.processes)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[note]}"),
         )
-        with Progress(*columns, console=self.console, transient=True) as bars:
-            self.bars = bars
-            self.whole = bars.add_task("all runs", total=len(plan.done), completed=self.finished, said="")
-            yield self.hear
+        self.bars = Progress(*columns, console=console, transient=True)
+        self.whole = self.bars.add_task("all runs", total=len(plan.done), completed=self.finished, note="")
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
 
     @property
     def finished(self) -> int:
         """Runs that are done."""
         return len(self.plan.done) - len(self.plan.missing)
 
-    def hear(self, event: Event) -> None:
-        """Move the bars."""
+    def show(self, event: Event) -> None:
+        """Update the bars."""
         self.clock.note(event)
-        if event.kind == "began":
-            row = self.bars.add_task(str(event.job), total=self.plan.points, said="")
+        if event.kind == "started":
+            row = self.bars.add_task(str(event.job), total=self.plan.points, note="")
             self.rows[event.job] = row
         if event.cycle is not None and event.job in self.rows:
             done = event.cycle.cycle + 1
-            self.bars.update(self.rows[event.job], completed=done, said=score(event.cycle))
+            self.bars.update(self.rows[event.job], completed=done, note=score(event.cycle))
         if event.kind in ("done", "failed") and event.job in self.rows:
             self.bars.remove_task(self.rows.pop(event.job))
         if event.kind == "failed":
             self.bars.console.print(f"failed: {event.job}: {event.reason}", markup=False, highlight=False)
-        self.bars.update(self.whole, completed=self.finished, said=self.clock.words())
+        self.bars.update(self.whole, completed=self.finished, note=self.clock.words())
 
 
 class Lines:
-    """A line for each run that ends, and now and then one that tells where the others are."""
+    """One line for each run that ends, and one a minute about runs that are computed."""
 
-    every = 60.0  # seconds between lines about runs under way
+    every = 60.0  # seconds between lines about runs that are computed
 
-    def __init__(self, processes: int) -> None:
-        self.processes = processes
+    def __init__(self, plan: Plan, processes: int) -> None:
+        self.plan, self.clock = plan, Clock(plan, processes)
+        self.last_line = time.monotonic()
 
-    @contextmanager
-    def shown(self, plan: Plan) -> Iterator[Tell]:
-        """Write to standard error while the runs go on."""
-        self.plan, self.clock, self.spoke = plan, Clock(plan, self.processes), time.monotonic()
-        yield self.hear
+    def __enter__(self) -> Self:
+        return self
 
-    def hear(self, event: Event) -> None:
-        """Write a line where there is something to say."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave nothing behind."""
+
+    def show(self, event: Event) -> None:
+        """Write a line if the event deserves one."""
         self.clock.note(event)
         total, missing = len(self.plan.done), len(self.plan.missing)
         before = f"[{total - missing}/{total}] {event.job}"
@@ -123,19 +128,19 @@ class Lines:
             self.write(f"{before}: failed: {event.reason}")
         elif event.cycle is not None and event.kind == "done":
             self.write(f"{before}: done, {score(event.cycle)}", self.clock.words())
-        elif event.cycle is not None and time.monotonic() - self.spoke > self.every:
+        elif event.cycle is not None and time.monotonic() - self.last_line > self.every:
             place = f"cycle {event.cycle.cycle + 1} of {self.plan.points}"
             self.write(f"{before}: {place}, {score(event.cycle)}", self.clock.words())
 
     def write(self, *parts: str) -> None:
         """One line, at once."""
-        self.spoke = time.monotonic()
+        self.last_line = time.monotonic()
         print("; ".join(part for part in parts if part), file=sys.stderr, flush=True)
 
 
 def score(cycle: Cycle) -> str:
     """The main metric of a cycle, as people write it."""
-    return f"{main_metric(cycle.metrics)} with {cycle.labelled} labels"
+    return f"{main_metric(cycle.metrics)} with {cycle.labeled} labels"
 
 
 def print_table(table: Table) -> None:

@@ -1,10 +1,9 @@
-"""What a strategy is: one call answered with picks; and what an embedding is: a strategy that has rows."""
+"""The two abstractions: a strategy answers a query with picks, an embedding is a strategy that has rows."""
 
-from jostle.core.costs import Costs
 from jostle.core.embedding import Choice, Embedding
-from jostle.core.joined import Joined
-from jostle.core.plan import Plan
+from jostle.core.planning import Plan
 from jostle.core.query import Query
-from jostle.core.strategy import Embedded, Strategy
+from jostle.core.strategy import Embedded, Joined, Strategy
+from jostle.inference.estimate import Estimate
 
-__all__ = ["Choice", "Costs", "Embedded", "Embedding", "Joined", "Plan", "Query", "Strategy"]
+__all__ = ["Choice", "Embedded", "Embedding", "Estimate", "Joined", "Plan", "Query", "Strategy"]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.plumbing.files import check_target, write_whole
-from jostle.plumbing.sheets import has_columns
-from jostle.scoring.passes import Passes
-from jostle.selectors.rounds import Certificate
+from jostle.inference.context import QueryContext
+from jostle.selectors import Picks
+from jostle.utils.files import check_target, write_whole
+from jostle.utils.sheets import has_columns
 
 COLUMNS = ("position", "order", "score")  # of a query's csv
 
@@ -30,12 +30,15 @@ class Query:
     """How long it took: `{"embedding": ..., "selection": ...}`."""
     seed: int
     """What repeats the query, also where none was given."""
-    passes: Passes | None = None
-    """Of a race of jolts: forward passes made and saved, and the chance that a pick is another; None: no race."""
     notes: tuple[str, ...] = ()
     """What the call did by itself and you should know: rows that went to a file, say."""
-    certificate: Certificate | None = None
-    """Of `approximate=True` on a cluster: how well the picks cover the pool; None: they are the exact ones."""
+
+    @classmethod
+    def of(cls, context: QueryContext, picks: Picks) -> Query:
+        """Turn picks among the pool of a `context` into positions of the pool as it was given."""
+        indices = context.pool.positions[picks.positions.cpu()].numpy()
+        scores = picks.scores.double().cpu().numpy()
+        return cls(indices, scores, context.seconds, context.seed, tuple(context.notes))
 
     def __len__(self) -> int:
         return len(self.indices)

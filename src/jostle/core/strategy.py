@@ -1,143 +1,105 @@
-"""A Strategy answers a request (model, pool, seed) with picks: one call for every method there is."""
+"""A Strategy answers a query with picks: one `select` for every method."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, Unpack
+from typing import Any, ClassVar, Unpack
 
+import torch
 from torch import Tensor, nn
 
-from jostle.core.costs import Costs
-from jostle.core.joined import Joined
-from jostle.core.plan import Plan, planned
+from jostle.core.executors import executor_for
+from jostle.core.planning import Plan, check_estimate, plan_query
 from jostle.core.query import Query
-from jostle.engines import Ray, engine
-from jostle.inputs import Inputs, Pool, check_count
-from jostle.plumbing.documented import with_options
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import Estimate
+from jostle.inference.options import DEFAULTS, Options
+from jostle.inference.outputs import Outputs
+from jostle.inference.runner import Head
+from jostle.inputs import Inputs, check_count
 from jostle.rows import Rows
-from jostle.scoring.network import Head, Overwritten, Read
-from jostle.scoring.options import DEFAULTS, Options
-from jostle.scoring.refusals import Refused
-from jostle.scoring.rehearsal import Rehearsal
-from jostle.scoring.request import Request, requested
 from jostle.selectors import Picks
-
-T = TypeVar("T")
-
-INSTEAD = ("default", "noise-stability", "badge", "coreset", "margin", "entropy", "bald")  # run on a cluster
+from jostle.utils.documented import with_options
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What a strategy chooses by: one row or score for each example, and rows that are chosen already."""
+    """The rows that a strategy chooses by, and rows that are labeled already."""
 
     rows: Rows
     """One for each example of the pool: (n, d), two factors (`Outer`), or scores (n,)."""
     centers: Tensor | None = None
-    """Rows of what is labelled, (m, d), for selectors that keep away from it."""
+    """Rows of the labeled set, (m, d), for selectors that keep away from it."""
     weights: Tensor | None = None
-    """How much each example of the pool counts, (n,), for selectors that weigh; None: all alike."""
+    """The weight of each example of the pool, (n,), for selectors that weigh; None: all alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
-    """Answers a request with picks: `query(request, n)`, behind one `select`. Its settings are its fields.
+    """Answers a query with picks: `query(context, n)`, behind one `select`. Its settings are its fields.
 
-    What factors into rows and a selector is an `Embedding`; what does not is a Strategy of its own.
+    A method that factors into rows and a selector is an `Embedding`; any other is a Strategy of its own.
     """
 
-    called: ClassVar[str] = ""
-    """The name that a class has in the catalogue, which enters it there; a subclass has one of its own, or none."""
+    name: ClassVar[str] = "strategy"
+    """The name in the registry and in messages; made of the class's name unless given."""
 
     head: Head = None
     """The layer whose input is the feature, by name, or a function (model, inputs) -> features (n, d); None: the last
     linear or 1x1 convolution."""
-    outputs: Read | None = None
-    """A function from what the model returns to its output tensor; None: that tensor, the first of several, or
-    `logits`."""
+    outputs: Outputs = None
+    """What the model returns: "logits", "probabilities" (it ends in a softmax or sigmoid), or a function from it to the
+    tensor of logits; None: logits, in a tensor, the first of several, or `.logits`."""
     memory_bytes: int | None = None
     """The most memory for rows, buffers and selectors together: large rows go to a file, and what does not fit is an
     error before the work; None: half of what is free."""
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if "name" not in vars(cls):
+            cls.name = re.sub("(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be; a subclass calls this, then looks at its own."""
-        if self.outputs is not None and not callable(self.outputs):
+        """Refuse impossible settings; a subclass calls this, then checks its own."""
+        if not (self.outputs in (None, "logits", "probabilities") or callable(self.outputs)):
             raise TypeError(
-                f"outputs is a function from what the model returns to a tensor; got {self.outputs!r}"
+                "outputs must be 'logits', 'probabilities' or a function from what the model returns to a tensor; "
+                f"got {self.outputs!r}"
             )
         if self.memory_bytes is not None and self.memory_bytes < 1:
             raise ValueError(f"memory_bytes is a number of bytes above 0; got {self.memory_bytes}")
 
     @abstractmethod
-    def query(self, request: Request, n: int) -> Picks:
-        """Choose n examples of the pool of a `request`."""
+    def query(self, context: QueryContext, n: int) -> Picks:
+        """Choose n examples of the pool of a `context`."""
 
     @abstractmethod
-    def embedding(self, request: Request) -> Embedded:
-        """What it chooses by, for `embed`: a row or a score for each example of the pool of a `request`."""
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Compute a row or a score for each example of the pool of a `context`."""
 
-    def costs(self, request: Request, n: int | None) -> Costs:
-        """What a query would take, told before the work; one pass unless a strategy says otherwise.
-
-        Args:
-            request: The call; only a couple of its examples may go through the model for this.
-            n: How many are to be picked; None: rows alone.
-        """
-        return Costs(passes=len(request.pool))
-
-    @property
-    def spoken(self) -> str:
-        """What it is called in messages: as the catalogue does, or by its class."""
-        return (
-            str(vars(type(self)).get("called", "") or getattr(self, "method", ""))
-            or re.sub("(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
-        )
-
-    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
-        """How long scoring would take, reading left out.
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
+        """Estimate passes and bytes before the work; one pass unless a strategy says otherwise.
 
         Args:
-            rehearsal: A few micro-batches to try.
-            costs: What the query would take.
+            context: The context of the query; only a couple of examples may go through the model for this.
+            n: The number of picks; None: rows alone.
         """
-        return costs.passes * rehearsal.seconds(rehearsal.request.network.outputs)
+        return Estimate(passes=len(context.pool))
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """How long selection would take; 0 where that cannot be told.
-
-        Args:
-            request: The call.
-            costs: What the query would take.
-            n: How many are to be picked.
-        """
-        return 0.0
-
-    def check_costs(self, request: Request, n: int | None) -> None:
-        """An error where a call would take more memory than it may, before the work.
-
-        Args:
-            request: The call.
-            n: How many are to be picked; None: rows alone.
-        """
-        try:
-            costs = self.costs(request, n)
-        except Refused:
-            raise
-        except (ValueError, TypeError):
-            return  # what cannot be asked is for the work itself to refuse, in its own words
-        costs.check(self.spoken, request.room)
+    def resolve(self, context: QueryContext) -> Strategy:
+        """Return the strategy that answers in a `context`: itself, unless it stands for one of several."""
+        return self
 
     def join(self, model: nn.Module, example: Inputs, seed: int) -> Joined:
         """Take part in training; learning loss does, all others train the model alone.
 
         Args:
-            model: What is trained.
+            model: The model in training.
             example: A couple of inputs, which show the shapes of the model's layers.
-            seed: What the weights of added parts follow from.
+            seed: The seed of the weights of added parts.
         """
         return Joined(model)
 
@@ -147,105 +109,137 @@ class Strategy(ABC):
 
         Args:
             model: Any `nn.Module` that gives logits; a private copy of it is scored, in eval mode.
-            pool: What to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data loader.
-            n: How many to pick, at most the pool less the excluded.
+            pool: The examples to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data
+                loader.
+            n: The number of picks, at most the pool less the excluded.
         """
-        where = engine(options.get("engine"))
-        if where is not None:
-            return self.select_on(where, model, pool, n, options)
-        inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
-        candidates = inputs.without(options.get("exclude"))
-        n = check_count(n, candidates, inputs)
+        executor = executor_for(options.get("engine"))
+        if executor is not None:
+            return executor.select(self, model, pool, n, options)
+        return self.create_context(model, pool, options).run(lambda context: self.select_in(context, n))
 
-        def ask(request: Request) -> Query:
-            self.check_costs(request, n)
-            picks = self.query(request, n)
-            indices = candidates.positions[picks.positions.cpu()].numpy()
-            scores = picks.scores.double().cpu().numpy()
-            return Query(indices, scores, request.seconds, request.seed, request.passes, tuple(request.notes))
-
-        return self.answer(ask, model, inputs, options)
-
-    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """Choose on a cluster, which not every strategy can.
+    def select_in(self, context: QueryContext, n: int) -> Query:
+        """Choose n examples in a context that exists already, inside its `guard`.
 
         Args:
-            where: The cluster.
-            model: As `select` takes it.
-            pool: As `select` takes it.
-            n: As `select` takes it.
-            options: Those of the call.
+            context: The context of the query.
+            n: The number of picks.
         """
-        raise ValueError(self.needs_whole_pool)
-
-    @property
-    def needs_whole_pool(self) -> str:
-        """Why shards of a pool cannot be scored apart, and what to use instead."""
-        return (
-            f"{self.spoken} looks at the pool as a whole, which lies in shards on a "
-            f"cluster: leave engine= out, or use one of {', '.join(INSTEAD)}"
-        )
+        n = check_count(n, context.pool, context.pool.source)
+        chosen = self.resolve(context)
+        check_estimate(chosen, context, n)
+        return Query.of(context, check_picks(chosen.name, chosen.query(context, n), n, len(context.pool)))
 
     @with_options(Options, DEFAULTS)
     def plan(self, model: nn.Module, pool: Any, n: int, **options: Unpack[Options]) -> Plan:
-        """What `select` would take, without doing the work: passes, time, memory, and what would be cheaper.
+        """Estimate passes, time and memory of `select`, and name cheaper settings, without doing the work.
 
-        A few micro-batches are read and timed. What `select` would refuse for want of memory is refused here too.
+        A few micro-batches are read and timed. A query that `select` would refuse for want of memory is refused here
+        too.
 
         Args:
             model: As `select` takes it.
             pool: As `select` takes it.
-            n: How many would be picked.
+            n: The number of picks.
         """
-        inputs = Pool.of(pool, options.get("collate_fn"), options.get("num_workers", 0))
-        n = check_count(n, inputs.without(options.get("exclude")), inputs)
-        return self.answer(lambda request: planned(self, request, n), model, inputs, options)
+        return self.create_context(model, pool, options).run(lambda context: self.plan_in(context, n))
+
+    def plan_in(self, context: QueryContext, n: int) -> Plan:
+        """Plan n picks in a context that exists already, inside its `guard`.
+
+        Args:
+            context: The context of the query.
+            n: The number of picks.
+        """
+        n = check_count(n, context.pool, context.pool.source)
+        return plan_query(self.resolve(context), context, n)
 
     @with_options(Options, DEFAULTS)
     def embed(self, model: nn.Module, pool: Any, **options: Unpack[Options]) -> Rows:
-        """The rows or scores that `select` would choose by, of the whole pool less the excluded.
+        """Return the rows or scores that `select` chooses by, of the whole pool less the excluded.
 
         Args:
             model: As `select` takes it.
             pool: As `select` takes it.
         """
-
         if options.get("engine") is not None:
             raise ValueError(
                 "rows of a cluster stay on its nodes, where select picks among them: to have rows, leave engine= out"
             )
 
-        def ask(request: Request) -> Rows:
-            self.check_costs(request, None)
-            return self.embedding(request).rows
+        def work(context: QueryContext) -> Rows:
+            chosen = self.resolve(context)
+            check_estimate(chosen, context, None)
+            return chosen.embedding(context).rows
 
-        return self.answer(ask, model, pool, options)
+        return self.create_context(model, pool, options).run(work)
 
-    def answer(self, ask: Callable[[Request], T], model: nn.Module, pool: Any, options: Options) -> T:
-        """What `ask` makes of a request; asked once more where the model turned out to write into its inputs.
-
-        Args:
-            ask: Called with the request.
-            model: As `select` takes it.
-            pool: As `select` takes it.
-            options: Those of `select`.
-        """
-        try:
-            with self.request(model, pool, **options) as request:
-                return ask(request)
-        except Overwritten:
-            with self.request(model, pool, careful=True, **options) as request:
-                return ask(request)
-
-    def request(
-        self, model: nn.Module, pool: Any, *, careful: bool = False, **options: Unpack[Options]
-    ) -> AbstractContextManager[Request]:
-        """A request for a while, as `query` and `embedding` get it, for those who want to look inside.
+    def create_context(self, model: nn.Module, pool: Any, options: Options) -> QueryContext:
+        """Build the context of a query of this strategy.
 
         Args:
             model: As `select` takes it.
             pool: As `select` takes it.
-            careful: Take it that the model writes into what it is given.
-            options: Those of `select`.
+            options: The options of `select`.
         """
-        return requested(model, pool, options, self.head, self.outputs, careful, self.memory_bytes)
+        return QueryContext.create(model, pool, options, self.head, self.outputs, self.memory_bytes)
+
+    def context(
+        self, model: nn.Module, pool: Any, **options: Unpack[Options]
+    ) -> AbstractContextManager[QueryContext]:
+        """Open a context as `query` and `embedding` get it, to look inside: `with strategy.context(...) as context`.
+
+        Args:
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            options: The options of `select`.
+        """
+        return self.create_context(model, pool, options).guard()
+
+
+def check_picks(name: str, picks: Picks, n: int, size: int) -> Picks:
+    """Return `picks` if they are n distinct positions of a pool of this size; raise an error otherwise."""
+    positions = torch.as_tensor(picks.positions)
+    if positions.ndim != 1 or len(positions) != n or len(picks.scores) != n:
+        raise ValueError(
+            f"{name} must pick {n} examples with a score each; got positions {tuple(positions.shape)} and "
+            f"{len(picks.scores)} scores"
+        )
+    if len(positions.unique()) != n:
+        raise ValueError(
+            f"{name} must pick distinct examples; got {n - len(positions.unique())} more than once"
+        )
+    if int(positions.min()) < 0 or int(positions.max()) >= size:
+        raise ValueError(
+            f"{name} must pick positions 0 to {size - 1} of the pool; got {int(positions.min())} to "
+            f"{int(positions.max())}"
+        )
+    return picks
+
+
+class Joined:
+    """A model in training, and the parts that a strategy adds to it: by default none.
+
+    The task's own optimizer holds the weights of the model that was joined, `optimizers` those that were added.
+
+    Args:
+        model: The model to train, and later to select with.
+    """
+
+    learns_losses = False  # then training weighs no classes: the many of a class would look hard to learn
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def optimizers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Optimizers of added parts at the learning rate `lr`, stepped with the task's own and under its schedule."""
+        return []
+
+    def loss(self, losses: Tensor, fraction: float) -> Tensor:
+        """The term to add to the task's loss.
+
+        Args:
+            losses: Those of the batch that `model` saw last, (n,).
+            fraction: The fraction of the training that is done, 0 to 1.
+        """
+        return losses.new_zeros(())

@@ -1,4 +1,4 @@
-"""The records: a `Split` is inputs with targets, a `Data` is a train and a test split and what they mean."""
+"""Records of data: a `Split` is inputs with targets, a `Data` is a train and a test split with their meaning."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from jostle.datasets.errors import DataError
+from jostle.datasets.fetch import DataError
 from jostle.inputs.sources import cut
-from jostle.plumbing.once import cached_property
 from jostle.tasks import TASKS
+from jostle.utils.once import cached_property
 
 Batch = Tensor | dict[str, Tensor]
 SETTLED = 2 * 10**9  # nanoseconds: a file touched since may be touched again without a new time
@@ -43,7 +43,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    """Named columns of equal length, such as a tokeniser's: `fields[index]` is a dict of their rows.
+    """Named columns of equal length, such as a tokenizer's: `fields[index]` is a dict of their rows.
 
     With `mask`, a batch loses the positions that are padding in all its rows; a single row keeps its width.
     """
@@ -55,7 +55,7 @@ class Fields:
     mask: str | None = None
     """The column whose zeros are padding."""
     texts: tuple[str, ...] = ()
-    """What was tokenised, for previews."""
+    """Texts before tokenizing, for previews."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
@@ -87,13 +87,13 @@ class Split:
     """Inputs and their targets, row by row; a pool without labels has an empty tensor for targets."""
 
     inputs: Inputs
-    """What a model is given, a batch for a tensor of positions."""
+    """Inputs of a model: a batch for a tensor of positions."""
     targets: Targets
-    """What it is to predict, in the same order."""
+    """Targets to predict, in the same order."""
     names: Sequence[str] = ()
     """File names or row ids, where there are any."""
     numbered: bool = False
-    """Whether names are but row numbers, which mean nothing in another file."""
+    """Whether names are only row numbers, which mean nothing in a different file."""
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -108,27 +108,27 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A data set as experiments see it: what to learn from, what to test on, and what the numbers mean.
+    """A data set: examples to learn from, examples to test on, and the meaning of their numbers.
 
-    Images are float32 and already normalised with `mean` and `std`; `preview` shows them as they were.
+    Images are float32 and already normalized with `mean` and `std`; `preview` shows them as they were.
     """
 
     name: str
-    """What it is called, in reports and errors."""
+    """Name in reports and errors."""
     task: str | None
     """A name of `jostle.tasks.TASKS`; None for a pool without labels."""
     train: Split
-    """What is learnt from and picked from."""
+    """Examples to learn from and to pick from."""
     test: Split
-    """What models are measured on."""
+    """Examples that models are measured on."""
     classes: tuple[str, ...] = ()
     """The classes by number, or the labels of multi-label; empty for regression and without labels."""
     mean: tuple[float, ...] = ()
-    """Of each channel, of pixels in 0..1; empty where inputs are not normalised."""
+    """Of each channel, of pixels in 0..1; empty where inputs are not normalized."""
     std: tuple[float, ...] = ()
     """Of each channel, as `mean`."""
     columns: tuple[str, ...] = ()
-    """What the columns of a table are."""
+    """Names of the columns of a table."""
     positive: str | None = None
     """Of two classes, the one that is looked for: its F1 is a metric."""
     sources: tuple[Path, ...] = field(default=(), repr=False)
@@ -146,12 +146,12 @@ class Data:
 
     @property
     def black(self) -> tuple[float, ...]:
-        """The normalised value of a black pixel, per channel: what a padded crop pads with."""
+        """The normalized value of a black pixel, per channel: what a padded crop pads with."""
         return tuple(-m / s for m, s in zip(self.mean, self.std, strict=True))
 
     @property
     def outputs(self) -> int:
-        """How many numbers a model has to give for an example (or for a pixel)."""
+        """Number of outputs of a model for one example, or for one pixel."""
         return 1 if self.task is None else TASKS[self.task].width(len(self.classes))
 
     @property
@@ -210,7 +210,7 @@ class Data:
 
     @cached_property
     def checksums(self) -> dict[str, str]:
-        """sha256 of each file read; of a folder that of all its files' sums and names; of tensors where no file was."""
+        """Checksums (sha256) by file, with one for all files of a folder; of tensors if no file was read."""
         if self.sources:
             return {
                 _label(path): _folder_sum(path) if path.is_dir() else _file_sum(path) for path in self.sources
@@ -221,7 +221,7 @@ class Data:
 
 
 def check_targets(where: str, task: str | None, targets: Targets, classes: int) -> None:
-    """Refuse targets that a task cannot have, saying where they were found."""
+    """Raise DataError for targets that a task cannot have; `where` names them."""
     if task is not None and isinstance(targets, Tensor) and len(targets):
         try:
             TASKS[task].check_targets(targets, classes)
@@ -234,7 +234,7 @@ def _label(path: Path) -> str:
 
 
 def _file_sum(path: Path) -> str:
-    """The sha256 of a file; one that has not been touched since it was last read is not read again."""
+    """Return the sha256 of a file; a file that has not changed is read once."""
     stat = path.stat()
     stamp = (path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     settled = time.time_ns() - stat.st_mtime_ns > SETTLED

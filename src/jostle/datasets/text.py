@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from jostle.datasets.data import Data, Fields, Split
-from jostle.datasets.errors import DataError
-from jostle.datasets.fetch import Source, fetch
+from jostle.datasets.fetch import DataError, Source, fetch
 
 PAGE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 TRAIN = Source("mrpc", "msr_paraphrase_train.txt", PAGE)
@@ -23,7 +22,7 @@ HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts, or pairs of them, that no tokeniser has seen yet."""
+    """Texts, or pairs of them, that no tokenizer has seen yet."""
 
     rows: tuple[tuple[str, ...], ...]
     """The texts of each example, one or two."""
@@ -33,6 +32,11 @@ class Texts:
 
     def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
         raise DataError("texts have to become numbers first: datasets.tokenize(data, encoder)")
+
+    def originals(self, positions: Sequence[int]) -> Iterator[str | tuple[str, ...]]:
+        """The texts at some positions; a pair as a tuple."""
+        rows = (self.rows[position] for position in positions)
+        yield from (row[0] if len(row) == 1 else row for row in rows)
 
     def part(self, start: int, stop: int) -> Texts:
         """The texts from `start` up to `stop`, counted from the first of them."""
@@ -72,17 +76,17 @@ def _split(path: Path) -> Split:
 
 
 def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
-    """The texts of `data` as the columns that an encoder (a folder or a hub name) reads, cut to `length` tokens.
+    """Tokenize the texts of `data` for an encoder (a folder or a hub name), at most `length` tokens each.
 
     Rows are padded to the longest of their split, and batches drop what is padding in all their rows.
     """
-    tokenizer = tokenizer_of(str(encoder))
+    tokenizer = load_tokenizer(str(encoder))
 
     def tokenized(split: Split) -> Split:
         if not isinstance(split.inputs, Texts):
-            raise DataError(f"{data.name} has no texts to tokenise")
+            raise DataError(f"{data.name} has no texts to tokenize")
         texts = split.inputs
-        columns = tokens_of(tokenizer, texts.rows, length)
+        columns = tokenize_texts(tokenizer, texts.rows, length)
         shown = tuple(texts.preview(position) for position in range(len(texts)))
         return replace(split, inputs=Fields(columns, "attention_mask", shown))
 
@@ -90,23 +94,23 @@ def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
 
 
 @lru_cache(maxsize=4)
-def tokenizer_of(encoder: str) -> Any:
-    """The tokeniser of an encoder, a folder or a hub name."""
+def load_tokenizer(encoder: str) -> Any:
+    """Load the tokenizer of an encoder, a folder or a hub name."""
     try:
         from transformers import AutoTokenizer
     except ImportError as reason:
         raise ImportError("texts need transformers: pip install jostle[nlp]") from reason
     try:
-        return AutoTokenizer.from_pretrained(encoder)
+        return AutoTokenizer.from_pretrained(encoder)  # nosec B615  # the user names it, with a revision if wanted
     except (OSError, ValueError) as reason:
         raise DataError(
-            f"no tokeniser at {encoder!r}, expected a model's folder or hub name: {reason}"
+            f"no tokenizer at {encoder!r}, expected a model's folder or hub name: {reason}"
         ) from reason
 
 
-def tokens_of(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
-    """Texts, or pairs of them, as the columns that an encoder reads, padded to the longest."""
-    some = rows or [("",)]  # tokenisers refuse an empty list
+def tokenize_texts(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
+    """Tokenize texts, or pairs of them, to the columns that an encoder reads, padded to the longest."""
+    some = rows or [("",)]  # tokenizers refuse an empty list
     pieces = [list(piece) for piece in zip(*some, strict=True)]
     columns = tokenizer(
         *pieces, truncation=True, max_length=length, padding=True, padding_side="right", return_tensors="pt"

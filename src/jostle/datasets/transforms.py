@@ -1,9 +1,8 @@
-"""A user's own preprocessing: what an example becomes before a model sees it."""
+"""Preprocessing by a user's own function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,19 +11,18 @@ from PIL import Image
 from torch import Tensor
 
 from jostle.datasets.data import Batch, Data, Inputs, Split
-from jostle.datasets.errors import DataError
-from jostle.datasets.images import THREADS, ImageFiles, read_image
-from jostle.datasets.text import Texts
+from jostle.datasets.fetch import DataError
 from jostle.inputs.sources import cut
 
 Transform = Callable[[Any], Any]  # an image, a text or a tensor -> a tensor, or a dict of them
 
 
-def transformed(data: Data, transform: Transform, name: str = "the transform") -> Data:
-    """The same data, each example as `transform` makes it; what is shown to people stays as it was.
+def apply_transform(data: Data, transform: Transform, name: str = "the transform") -> Data:
+    """Apply a transform to every example of `data`; previews stay as they were.
 
-    Of an image file it is given the PIL image, just as it is in the file; of a text the text (a pair as a tuple);
-    of all else the tensor that the data has for it. It should not draw: an example may be asked for more than once.
+    The transform gets a PIL image just as it is in its file or in its cell of a Parquet file. It gets a text as a
+    string, a pair as a tuple, and anything else as a tensor. It must not draw random numbers, since jostle may read an
+    example twice.
     """
 
     def changed(split: Split) -> Split:
@@ -62,7 +60,7 @@ class Transformed:
         return batch
 
     def part(self, start: int, stop: int) -> Transformed | None:
-        """The examples from `start` up to `stop`, counted from the first of them; None where there is no such part."""
+        """Return the examples from `start` up to `stop`, counted from the first of them; None if they cannot be cut."""
         inputs = cut(self.inputs, start, stop)
         names = cut(self.names, start, stop)
         return None if inputs is None else Transformed(inputs, self.transform, self.name, None, names)
@@ -83,13 +81,8 @@ class Transformed:
         return tensors if isinstance(made, dict) else tensors[""]
 
     def _originals(self, positions: list[int]) -> Iterator[Any]:
-        if isinstance(self.inputs, ImageFiles):
-            files = [self.inputs.pixels.files[i] for i in positions]
-            with ThreadPoolExecutor(max(1, min(THREADS, len(files)))) as workers:
-                yield from workers.map(read_image, files)
-        elif isinstance(self.inputs, Texts):
-            rows = (self.inputs.rows[i] for i in positions)
-            yield from (row[0] if len(row) == 1 else row for row in rows)
+        if hasattr(self.inputs, "originals"):
+            yield from self.inputs.originals(positions)
         else:
             batch = self.inputs[torch.tensor(positions, dtype=torch.int64)]
             for place in range(len(positions)):

@@ -1,4 +1,4 @@
-"""Some examples of a data set, as pools, as labelled datasets and as columns: nothing is copied."""
+"""Views of a data set without copies: some of its rows, a pool, a labeled dataset of (x, y)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jostle.training.train import Indexed
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of what is read batch by batch."""
+    """Some rows of inputs that are read batch by batch."""
 
     whole: Indexed
     ids: Tensor
@@ -28,18 +28,18 @@ class Part:
         return self.whole[self.ids[index]]
 
 
-def part_of(whole: Any, ids: Tensor) -> Any:
-    """Some rows: a tensor of a tensor, of anything else a view."""
+def take_rows(whole: Any, ids: Tensor) -> Any:
+    """Return some rows: of a tensor a tensor, of anything else a view."""
     return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
 
 
-def pool_of(inputs: Indexed, ids: Tensor | None = None) -> Pool:
-    """Inputs as a pool whose positions are their ids, so that nothing is copied."""
+def as_pool(inputs: Indexed, ids: Tensor | None = None) -> Pool:
+    """Return inputs as a pool whose positions are their ids."""
     return Pool(Batched(inputs), torch.arange(len(inputs)) if ids is None else ids)
 
 
 class Examples(Dataset[tuple[Any, Tensor]]):
-    """Labelled examples of a split that are not tensors: one for a position, a batch for a tensor of positions.
+    """Labeled examples of a split that are not tensors: one for a position, a batch for a tensor of positions.
 
     Texts of unequal length are padded for a batch only, so they cannot be put together one by one.
     """
@@ -60,25 +60,25 @@ class Examples(Dataset[tuple[Any, Tensor]]):
         return first, target[0]
 
 
-def labelled_part(split: Split, ids: Tensor) -> Dataset[Any]:
-    """The labelled examples as a dataset of (x, y)."""
-    return dataset_of(part_of(split.inputs, ids), part_of(split.targets, ids))
+def take_labeled(split: Split, ids: Tensor) -> Dataset[Any]:
+    """Return some labeled examples of a split as a dataset of (x, y)."""
+    return as_dataset(take_rows(split.inputs, ids), take_rows(split.targets, ids))
 
 
-def dataset_of(inputs: Any, targets: Any) -> Dataset[Any]:
-    """Inputs and their targets as a dataset of (x, y)."""
+def as_dataset(inputs: Any, targets: Any) -> Dataset[Any]:
+    """Return inputs and their targets as a dataset of (x, y)."""
     if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
         return TensorDataset(inputs, targets)
     return Examples(inputs, targets)
 
 
-def labelled_data(data: Data) -> Dataset[Any]:
-    """All examples of a data set as a dataset of (x, y)."""
-    return labelled_part(data.train, torch.arange(len(data.train)))
+def as_labeled_dataset(data: Data) -> Dataset[Any]:
+    """Return all training examples of a data set as a dataset of (x, y)."""
+    return take_labeled(data.train, torch.arange(len(data.train)))
 
 
-def columns_of(dataset: Any) -> tuple[Any, Any]:
-    """Inputs and targets of a labelled dataset, as `train` takes them."""
+def split_columns(dataset: Any) -> tuple[Any, Any]:
+    """Return the inputs and the targets of a dataset of (x, y)."""
     if isinstance(dataset, TensorDataset):
         return dataset.tensors[0], dataset.tensors[1]
     if isinstance(dataset, Examples):

@@ -1,4 +1,4 @@
-"""A request (model and pool) in, one row for each example out; any selector may follow."""
+"""A context (model and pool) in, one row for each example out; any selector may follow."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jostle.embeddings.features import Features
 from jostle.embeddings.gradients import ExpectedGradientLength, LastLayerGradients, SketchedGradients
 from jostle.embeddings.graph import GraphNetwork
 from jostle.embeddings.uncertainty import Entropy, LeastConfidence, Margin, Probabilities
-from jostle.plumbing.catalogue import Catalogue, Entry
+from jostle.utils.registry import Entry, Registry
 
 __all__ = [
     "Bald",
@@ -32,10 +32,10 @@ __all__ = [
     "register",
 ]
 
-CATALOGUE: Catalogue[Embedding, Entry] = Catalogue(
+REGISTRY: Registry[Embedding, Entry] = Registry(
     "embedding", "jostle.embeddings", Entry, makes=(Embedding, "a jostle.Embedding")
 )
-CATALOGUE.enter(
+REGISTRY.enter(
     {
         "features": Features,
         "probabilities": Probabilities,
@@ -52,14 +52,14 @@ CATALOGUE.enter(
         "qbc": QueryByCommittee,
     }
 )
-describe, names, register = CATALOGUE.entry, CATALOGUE.names, CATALOGUE.register
+describe, names, register = REGISTRY.entry, REGISTRY.names, REGISTRY.register
 
 
 def build(name: str, /, **settings: Any) -> Embedding:
     """An embedding by name.
 
     Args:
-        name: A name of the catalogue, or `file.py:name`, a class or function of your own that makes one.
+        name: A name of the registry, or `file.py:name`, a class or function of your own that makes one.
         settings: Its settings, by keyword.
     """
-    return CATALOGUE.build(name, settings)
+    return REGISTRY.build(name, settings)

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from jostle.core import Choice, Costs, Embedded, Embedding
-from jostle.core.costs import scores
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.disagreement import jensen_shannon, variance
+from jostle.inference.context import QueryContext
+from jostle.inference.defaults import their_device
+from jostle.inference.estimate import score_estimate
+from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs
 from jostle.rng import derive
-from jostle.scoring.defaults import their_device
-from jostle.scoring.network import Network
-from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.tasks import Regression
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryByCommittee(Embedding):
-    """Train several networks on the same labelled set from different seeds, and take the examples on which they
+    """Train several networks on the same labeled set from different seeds, and take the examples on which they
     disagree. The given model is the first member; `members` brings a whole committee instead of training one.
     """
 
@@ -37,54 +37,55 @@ class QueryByCommittee(Embedding):
         if size < 2:
             raise ValueError(f"a committee has at least 2 members; got {size}")
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Disagreement of the members."""
-        numbers = isinstance(request.task, Regression)
-        members = self.networks(request)
+        numbers = isinstance(context.task, Regression)
+        members = self.networks(context)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             outputs = (member.outputs(member.prepared(inputs)) for member in members)
             if numbers:
                 return (variance(outputs),)
-            distributions = (request.distribution_of(values.double()) for values in outputs)
-            return (request.over_sites(jensen_shannon(distributions), inputs),)
+            distributions = (context.reader.distribution(values.double()) for values in outputs)
+            return (context.reader.mean_over_sites(jensen_shannon(distributions), inputs),)
 
-        return Embedded(request.compute(read, what=f"{len(members)} members")[0])
+        return Embedded(context.compute(read, what=f"{len(members)} members")[0])
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """A score for each example from M members."""
         size = self.committee if self.members is None else len(self.members)
         trained = f"the training of {size - 1} further networks" if self.members is None else ""
-        return replace(scores(request, size), more=trained)
+        return replace(score_estimate(context, size), extra_work=trained)
 
-    def networks(self, request: Request) -> list[Network]:
+    def networks(self, context: QueryContext) -> list[ModelRunner]:
         """Private copies of the members, trained where none were given."""
         if self.members is None:
-            networks = [request.network, *self.trained(request)]
+            networks = [context.runner, *self.trained(context)]
         else:
-            networks = [self.private(member, request) for member in self.members]
-        shapes = {tuple(network.example_outputs.shape) for network in networks}
+            networks = [self.private(member, context) for member in self.members]
+        shapes = {tuple(runner.example_outputs.shape) for runner in networks}
         if len(shapes) > 1:
             raise ValueError(f"members must give outputs of one shape; got {sorted(shapes)}")
         return networks
 
-    def trained(self, request: Request) -> Iterator[Network]:
+    def trained(self, context: QueryContext) -> Iterator[ModelRunner]:
         """All members but the first, each from a seed of its own."""
-        if request.fit is None:
+        fit = context.options.get("fit")
+        if fit is None:
             raise ValueError(
                 "qbc needs a committee: pass fit=, a function (dataset, seed) -> trained model, "
                 "or members=[...], the trained models"
             )
-        dataset = request.needs_labeled("qbc").dataset
-        with request.progress("training the committee", self.committee - 1) as advance:
+        dataset = context.needs_labeled("qbc").dataset
+        with context.progress("training the committee", self.committee - 1) as advance:
             for member in range(1, self.committee):
                 with their_device():
-                    model = request.fit(dataset, derive(request.seed, "committee", member))
-                yield self.private(model, request)
+                    model = fit(dataset, derive(context.seed, "committee", member))
+                yield self.private(model, context)
                 advance(1)
 
-    def private(self, model: nn.Module, request: Request) -> Network:
-        """A copy of a member, in eval mode, where the request computes."""
+    def private(self, model: nn.Module, context: QueryContext) -> ModelRunner:
+        """A copy of a member, in eval mode, where the context computes."""
         if not isinstance(model, nn.Module):
             raise TypeError(f"a member of a committee is a torch.nn.Module; got {type(model).__name__}")
-        return request.network_of(model)
+        return context.runner_of(model)

@@ -12,18 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Costs, Embedded, Embedding
-from jostle.core.costs import scores
-from jostle.embeddings.again import in_arrays
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.disagreement import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import score_estimate
+from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, count, mapped
-from jostle.plumbing.names import unknown
 from jostle.rng import derive, uniform_by_place
-from jostle.scoring.network import Network
-from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
+from jostle.utils.names import unknown
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TOO_MANY_SITES = (
@@ -36,13 +35,13 @@ HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutPasses(Embedding):
-    """What T dropout passes say of each example: `rows(request, of)` gives what `of` makes of their distributions.
+    """What T dropout passes say of each example: `rows(context, of)` gives what `of` makes of their distributions.
 
     A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size. Only
     dropout acts; BatchNorm stays in eval mode.
     """
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
     passes: int = 50
@@ -69,19 +68,19 @@ class DropoutPasses(Embedding):
                 f"dropout_after is a list of module names; got {self.dropout_after!r} (put it in a list)"
             )
 
-    def scores(self, request: Request, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
+    def scores(self, context: QueryContext, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
         """The mean over the sites of what `of` makes of T distributions (n, sites, c) for each of them: (n,)."""
-        return self.rows(request, lambda passes, inputs: request.over_sites(of(passes), inputs))
+        return self.rows(context, lambda passes, inputs: context.reader.mean_over_sites(of(passes), inputs))
 
-    def rows(self, request: Request, of: Callable[[Iterator[Tensor], Inputs], Tensor]) -> Tensor:
+    def rows(self, context: QueryContext, of: Callable[[Iterator[Tensor], Inputs], Tensor]) -> Tensor:
         """What `of` makes of T distributions (n, sites, c), given one after the other for each micro-batch."""
-        with self.sampling(request) as sampler:
+        with self.sampling(context) as sampler:
 
             def read(inputs: Inputs) -> tuple[Tensor]:
                 passes = (sampler.outputs(inputs, t).double() for t in range(self.passes))
-                return (of(map(request.distribution_of, passes), inputs),)
+                return (of(map(context.reader.distribution, passes), inputs),)
 
-            rows = request.compute(read, what=f"{self.passes} dropout passes")[0]
+            rows = context.compute(read, what=f"{self.passes} dropout passes")[0]
         if not sampler.moved:
             raise ValueError(
                 f"dropout made no difference to any output in {self.passes} passes: of narrow layers ask for more "
@@ -89,21 +88,21 @@ class DropoutPasses(Embedding):
             )
         return rows
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """A score for each example from T passes."""
         fewer = f"passes={max(2, self.passes // 5)}: rougher scores for a fifth of the passes"
-        return replace(scores(request, self.passes), cheaper=(fewer,))
+        return replace(score_estimate(context, self.passes), suggestions=(fewer,))
 
     @contextmanager
-    def sampling(self, request: Request) -> Iterator[Sampler]:
+    def sampling(self, context: QueryContext) -> Iterator[Sampler]:
         """A network whose dropout acts; an error if it has none. The network is eval-only again afterwards."""
-        network = request.network
-        sampler = Sampler(network, Masks(luck_of(request)))
+        runner = context.runner
+        sampler = Sampler(runner, Masks(luck_of(context)))
         with torch.no_grad(), ExitStack() as stack:
             sampler.wake(stack)
             if self.insert_dropout is not None:
-                for name in insertion_points(network, self.dropout_after, sampler.tensors):
-                    hook = network.module.get_submodule(name).register_forward_hook(self.inserted)
+                for name in insertion_points(runner, self.dropout_after, sampler.tensors):
+                    hook = runner.module.get_submodule(name).register_forward_hook(self.inserted)
                     stack.callback(hook.remove)
             sampler.learn_axes()
             yield sampler
@@ -120,10 +119,10 @@ class Bald(DropoutPasses):
     label and the weights: noise in the data, which all passes agree on, does not count.
     """
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Mutual information."""
-        request.check_task("bald", SERVED, TOO_MANY_SITES)
-        return Embedded(self.scores(request, jensen_shannon))
+        context.check_task("bald", SERVED, TOO_MANY_SITES)
+        return Embedded(self.scores(context, jensen_shannon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,26 +131,26 @@ class EntropyDropout(DropoutPasses):
     and what the data leave open.
     """
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Entropy of the mean, not the mean of the entropies."""
-        request.check_task("entropy-dropout", SERVED, TOO_MANY_SITES)
-        return Embedded(self.scores(request, lambda passes: entropies(passes)[0]))
+        context.check_task("entropy-dropout", SERVED, TOO_MANY_SITES)
+        return Embedded(self.scores(context, lambda passes: entropies(passes)[0]))
 
 
 class Sampler:
     """Outputs of a network under dropout, one pass for each number."""
 
-    def __init__(self, network: Network, masks: Masks) -> None:
-        self.network = network
+    def __init__(self, runner: ModelRunner, masks: Masks) -> None:
+        self.runner = runner
         self.masks = masks
         self.moved = False  # whether any two passes over the same inputs differed
-        self.first = network.example_outputs  # of pass 0; the trace is taken before anything is inserted
+        self.first = runner.example_outputs  # of pass 0; the trace is taken before anything is inserted
 
     def outputs(self, inputs: Inputs, number: int) -> Tensor:
         """Outputs of one pass; all passes over the same inputs come in order."""
         self.masks.begin(number)
         with self.masks:
-            outputs = self.network.outputs(inputs)
+            outputs = self.runner.outputs(inputs)
         if number == 0:
             self.first = outputs.clone()
         elif not self.moved:
@@ -163,8 +162,8 @@ class Sampler:
 
         Their flag alone is set, not that of the modules inside them.
         """
-        with self.masks.following(self.network.module):
-            self.outputs(self.network.example, 0)
+        with self.masks.following(self.runner.module):
+            self.outputs(self.runner.example, 0)
         for part in self.masks.resting:
             part.training = True
             stack.callback(setattr, part, "training", False)
@@ -172,33 +171,35 @@ class Sampler:
     @property
     def tensors(self) -> set[str]:
         """Modules that return a tensor, after which dropout can be inserted."""
-        return {name for name, part in self.network.module.named_modules() if part in self.masks.tensors}
+        return {name for name, part in self.runner.module.named_modules() if part in self.masks.tensors}
 
     def learn_axes(self) -> None:
         """See where each mask meets the examples: in the dimension that doubles when the examples do."""
-        example, shapes = self.network.example, []
+        example, shapes = self.runner.example, []
         for inputs in (example, mapped(lambda array: torch.cat([array, array]), example)):
             self.outputs(inputs, 0)
             shapes.append(self.masks.shapes)
         if not shapes[0]:
-            kind = type(self.network.original).__name__
+            kind = type(self.runner.original).__name__
             raise ValueError(f"{kind} has no dropout that acts, so all passes would be the same: {REMEDY}")
         found = [axis_of(one, two, count(example)) for one, two in zip(*shapes, strict=False)]
         self.masks.axes = {place: axis for place, axis in enumerate(found) if axis is not None}
 
 
-def luck_of(request: Request) -> Luck:
+def luck_of(context: QueryContext) -> Luck:
     """Draws for the places of a pass; those of padded sequences do not depend on how long a batch is."""
 
     def drawn(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
-        rng = request.rng("dropout", number, place, device=device)
+        rng = context.rng("dropout", number, place, device=device)
         return torch.rand(shape, generator=rng, device=device)
 
     def by_place(shape: Sequence[int], number: int, place: int, device: torch.device) -> Tensor:
-        return uniform_by_place(shape, derive(request.seed, "dropout", number, place), device)
+        return uniform_by_place(shape, derive(context.seed, "dropout", number, place), device)
 
-    masked = request.mask_in(request.network.example) is not None  # texts, each batch as long as its longest
-    return by_place if request.padded or (masked and not in_arrays(request.pool)) else drawn
+    masked = (
+        context.reader.mask_in(context.runner.example) is not None
+    )  # texts, each batch as long as its longest
+    return by_place if context.reader.padded or (masked and not context.pool.in_arrays) else drawn
 
 
 REMEDY = (
@@ -217,19 +218,19 @@ def axis_of(one: torch.Size, two: torch.Size, examples: int) -> Axis | None:
     return None
 
 
-def insertion_points(network: Network, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
+def insertion_points(runner: ModelRunner, given: Sequence[str] | None, tensors: set[str]) -> list[str]:
     """Modules after which dropout is inserted: as given by name or pattern, or by the network's structure.
 
     That is, the convolutions inside blocks, as in a ResNet, or without blocks every stage in front of the head.
     """
     if given is None:
-        found = [name for name in block_convolutions(network) or stages(network, tensors) if name in tensors]
+        found = [name for name in block_convolutions(runner) or stages(runner, tensors) if name in tensors]
         if not found:
             raise ValueError(
                 "found no layer in front of the head to insert dropout after: name some, dropout_after=[...]"
             )
         return found
-    names = [name for name, _ in network.module.named_modules() if name]
+    names = [name for name, _ in runner.module.named_modules() if name]
     chosen: list[str] = []
     for pattern in given:
         matching = [name for name in names if fnmatchcase(name, pattern)]
@@ -242,26 +243,26 @@ def insertion_points(network: Network, given: Sequence[str] | None, tensors: set
     return chosen
 
 
-def block_convolutions(network: Network) -> list[str]:
+def block_convolutions(runner: ModelRunner) -> list[str]:
     """Convolutions that a block holds itself, at least two of them; shortcuts lie deeper and are left out."""
     found: list[str] = []
-    for name, module in network.module.named_modules():
-        whole = not name or is_or_holds(name, network.head) or isinstance(module, HOLDERS)
+    for name, module in runner.module.named_modules():
+        whole = not name or is_or_holds(name, runner.head) or isinstance(module, HOLDERS)
         own = [f"{name}.{child}" for child, part in module.named_children() if isinstance(part, CONVOLUTIONS)]
         if not whole and len(own) > 1:
             found += own
-    return [name for name in found if called_before_head(network, name)]
+    return [name for name in found if called_before_head(runner, name)]
 
 
-def stages(network: Network, tensors: set[str], inside: str = "") -> list[str]:
+def stages(runner: ModelRunner, tensors: set[str], inside: str = "") -> list[str]:
     """The largest parts with weights in front of the head, each of which returns a tensor."""
     found: list[str] = []
-    for child, part in network.module.get_submodule(inside).named_children():
+    for child, part in runner.module.get_submodule(inside).named_children():
         name = f"{inside}.{child}" if inside else child
         weighted = any(parameter.ndim > 1 for parameter in part.parameters())
-        if is_or_holds(name, network.head) or (weighted and name not in tensors):
-            found += stages(network, tensors, name)
-        elif weighted and called_before_head(network, name):
+        if is_or_holds(name, runner.head) or (weighted and name not in tensors):
+            found += stages(runner, tensors, name)
+        elif weighted and called_before_head(runner, name):
             found.append(name)
     return found
 
@@ -271,6 +272,6 @@ def is_or_holds(name: str, head: str) -> bool:
     return head == name or head.startswith(name + ".")
 
 
-def called_before_head(network: Network, name: str) -> bool:
+def called_before_head(runner: ModelRunner, name: str) -> bool:
     """Whether a module is called before the head."""
-    return name in network.order and network.order[name] < network.order[network.head]
+    return name in runner.order and runner.order[name] < runner.order[runner.head]

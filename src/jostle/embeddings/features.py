@@ -1,22 +1,22 @@
-"""Features of the pool and of the labelled set, from one pass so that they compare."""
+"""Features of the pool and of the labeled set, from one pass so that they compare."""
 
 from dataclasses import dataclass
 
-from jostle.core import Costs, Embedded, Embedding
-from jostle.core.costs import features
-from jostle.scoring.request import Request
+from jostle.core import Embedded, Embedding, Estimate
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import feature_estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Features(Embedding):
-    """The input of the model's head, maps and tokens averaged; that of the labelled set gives centers."""
+    """The input of the model's head, maps and tokens averaged; that of the labeled set gives centers."""
 
-    alone = True
+    shardable = True
 
-    def embedding(self, request: Request) -> Embedded:
-        """Features of the pool, and those of the labelled set as centers."""
-        return Embedded(*request.parted(request.features(*request.pools)))
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Features of the pool, and those of the labeled set as centers."""
+        return Embedded(*context.split(context.features(*context.pools)))
 
-    def making(self, request: Request) -> Costs:
-        """Features of pool and labelled set from one pass."""
-        return features(request)
+    def row_estimate(self, context: QueryContext) -> Estimate:
+        """Features of pool and labeled set from one pass."""
+        return feature_estimate(context)

@@ -9,21 +9,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Costs, Embedded, Embedding
-from jostle.core.costs import features
-from jostle.core.plan import trial
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.deviations import Deviations
-from jostle.embeddings.watching import Space
+from jostle.embeddings.readout import Space
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import feature_estimate
 from jostle.inputs import Inputs
 from jostle.rows import Outer
-from jostle.scoring.request import Request
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
-ONE_CLASS = (
-    "its rows are gradients at one predicted class; use lcmd for a regression, or coreset with "
-    "selector='k-means++', or noise-stability"
-)
+ONE_CLASS = "its rows are gradients at one predicted class; use default"
 MANY_LABELS = (
     "it averages over the labels of an example, of which there must be one; use entropy, or noise-stability"
 )
@@ -34,63 +30,59 @@ ONE_OUTPUT = "it follows the gradient of one output; use coreset or noise-stabil
 class LastLayerGradients(Embedding):
     """The gradient that the predicted class would cause in the last layer, kept as two factors."""
 
-    alone = True
+    shardable = True
 
-    method: ClassVar[str] = "last-layer-gradients"
+    name: ClassVar[str] = "last-layer-gradients"
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Gradients of the pool as two factors."""
-        request.check_task(self.method, CLASS_TASKS, ONE_CLASS)
-        hidden, outputs = request.features_and_outputs()
-        return Embedded(last_layer_gradients(hidden, request.probabilities_of(outputs)))
+        context.check_task(self.name, CLASS_TASKS, ONE_CLASS)
+        hidden, outputs = context.features_and_outputs()
+        return Embedded(last_layer_gradients(hidden, context.reader.probabilities(outputs)))
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """Features and outputs from one pass, and the outputs' factor, which lies in memory."""
-        c = math.prod(request.output_shape[1:])
-        made = features(request, c * request.row_type.itemsize, labeled=False)
-        factors = 3 * made.passes * max(2, c) * request.row_type.itemsize  # probabilities, and changed ones
-        return replace(made, width=made.width + c, working=factors, fixed=factors)
-
-    def made_up(self, request: Request, width: int, size: int) -> Outer:
-        """Two random factors."""
-        c = math.prod(request.output_shape[1:])
-        few = trial(width, size)
-        return Outer(few[:, :c], few[:, c:])
+        c = math.prod(context.output_shape[1:])
+        made = feature_estimate(context, c * context.row_type.itemsize, labeled=False)
+        factors = 3 * made.passes * max(2, c) * context.row_type.itemsize  # probabilities, and changed ones
+        return replace(made, width=made.width + c, working=factors, resident=factors)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SketchedGradients(Embedding):
-    """The gradient of the output with respect to all parameters, sketched; that of the labelled set gives centers.
+    """The gradient of the output with respect to all parameters, sketched; that of the labeled set gives centers.
 
-    A movement of the output under a random jolt is the gradient's product with a random direction, so `sketch`
-    jolts are a random projection that keeps inner products. A regression's outputs are sketched side by side,
-    of a classifier the logit of the predicted class, or the only one.
+    The deviation of the output under a random perturbation is the gradient's product with a random direction, so
+    `sketch` perturbations are a random projection that keeps inner products. A regression's outputs are
+    sketched side by side, of a classifier the logit of the predicted class, or the only one.
     """
 
-    alone = True
+    shardable = True
 
-    method: ClassVar[str] = "sketched-gradients"
+    name: ClassVar[str] = "sketched-gradients"
     serves: ClassVar[tuple[str, ...]] = ("regression", *CLASS_TASKS)
     sketch: int = 512
     """How many random directions; fewer are faster and rougher."""
     estimator: str = "finite"
     """How gradients are found: "finite" differences, on any model; "jvp": the exact derivative, four times slower."""
 
-    def embedding(self, request: Request) -> Embedded:
-        """Sketched gradients of the pool, (n, sketch), and those of the labelled set as centers."""
-        request.check_task(self.method, self.serves, ONE_OUTPUT)
-        space = "logits" if request.task.name == "regression" else predicted_logit
-        return Embedded(*self.sketched(space).rows_of_both(request))
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Sketched gradients of the pool, (n, sketch), and those of the labeled set as centers."""
+        context.check_task(self.name, self.serves, ONE_OUTPUT)
+        space = "logits" if context.task.name == "regression" else predicted_logit
+        return Embedded(*context.split(self.sketched(space).rows(context, *context.pools)))
 
     def sketched(self, space: Space) -> Deviations:
-        """The jolts that sketch a gradient."""
-        return Deviations(jolts=self.sketch, estimator=self.estimator, space=space, start="labeled")
+        """The deviations that sketch a gradient."""
+        return Deviations(
+            num_perturbations=self.sketch, estimator=self.estimator, space=space, initial_centers="labeled"
+        )
 
-    def making(self, request: Request) -> Costs:
-        """Movements of pool and labelled set under as many jolts as the sketch is wide."""
-        space = "logits" if request.task.name == "regression" else predicted_logit
+    def row_estimate(self, context: QueryContext) -> Estimate:
+        """Estimate deviations under as many perturbations as the sketch is wide."""
+        space = "logits" if context.task.name == "regression" else predicted_logit
         fewer = f"sketch={max(1, self.sketch // 4)}: rougher rows for a quarter of the passes"
-        return replace(self.sketched(space).making(request), cheaper=(fewer,))
+        return replace(self.sketched(space).row_estimate(context), suggestions=(fewer,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,20 +91,20 @@ class ExpectedGradientLength(Embedding):
     It weighs how unsure the model is with the length of the features.
     """
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Expected lengths."""
-        request.check_task("egl", CLASS_TASKS, MANY_LABELS)
+        context.check_task("egl", CLASS_TASKS, MANY_LABELS)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
-            features, outputs = request.network.features_and_outputs(inputs)
-            p = request.probabilities_of(outputs.double())  # (n, c)
-            return (expected_gradient_length(p, request.vectors(features, inputs)),)
+            features, outputs = context.runner.features_and_outputs(inputs)
+            p = context.reader.probabilities(outputs.double())  # (n, c)
+            return (expected_gradient_length(p, context.reader.vectors(features, inputs)),)
 
-        return Embedded(request.compute(read, what="gradient lengths")[0])
+        return Embedded(context.compute(read, what="gradient lengths")[0])
 
 
 def last_layer_gradients(features: Tensor, probabilities: Tensor) -> Outer:

@@ -1,4 +1,4 @@
-"""A graph over pool and labelled set, and a small graph network that learns to tell one from the other.
+"""A graph over pool and labeled set, and a small graph network that learns to tell one from the other.
 
 The graph joins every example with every other by the cosine of their features. Its matrix is
 A = (X X^T - I) D^-1 + I with X the features at unit length and D the column sums of X X^T - I. A v is
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Costs, Embedded, Embedding
-from jostle.core.costs import features
-from jostle.scoring.request import Request
+from jostle.core import Embedded, Embedding, Estimate
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import feature_estimate
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
 LEAST_LOG = -100.0  # a saturated node must not make the loss infinite
@@ -46,9 +46,9 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNetwork(Embedding):
-    """What a graph network sees of each example once it tells the pool from the labelled set, which gives centers."""
+    """What a graph network sees of each example once it tells the pool from the labeled set, which gives centers."""
 
-    method: ClassVar[str] = "graph"
+    name: ClassVar[str] = "graph"
     width: int = 128
     """Width of the hidden layer."""
     dropout: float = 0.3
@@ -70,39 +70,39 @@ class GraphNetwork(Embedding):
                 f"got {self.width}, {self.epochs} and {self.dropout}"
             )
 
-    def embedding(self, request: Request) -> Embedded:
-        """Hidden layer and score of each node, those of the labelled set as centers."""
-        return Embedded(*request.parted(torch.cat(self.fitted(request), dim=1)))  # (n, width + 1)
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Hidden layer and score of each node, those of the labeled set as centers."""
+        return Embedded(*context.split(torch.cat(self.fitted(context), dim=1)))  # (n, width + 1)
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """Features of all nodes, what the graph makes of them, and the hidden layer with its gradients."""
-        made = features(request)
+        made = feature_estimate(context)
         nodes, d = made.passes, made.width
         return replace(
             made,
             width=self.width + 1,
             working=4 * nodes * (2 * d + 6 * self.width),  # X, A X; hidden layer, mask and their gradients
             what=f"a graph of {nodes:,} nodes with {d} features",
-            more=f"{self.epochs} epochs of a graph network",
+            extra_work=f"{self.epochs} epochs of a graph network",
         )
 
-    def fitted(self, request: Request) -> tuple[Tensor, Tensor]:
+    def fitted(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Hidden layer (n + m, width) and score before the sigmoid (n + m, 1), the pool's nodes first."""
-        nodes = len(request.pool) + len(request.needs_labeled(self.method))
-        graph = Graph.of(request.features(*request.pools))
-        is_labelled = torch.arange(nodes, device=request.device) >= len(request.pool)
-        return self.trained(graph, is_labelled, request)
+        nodes = len(context.pool) + len(context.needs_labeled(self.name))
+        graph = Graph.of(context.features(*context.pools))
+        is_labeled = torch.arange(nodes, device=context.device) >= len(context.pool)
+        return self.trained(graph, is_labeled, context)
 
-    def trained(self, graph: Graph, is_labelled: Tensor, request: Request) -> tuple[Tensor, Tensor]:
-        """Train on the whole graph; 1 is labelled, 0 is not."""
+    def trained(self, graph: Graph, is_labeled: Tensor, context: QueryContext) -> tuple[Tensor, Tensor]:
+        """Train on the whole graph; 1 is labeled, 0 is not."""
         reached = graph.propagated(graph.rows)  # A X never changes, (n, d)
-        weights = [w.requires_grad_() for w in self.drawn(reached, request.rng("graph weights"))]
+        weights = [w.requires_grad_() for w in self.drawn(reached, context.rng("graph weights"))]
         optimizer = torch.optim.Adam(weights, lr=self.lr, weight_decay=self.decay)
-        draws = request.rng("graph dropout")
-        with torch.enable_grad(), request.progress("graph network", self.epochs) as advance:
+        draws = context.rng("graph dropout")
+        with torch.enable_grad(), context.progress("graph network", self.epochs) as advance:
             for _ in range(self.epochs):
                 optimizer.zero_grad()
-                self.loss(self.forward(graph, reached, weights, draws)[1], is_labelled).backward()
+                self.loss(self.forward(graph, reached, weights, draws)[1], is_labeled).backward()
                 optimizer.step()
                 advance(1)
         with torch.no_grad():
@@ -126,8 +126,8 @@ class GraphNetwork(Embedding):
             kept = hidden * (luck >= self.dropout) / (1 - self.dropout)
         return hidden, graph.propagated(kept @ second) + offset
 
-    def loss(self, scores: Tensor, is_labelled: Tensor) -> Tensor:
-        """-mean ln s over the labelled nodes - lambda mean ln(1 - s) over the pool's."""
-        yes = F.logsigmoid(scores[is_labelled]).clamp(min=LEAST_LOG)
-        no = F.logsigmoid(-scores[~is_labelled]).clamp(min=LEAST_LOG)
+    def loss(self, scores: Tensor, is_labeled: Tensor) -> Tensor:
+        """-mean ln s over the labeled nodes - lambda mean ln(1 - s) over the pool's."""
+        yes = F.logsigmoid(scores[is_labeled]).clamp(min=LEAST_LOG)
+        no = F.logsigmoid(-scores[~is_labeled]).clamp(min=LEAST_LOG)
         return -yes.mean() - self.unlabeled_weight * no.mean()

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Costs, Embedded, Embedding
-from jostle.core.costs import scores
-from jostle.scoring.request import Request
+from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import score_estimate
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
-NO_CLASSES = (
-    "it scores a distribution over classes; use noise-stability, coreset, qbc or lcmd, which need none"
-)
+NO_CLASSES = "it scores a distribution over classes; use default, which needs none"
 DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
 
 
@@ -23,18 +21,17 @@ DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
 class Probabilities(Embedding):
     """The predicted probabilities, those of all pixels, labels or tokens averaged."""
 
-    alone = True
+    shardable = True
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Distributions of the pool, (n, c)."""
-        request.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(torch.Tensor.clone, "probabilities"))
+        context.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(context.score(torch.Tensor.clone, "probabilities"))
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """A distribution for each example."""
-        made, c = scores(request), request.classes
-        spills = request.room.spills(made.rows * c)
-        return replace(made, rows=made.rows * c, width=c, in_file=spills, spills=spills)
+        made, c = score_estimate(context), context.classes
+        return replace(made, rows=made.rows * c, width=c, may_spill=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,28 +40,28 @@ class Entropy(Embedding):
     uniform one.
     """
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Entropies."""
-        request.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(entropy, "entropies"))
+        context.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(context.score(entropy, "entropies"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Margin(Embedding):
     """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """One less the margin."""
-        request.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(small_margin, "margins"))
+        context.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(context.score(small_margin, "margins"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +70,14 @@ class LeastConfidence(Embedding):
     chance to be wrong.
     """
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """One less the largest probability."""
-        request.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(request.score(lack_of_confidence, "confidences"))
+        context.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(context.score(lack_of_confidence, "confidences"))
 
 
 def entropy(p: Tensor) -> Tensor:

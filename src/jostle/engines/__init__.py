@@ -1,20 +1,20 @@
-"""Where a call is carried out: here, or by the workers of a Ray cluster; the picks are the same."""
+"""Engines run a call elsewhere, on the workers of a Ray cluster; the picks are those of one process."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jostle.engines.on_ray import Ray
-from jostle.engines.waiting import EngineError
-from jostle.plumbing.names import unknown
-from jostle.plumbing.settings import check_settings
-from jostle.plumbing.specs import name_and_settings
+from jostle.engines.cluster import EngineError
+from jostle.engines.ray_engine import Ray
+from jostle.utils.names import unknown
+from jostle.utils.settings import check_settings
+from jostle.utils.specs import name_and_settings
 
 __all__ = ["EngineError", "Ray", "engine"]
 
 
 def engine(given: Any) -> Ray | None:
-    """An engine, however it is given: "ray", with settings in brackets if need be, a `Ray`, or None for here.
+    """Return an engine from "ray", with settings in brackets where needed, from a `Ray`, or None for this process.
 
     Args:
         given: Any of these, such as "ray(workers=4)".
@@ -28,5 +28,5 @@ def engine(given: Any) -> Ray | None:
     raise (
         unknown("engine", given, ("ray",))
         if isinstance(given, str)
-        else TypeError(f"engine is 'ray' or a jostle.engines.Ray; got {given!r}")
+        else TypeError(f"engine must be 'ray' or a jostle.engines.Ray; got {given!r}")
     )

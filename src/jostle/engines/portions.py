@@ -1,7 +1,7 @@
-"""A pool in portions that workers score apart: cut where micro-batches are cut anyway, so that rows are the same.
+"""A pool in portions that workers score apart, cut between micro-batches so that rows stay the same.
 
-Examples are counted twice: a position is a place in the pool as it was given, a place counts the candidates only, those
-that are not excluded. Neither depends on the number of portions, and no list of all of them is ever made.
+A position counts all examples of the pool, a place only the candidates, those that are not excluded. Neither depends
+on the number of portions, and no list of all of them is ever made.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from jostle.inference.options import Options
 from jostle.inputs import Pool
 from jostle.inputs.batches import mapped
 from jostle.inputs.pool import positions_in
 from jostle.inputs.sources import Batched, Columns, Items, Source, Window, cut
-from jostle.scoring.options import Options
 
 
 class Span(NamedTuple):
-    """A portion by its places: from `start` up to `stop`."""
+    """Places of a portion, from `start` up to `stop`."""
 
     start: int
     stop: int
@@ -33,12 +33,12 @@ class Candidates:
 
     source: Source
     excluded: Tensor  # (m,) positions, ascending
-    workers: int = 0  # processes that read examples here
-    largest: int | None = None  # batch that the user's loader has
+    workers: int = 0  # processes that read examples on this machine
+    largest: int | None = None  # batch size of the user's loader
 
     @classmethod
     def of(cls, pool: Any, options: Options) -> Candidates:
-        """Those of a pool, as `select` takes it, less what the options exclude."""
+        """Return the examples of a pool, as `select` takes it, without those that the options exclude."""
         source, workers, largest = Pool.parts_of(
             pool, options.get("collate_fn"), options.get("num_workers", 0)
         )
@@ -48,21 +48,21 @@ class Candidates:
         return len(self.source) - len(self.excluded)
 
     def at(self, places: Tensor) -> Pool:
-        """The examples at some places, to be read in this process."""
+        """Return the examples at some places as a pool of this process."""
         return Pool(self.source, self.positions(places), self.workers, self.largest)
 
     @property
     def first(self) -> Pool:
-        """The first two, on which a model can be tried."""
+        """The first two examples, on which a model can be tried."""
         return self.at(torch.arange(min(2, len(self))))
 
     def positions(self, places: Tensor) -> Tensor:
-        """Positions of some places."""
+        """Return the positions of some places."""
         before = self.excluded - torch.arange(len(self.excluded))  # candidates before each that is excluded
         return places + torch.searchsorted(before, places, right=True)
 
     def spans(self, micro_batch: int, size: int) -> Iterator[Span]:
-        """Portions of at least `size` examples, none of which cuts a micro-batch."""
+        """Yield portions of at least `size` examples that cut no micro-batch."""
         start = 0
         for stop in self._cuts(micro_batch, size):
             if stop - start >= size:
@@ -82,33 +82,33 @@ class Candidates:
 
     @property
     def smallest(self) -> Portion:
-        """The first portion that can be."""
+        """The smallest portion from the beginning."""
         return self.portion(next(self.spans(1, 1)))
 
     def portion(self, span: Span) -> Portion:
-        """A portion with all that is needed to read it, and no more where that can be."""
+        """Return a portion with a reader of its examples, and of no others where the pool can be cut."""
         positions = self.positions(torch.arange(span.start, span.stop))
         return Portion(span, positions, cut_out(self.source, positions))
 
 
 @dataclass(frozen=True)
 class Portion:
-    """Some examples that are scored together."""
+    """Examples that are scored together."""
 
     span: Span
     positions: Tensor
     source: Source | None
-    """What reads them, by position; None: the whole pool's."""
+    """Reads them by position; None: the whole pool does."""
 
     def pool(self, whole: Source | None) -> Pool:
-        """The examples as a pool of their own, whose positions are those of the whole one."""
+        """Return the examples as a pool whose positions are those of the whole one."""
         source = self.source if self.source is not None else whole
         assert source is not None
         return Pool(source, self.positions)
 
 
 def cut_out(source: Source, positions: Tensor) -> Source | None:
-    """A source of no more than these positions, which keep their numbers; None where it cannot be cut."""
+    """Return a source of these positions only, under the same numbers, or None where it cannot be cut."""
     start, stop = int(positions[0]), int(positions[-1]) + 1
     if isinstance(source, Columns):
         inside: Source = Columns(mapped(lambda array: cut(array, start, stop), source.arrays))

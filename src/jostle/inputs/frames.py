@@ -31,7 +31,7 @@ def numbers_of(frame: Any) -> NDArray[np.float64]:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def labelled_frame(frame: Any) -> TensorDataset:
+def labeled_frame(frame: Any) -> TensorDataset:
     """A table with a column of labels, where it has one, as a dataset."""
     inputs = torch.from_numpy(numbers_of(frame))
     labels = [name for name in frame.columns if str(name) in LABEL_KEYS]

@@ -1,4 +1,4 @@
-"""Single items of a pool or a labelled set: what of them is input, and what is target."""
+"""Single items of a pool or a labeled set: what of them is input, and what is target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def inputs_of(item: Any) -> Inputs:
 
 
 def target_of(item: Any) -> Any:
-    """The target of one labelled item."""
+    """The target of one labeled item."""
     if isinstance(item, Mapping):
         found = [item[key] for key in item if key in LABEL_KEYS]
     else:
@@ -36,7 +36,7 @@ def target_of(item: Any) -> Any:
     if found:
         refuse_words(found[0])
         return found[0]
-    raise TypeError(f"a labelled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+    raise TypeError(f"a labeled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
 
 
 def refuse_words(targets: Any) -> None:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from jostle.inputs.batches import Inputs
 from jostle.inputs.frames import is_frame, numbers_of
-from jostle.inputs.sources import Collate, Source, as_source, unshuffled
+from jostle.inputs.sources import Collate, Columns, Source, Window, as_source, unshuffled
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,12 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    @property
+    def in_arrays(self) -> bool:
+        """Whether examples lie in arrays, so that all have one shape."""
+        source = self.source.inside if isinstance(self.source, Window) else self.source
+        return isinstance(source, Columns)
 
     def without(self, excluded: Any) -> Pool:
         """The pool less the positions that are `excluded`; all of it less None."""

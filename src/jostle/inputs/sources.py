@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
 
-from jostle.inputs.batches import Inputs, mapped
+from jostle.inputs.batches import ExampleList, Inputs, SparseRows, mapped
 from jostle.inputs.items import LABEL_KEYS, check_kept, inputs_of, is_words
 
 Collate = Callable[[list[Any]], Any]
@@ -89,7 +89,9 @@ class Items:
     def collated(self, items: list[Any]) -> Inputs:
         """One batch of inputs; the user's own collate function sees whole items."""
         if self.collate is not None:
-            return inputs_of(self.collate(items))
+            made = self.collate(items)
+            listed = example_list(made, items, self.collate is list)
+            return inputs_of(made) if listed is None else listed
         inputs = [inputs_of(item) for item in items]
         if isinstance(inputs[0], (str, bytes)):
             raise TypeError(
@@ -99,6 +101,27 @@ class Items:
             return default_collate(inputs)
         except (RuntimeError, TypeError) as error:
             raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
+
+
+def example_list(made: Any, items: list[Any], surely: bool) -> ExampleList | None:
+    """The examples of a collated batch that was kept as a list, as detectors take it; None where it was put together.
+
+    Args:
+        made: What a collate function returned: a list of examples, or (examples, targets).
+        items: What it was given.
+        surely: Whether it is known to return a list of the items.
+    """
+    own = [inputs_of(item) for item in items]
+    if surely:
+        return ExampleList(own)
+    for held in (made, made[0] if isinstance(made, (tuple, list)) and made else None):
+        if not isinstance(held, (tuple, list)) or len(held) != len(items):
+            continue
+        inputs = [inputs_of(each) for each in held]
+        pairs = zip(inputs, own, strict=True)
+        if all(isinstance(x, Tensor) and isinstance(y, Tensor) and x.ndim == y.ndim for x, y in pairs):
+            return ExampleList(inputs)
+    return None
 
 
 @dataclass(frozen=True)
@@ -144,7 +167,10 @@ def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:
 
 
 TOKENISE = "turn it into numbers first, or pass collate_fn= a function from a list of texts to a batch"
-REMEDY = "give them one shape, or pass collate_fn= to pad or transform them"
+REMEDY = (
+    "give them one shape, or pass collate_fn= to pad or transform them (collate_fn=list for a model that takes a list "
+    "of examples)"
+)
 
 
 def as_source(holder: Any, collate: Collate | None) -> Source:
@@ -160,7 +186,7 @@ def as_source(holder: Any, collate: Collate | None) -> Source:
     if isinstance(holder, (str, bytes, PurePath)):
         raise TypeError(f"a pool holds examples; got {holder!r}: read what it names, and pass that")
     if hasattr(holder, "toarray"):  # scipy's
-        raise TypeError(f"{SPARSE}; got {type(holder).__name__}: pass pool.toarray()")
+        return Columns(SparseRows(holder))
     if isinstance(holder, tuple):
         raise TypeError(
             "a tuple could be examples or (inputs, targets): pass the inputs alone, "
@@ -229,8 +255,13 @@ def unshuffled(
     """A loader's dataset, collate function and workers; a shuffling one is an error."""
     if loader.batch_size is None and loader.batch_sampler is None:
         raise ValueError("this DataLoader has batch_size=None, so its items may be batches: pass its dataset")
+    if isinstance(loader.dataset, IterableDataset):
+        raise ValueError(
+            f"this DataLoader reads {type(loader.dataset).__name__}, an IterableDataset without positions: use a "
+            "map-style dataset, a tensor, an array or a list"
+        )
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
-    if isinstance(loader.dataset, IterableDataset) or not isinstance(sampler, SequentialSampler):
+    if not isinstance(sampler, SequentialSampler):
         raise ValueError(
             f"this DataLoader takes its order from {type(sampler).__name__}: positions would mean nothing; "
             "pass one with shuffle=False and no sampler, or its dataset"
@@ -245,7 +276,7 @@ def shapes(inputs: list[Any]) -> str:
     return "they are " + ", ".join(found[:5])
 
 
-def rows_of(array: Tensor | np.ndarray, index: slice | Tensor) -> Tensor:
+def rows_of(array: Tensor | np.ndarray | SparseRows, index: slice | Tensor) -> Tensor:
     """Some rows of an array; of a memory-mapped file only these are read."""
     if isinstance(array, Tensor):
         return array[index]

@@ -14,16 +14,16 @@ from jostle.models.drn import DRN22
 from jostle.models.resnet import resnet18, resnet18_cifar
 from jostle.models.small import digits_cnn, mlp, mnist_cnn
 from jostle.models.vgg import vgg16, vgg16_bn, vgg19, vgg19_bn
-from jostle.plumbing.catalogue import Catalogue, Entry
 from jostle.rng import seeded_globals
+from jostle.utils.registry import Entry, Registry
 
 __all__ = ["build", "describe", "names", "register", "settings"]
 
-CATALOGUE: Catalogue[nn.Module, Entry] = Catalogue(
+REGISTRY: Registry[nn.Module, Entry] = Registry(
     "model", "jostle.models", Entry, makes=(nn.Module, "a torch.nn.Module")
 )
-names, register = CATALOGUE.names, CATALOGUE.register
-CATALOGUE.enter(
+names, register = REGISTRY.names, REGISTRY.register
+REGISTRY.enter(
     {
         "digits-cnn": digits_cnn,
         "mnist-cnn": mnist_cnn,
@@ -43,27 +43,27 @@ CATALOGUE.enter(
 
 def describe(name: str) -> str:
     """One line about a network, by its `name`."""
-    return CATALOGUE.entry(name).line
+    return REGISTRY.entry(name).line
 
 
 def settings(name: str) -> dict[str, object]:
     """The settings that the network of this `name` takes, and their defaults; `inspect.Parameter.empty` where there is
     none.
     """
-    return CATALOGUE.entry(name).settings
+    return REGISTRY.entry(name).settings
 
 
 def build(name: str, *, seed: int | None = None, **values: object) -> nn.Module:
     """A network with fresh weights, on the CPU unless torch's default device says otherwise.
 
     Args:
-        name: A name of the catalogue, or `file.py:name`, a function or class of your own that makes a network.
+        name: A name of the registry, or `file.py:name`, a function or class of your own that makes a network.
         seed: The weights depend on it alone, and the global random states stay as they were; None: as the global
             generator goes.
         values: Settings of the network, such as `classes=10`.
     """
     if seed is None:
-        return CATALOGUE.build(name, values)
+        return REGISTRY.build(name, values)
     # on the CPU, so that a seed means the same weights whatever the default device
     with seeded_globals(seed), torch.device("cpu"):
-        return CATALOGUE.build(name, values)
+        return REGISTRY.build(name, values)

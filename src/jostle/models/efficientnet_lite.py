@@ -62,7 +62,7 @@ class Block(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """The network on images (n, 3, 224, 224) as `normalised_pixels` gives them; `embed` is what its last layer sees."""
+    """The network on images (n, 3, 224, 224) as `normalized_pixels` gives them; `embed` is what its last layer sees."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class EfficientNetLite0(nn.Module):
         return self.head(self.embed(images))  # type: ignore[no-any-return]
 
 
-def normalised_pixels(pixels: Tensor) -> Tensor:
+def normalized_pixels(pixels: Tensor) -> Tensor:
     """Bytes (n, 3, h, w) as the network was trained on them."""
     return (pixels.float() - 127) / 128
 

@@ -9,7 +9,6 @@ from jostle.rows.vectors import (
     mean_over,
     non_finite,
     refuse_non_finite,
-    sums_to_one,
 )
 
 __all__ = [
@@ -21,5 +20,4 @@ __all__ = [
     "mean_over",
     "non_finite",
     "refuse_non_finite",
-    "sums_to_one",
 ]

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.plumbing.files import check_target
+from jostle.utils.files import check_target
 
 MARK = b"rows of jostle".ljust(64)
 RELEASE = 32 * 2**20  # bytes of mapped rows that are read or written before their pages are given back
@@ -30,7 +30,7 @@ _maps: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first by
 
 def check_rows_file(path: Path) -> None:
     """Refuse to put rows where anything lies but rows of ours: a pool's own file, say."""
-    check_target(path, lambda _: _is_marked(path), advice="name another file in rows_file=, or remove it")
+    check_target(path, lambda _: _is_marked(path), advice="name another file in cache_path=, or remove it")
 
 
 def mapped_rows(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -78,7 +78,7 @@ def spilled_rows(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 def spill_folder() -> Path:
     """Where temporary rows go: the system's temporary folder (the variable TMPDIR), unless that is memory itself."""
-    folder, other = Path(tempfile.gettempdir()), Path("/var/tmp")
+    folder, other = Path(tempfile.gettempdir()), Path("/var/tmp")  # nosec B108  # files without a name
     return other if _kind_of(folder) in IN_MEMORY and os.access(other, os.W_OK) else folder
 
 

@@ -8,12 +8,6 @@ from torch import Tensor, nn
 from jostle.rows.mapped import release
 
 
-def sums_to_one(outputs: Tensor) -> bool:
-    """Whether outputs are distributions already; logits are so by accident only."""
-    flat = outputs.reshape(len(outputs), -1)
-    return bool((flat >= 0).all() and (flat.sum(1) - 1).abs().max() < 1e-4)
-
-
 def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:
     """Features as (n, d): maps are average-pooled to a grid, sequences averaged over the tokens that a mask lets in.
 

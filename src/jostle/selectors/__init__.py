@@ -1,4 +1,4 @@
-"""Rows in, distinct positions out; selectors know no model."""
+"""Selectors turn rows into distinct positions; they know no model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,27 +8,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jostle.plumbing.catalogue import Catalogue, Entry
-from jostle.plumbing.specs import name_and_settings
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import Picks, Selector, Weighing, check_pickable
+from jostle.selectors.base import (
+    Picks,
+    Selector,
+    Weighing,
+    break_ties,
+    check_pickable,
+    first_copies,
+    tie_keys,
+)
 from jostle.selectors.herding import Herding, max_herding, narrow_herding
 from jostle.selectors.k_center import KCenter, k_center
 from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.lcmd import LCMD, lcmd
 from jostle.selectors.prob_cover import ProbCover
-from jostle.selectors.rounds import Certificate
 from jostle.selectors.shards import Shards
-from jostle.selectors.top_k import Longest, TopK, longest, top_k
+from jostle.selectors.top_k import Longest, TopK, Uniform, longest, top_k, uniform
 from jostle.selectors.typical import Typical
-from jostle.selectors.uniform import Uniform, uniform
 from jostle.selectors.variance import ExplainedVariance, explained_variance
+from jostle.utils.registry import Entry, Registry
+from jostle.utils.specs import name_and_settings
 
 __all__ = [
     "KDPP",
     "LCMD",
-    "Certificate",
     "ExplainedVariance",
     "Function",
     "Herding",
@@ -43,9 +48,11 @@ __all__ = [
     "Typical",
     "Uniform",
     "Weighing",
+    "break_ties",
     "build",
     "describe",
     "explained_variance",
+    "first_copies",
     "k_center",
     "k_dpp",
     "k_means_pp",
@@ -56,14 +63,15 @@ __all__ = [
     "narrow_herding",
     "register",
     "selector",
+    "tie_keys",
     "top_k",
     "uniform",
 ]
 
-CATALOGUE: Catalogue[Selector, Entry] = Catalogue(
+REGISTRY: Registry[Selector, Entry] = Registry(
     "selector", "jostle.selectors", Entry, makes=(Selector, "a jostle.Selector")
 )
-CATALOGUE.enter(
+REGISTRY.enter(
     {
         "k-center": KCenter,
         "k-center-unit": partial(KCenter, unit=True),
@@ -79,26 +87,26 @@ CATALOGUE.enter(
         "explained-variance": ExplainedVariance,
     }
 )
-describe, names, register = CATALOGUE.entry, CATALOGUE.names, CATALOGUE.register
+describe, names, register = REGISTRY.entry, REGISTRY.names, REGISTRY.register
 
 
 def build(name: str, /, **settings: Any) -> Selector:
-    """A selector by name.
+    """Build a selector by name.
 
     Args:
-        name: A name of the catalogue, or `file.py:name`, a class or function of your own that makes one.
+        name: A name of the registry, or `file.py:name`, a class or function of your own that builds one.
         settings: Its settings, by keyword.
     """
-    return CATALOGUE.build(name, settings)
+    return REGISTRY.build(name, settings)
 
 
 @dataclass(frozen=True)
 class Function(Selector):
-    """A plain function (rows, n) -> positions as a selector; what it returns is checked, scores are NaN."""
+    """A function (rows, n) -> positions as a selector; its positions are checked, scores are NaN."""
 
     uses_centers = False
     function: Callable[[Rows, int], Tensor]
-    """From rows and how many to pick, to their positions."""
+    """From rows and the number of picks to positions."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Call the function; centers and seed are not passed on."""
@@ -115,17 +123,19 @@ class Function(Selector):
 
 
 def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
-    """A selector, however it is given.
+    """Return a selector from a name, a function or a selector.
 
     Args:
-        spec: Its name, with settings in brackets if need be, `typical(small=3)`; a function (rows, n) -> positions; or
-            a selector, which stays as it is.
+        spec: A name, with settings in brackets where needed, `typical(small=3)`; a function (rows, n) -> positions; or
+            a selector, which is returned unchanged.
     """
     if isinstance(spec, Selector):
         return spec
     if isinstance(spec, str):
         name, settings = name_and_settings(spec)
-        return CATALOGUE.build(name, settings)
+        return REGISTRY.build(name, settings)
     if callable(spec):
         return Function(spec)
-    raise TypeError(f"a selector is a name, a Selector or a function (rows, n) -> positions, got {spec!r}")
+    raise TypeError(
+        f"a selector must be a name, a Selector or a function (rows, n) -> positions, got {spec!r}"
+    )

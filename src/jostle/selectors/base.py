@@ -1,8 +1,7 @@
-"""What a selector is: rows in, distinct positions out, in the order they were picked."""
+"""Selectors turn rows into distinct positions, in pick order."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -10,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, in_blocks
+from jostle.rng import bits_at, derive, fresh_seed
+from jostle.rows.geometry import BLOCK_NUMBERS, Rows, exact_sums, in_blocks
 from jostle.rows.outer import Outer
 
 if TYPE_CHECKING:
@@ -18,49 +18,54 @@ if TYPE_CHECKING:
 
 
 WORD = 8  # bytes of a float64 or of a position
-PASS = 16  # what a pass over all rows costs, for each, in distances
 
 
 class Picks(NamedTuple):
     """Positions in pick order, and the selector's value of each when it was picked."""
 
     positions: Tensor
-    """Which rows, (n,) int64."""
+    """Positions of the picked rows, (n,) int64."""
     scores: Tensor
-    """The selector's value of each, (n,) float64; NaN where it was drawn."""
+    """Value of each pick, (n,) float64; NaN where it was drawn."""
 
     def at(self, places: Tensor) -> Picks:
-        """The same picks of a larger pool, in which the rows have these `places`."""
+        """Return these picks as positions of a larger pool, in which the rows have these `places`."""
         return Picks(places.to(self.positions.device)[self.positions], self.scores)
 
 
 class Selector(ABC):
-    """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too."""
+    """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too.
 
-    uses_centers: ClassVar[bool] = True  # False where rows already chosen play no part
-    tells: ClassVar[bool] = True  # False where much of the work is done before the first pick is
+    Exact ties are drawn by the seed: of rows with the same value, each is equally likely to be picked.
+    """
+
+    uses_centers: ClassVar[bool] = True
+    """Whether rows that are already chosen matter."""
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n distinct rows, in the order of their worth.
+        """Pick n distinct rows, the most valuable first.
 
         Args:
             rows: One for each example: (n, d), two factors, or scores (n,).
-            n: How many to pick, at most as many as there are rows.
+            n: Number of picks, at most the number of rows.
             centers: Rows already chosen, (m, d), for selectors that keep away from them.
-            seed: Repeats draws, for selectors that draw; None: a fresh one.
+            seed: Repeats draws and ties; None: a fresh one.
         """
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
     ) -> Picks:
-        """The same picks where rows lie in several shards; positions are places. Not every selector can.
+        """Pick n rows from shards, as `pick` does from all rows together; positions are places in the pool.
 
         Args:
-            shards: What answers questions about rows.
-            n: How many to pick.
+            shards: Where the rows are.
+            n: Number of picks.
             centers: Rows already chosen, (m, d).
-            seed: Repeats draws; None: a fresh one.
+            seed: Repeats draws and ties; None: a fresh one.
+
+        Raises:
+            NotImplementedError: The selector needs all rows in one place (`shardable` is False).
         """
         raise NotImplementedError(
             f"{type(self).__name__} looks at all rows at once, which shards cannot: use one of k-center, k-means++, "
@@ -68,47 +73,27 @@ class Selector(ABC):
         )
 
     @property
-    def over_shards(self) -> bool:
+    def shardable(self) -> bool:
         """Whether rows may lie in several shards."""
         return type(self).pick_over is not Selector.pick_over
 
-    def reach(self, rows: Rows, n: int) -> float | None:
-        """The length below which no further row could be among the n picks; None where short rows may be picked."""
-        return None
-
     def room(self, size: int, width: int, n: int) -> int:
-        """Bytes that picking takes beside the rows, told before the work.
+        """Return the bytes that picking takes besides the rows.
 
         Args:
-            size: How many rows there are.
-            width: Numbers of a row.
-            n: How many to pick.
+            size: Number of rows.
+            width: Numbers in a row.
+            n: Number of picks.
         """
-        return WORD * size * (width + 4) + block_room(size, width)  # somebody's own may copy all rows
-
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """How the time that picking takes grows, in a unit of its own: a plan compares a few rows with all of them.
-
-        Args:
-            size: How many rows there are.
-            width: Numbers of a row.
-            n: How many to pick.
-            known: How many centers there are.
-        """
-        return size * (PASS * math.sqrt(n) + known)  # a pass for each pick, most of which can be spared
+        return WORD * size * (width + 4) + block_room(size, width)  # a user's own may copy all rows
 
     def __call__(self, rows: Rows, n: int, centers: Rows | None = None, seed: int | None = None) -> Tensor:
-        """Positions only, int64 (n,)."""
+        """Return positions only, int64 (n,)."""
         return self.pick(rows, n, centers=centers, seed=seed).positions
 
 
-def block_room(size: int, width: int) -> int:
-    """Bytes that a pass over blocks of rows holds at once."""
-    return 4 * WORD * min(BLOCK_NUMBERS, size * width)
-
-
 class Weighing(Selector):
-    """A selector to which some rows matter more than others."""
+    """A selector that takes a weight for each row."""
 
     @abstractmethod
     def pick(
@@ -123,12 +108,62 @@ class Weighing(Selector):
         """Pick n distinct rows, as `Selector.pick` does with `centers` and `seed`.
 
         Args:
-            weights: How much each row counts, (n,); None: all count alike.
+            weights: How much each row counts, (n,); None: all count the same.
         """
 
 
+def block_room(size: int, width: int) -> int:
+    """Return the bytes that a pass over blocks of rows holds at once."""
+    return 4 * WORD * min(BLOCK_NUMBERS, size * width)
+
+
+def seed_or_fresh(seed: int | None) -> int:
+    """Return the seed, or a fresh one for None."""
+    return fresh_seed() if seed is None else seed
+
+
+def tie_keys(seed: int, places: Tensor) -> Tensor:
+    """Return a random key for each of the `places`, (n,) int64: of exact ties, the smallest key is picked.
+
+    A key depends on the seed and the place alone, so ties are drawn the same way over any number of shards.
+    """
+    return bits_at(derive(seed, "ties"), places)
+
+
+def break_ties(values: Tensor, keys: Tensor) -> int:
+    """Return the position of the largest value; of exact ties, the one with the smallest key.
+
+    Args:
+        values: (n,), without NaN.
+        keys: (n,) int64, as `tie_keys` gives them.
+    """
+    tied = (values == values.max()).nonzero()[:, 0]
+    return int(tied[keys[tied].argmin()]) if len(tied) > 1 else int(tied)
+
+
+def first_copies(rows: Tensor) -> Tensor | None:
+    """Return the position of the first row equal to each row, (n,), or None where all rows differ.
+
+    Matrix products round copies of a row differently. A value that is computed so must be taken from the first copy
+    before ties are drawn: `values[first_copies(rows)]`.
+    """
+    sums = in_blocks(rows, lambda block: exact_sums(block.to(torch.float64)), rows.shape[1], torch.float64)
+    _, group, counts = sums.unique(return_inverse=True, return_counts=True)
+    suspects = (counts[group] > 1).nonzero()[:, 0]
+    if not len(suspects):
+        return None
+    distinct, group = rows[suspects].unique(dim=0, return_inverse=True)
+    if len(distinct) == len(suspects):
+        return None
+    firsts = torch.full((len(distinct),), len(rows), device=rows.device)
+    firsts.scatter_reduce_(0, group, suspects, "amin")
+    found = torch.arange(len(rows), device=rows.device)
+    found[suspects] = firsts[group]
+    return found
+
+
 def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows, Rows | None]:
-    """Rows and centers as selectors want them: finite floating matrices on one device, at least n rows."""
+    """Return rows and centers as finite floating matrices on one device; raise unless there are n rows."""
     rows = _matrix("rows", rows)
     check_pickable(n, len(rows))
     _check_finite("rows", rows)
@@ -147,7 +182,7 @@ def checked_rows(rows: Rows, n: int, centers: Rows | None = None) -> tuple[Rows,
 
 
 def dense_rows(who: str, rows: Rows, n: int, centers: Rows | None = None) -> tuple[Tensor, Tensor | None]:
-    """Checked rows and centers of a selector that takes matrices only; `who` is its name, for the error."""
+    """Return checked rows and centers of a selector that takes matrices only; `who` names it in the error."""
     rows, centers = checked_rows(rows, n, centers)
     if isinstance(rows, Outer) or isinstance(centers, Outer):
         raise TypeError(f"{who} needs dense rows, got Outer; pass rows.dense() if it fits into memory")
@@ -155,20 +190,20 @@ def dense_rows(who: str, rows: Rows, n: int, centers: Rows | None = None) -> tup
 
 
 def checked_weights(weights: Tensor | None, rows: Tensor) -> Tensor:
-    """How much each of the `rows` counts, (n,), in their own type, or an error that shows what cannot be."""
+    """Return one weight for each of the `rows`, (n,), in their dtype; None: ones."""
     if weights is None:
         return rows.new_ones(len(rows))
     found = torch.as_tensor(weights).detach()
     if found.shape != (len(rows),):
-        raise ValueError(f"weights are one number for each of {len(rows)} rows; got {tuple(found.shape)}")
+        raise ValueError(f"weights must be one number for each of {len(rows)} rows; got {tuple(found.shape)}")
     if not (found.isfinite() & (found >= 0)).all():
         low, high = found.min().item(), found.max().item()
-        raise ValueError(f"weights are finite and not below 0; got {low:g} to {high:g}")
+        raise ValueError(f"weights must be finite and not below 0; got {low:g} to {high:g}")
     return found.to(rows)
 
 
 def check_pickable(n: int, available: int) -> None:
-    """Refuse what cannot be picked."""
+    """Raise unless n rows can be picked."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"n must be a whole number, got {n!r}")
     if available == 0:
@@ -206,7 +241,7 @@ def _check_finite(name: str, rows: Rows) -> None:
         _check_finite(f"{name}.left", rows.left)
         _check_finite(f"{name}.right", rows.right)
         return
-    # a sum is one cheap pass; only where it is not finite (it may overflow) are the numbers looked at
+    # a sum is one cheap pass; it may overflow, so only rows whose sum is not finite are checked in full
     sums = in_blocks(rows, lambda block: block.sum(1), rows.shape[1], rows.dtype)
     suspects = (~sums.isfinite()).nonzero()[:, 0]
     bad = suspects[~rows[suspects].isfinite().all(1)]
@@ -219,7 +254,7 @@ def _check_finite(name: str, rows: Rows) -> None:
 
 
 def checked_scores(rows: Rows, places: Tensor | None = None) -> Tensor:
-    """Scores as one number for each example, (n,), or an error that says which places have none."""
+    """Return one score for each example, (n,); raise where places have none."""
     if isinstance(rows, np.ndarray):
         rows = torch.as_tensor(rows)
     if not isinstance(rows, Tensor):

@@ -1,4 +1,4 @@
-"""Herding: each pick brings most of what is worth covering nearer to something labelled or picked."""
+"""Herding: each pick brings most of what is worth covering nearer to something labeled or picked."""
 
 from __future__ import annotations
 
@@ -8,40 +8,52 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.plumbing.names import look_up
-from jostle.plumbing.progress import note
-from jostle.rng import fresh_seed, generator
+from jostle.rng import generator
 from jostle.rows.geometry import (
     Rows,
     blocks,
+    rounding,
     squared_differences,
     squared_distances,
     squared_lengths,
     unit_length,
 )
-from jostle.selectors.base import WORD, Picks, Weighing, checked_weights, dense_rows
+from jostle.selectors.base import (
+    WORD,
+    Picks,
+    Weighing,
+    break_ties,
+    checked_weights,
+    dense_rows,
+    first_copies,
+    seed_or_fresh,
+    tie_keys,
+)
+from jostle.utils.names import look_up
+from jostle.utils.progress import note
 
-LEAST = 2048  # rows that compete, at least
-LOOK = 64  # candidates whose gains are brought up to date together
-COPIES = 32  # times what numbers near 1 round by: centers of unit length no farther apart are copies
-KEPT = 2**24  # numbers of the kernel that are kept, at most; more are computed again when they are needed
+MIN_CANDIDATES = 2048
+LOOK = 64  # candidates whose gains are updated together
+COPIES = 32  # times the rounding of numbers near 1: centers of unit length no farther apart are copies
+MAX_KEPT = 2**24  # numbers of the kernel that are kept; more are computed again when they are needed
+MAX_KERNEL_ERROR = 0.01  # of a kernel value by rounding; a narrower kernel is computed in float64
 
 
 def median_gap(centers: Tensor) -> float:
-    """The median distance of a center to its nearest other one."""
+    """Return the median distance of a center to its nearest other one."""
     return float(other_distances(centers).median())
 
 
 def smallest_gap(centers: Tensor) -> float:
-    """The smallest distance between two centers that differ."""
+    """Return the smallest distance between two centers that differ."""
     gaps = other_distances(centers)
     return float(gaps[gaps > 0].min()) if (gaps > 0).any() else 0.0
 
 
 def other_distances(centers: Tensor) -> Tensor:
-    """Distance of each center to its nearest other one, (m,); infinite for a single one, 0 for copies.
+    """Return the distance of each center to its nearest other one, (m,); infinite for a single one, 0 for copies.
 
-    What products of rows round to nothing, or to something, is measured; then rounding alone makes no difference.
+    Distances that rounding of products may decide are measured by exact differences.
     """
     nearest = []
     for part in blocks(len(centers), per_row=len(centers)):
@@ -68,10 +80,10 @@ class Herding(Weighing):
     """
 
     width: float | str = "median"
-    """Of the kernel, in rows of unit length: "median" or "smallest" distance of a center to its nearest other one;
-    1 where there are no two centers."""
+    """Width of the kernel between rows of unit length: a number, or the "median" or "smallest" distance of a center to
+    its nearest other one; 1 where there are no two centers."""
     targets: int = 4096
-    """Rows that stand for what is to be covered, at most."""
+    """The most rows that stand for all that is to be covered."""
     candidates: int = 20
     """Rows that compete for each pick, at least 2048 in all."""
 
@@ -79,10 +91,12 @@ class Herding(Weighing):
         if isinstance(self.width, str):
             look_up("width", self.width, WIDTHS)
         elif not self.width > 0:
-            raise ValueError(f"width is a distance above 0, or one of {', '.join(WIDTHS)}; got {self.width}")
+            raise ValueError(
+                f"width must be a distance above 0, or one of {', '.join(WIDTHS)}; got {self.width}"
+            )
         if self.targets < 1 or self.candidates < 1:
             raise ValueError(
-                f"targets and candidates are at least 1; got {self.targets} and {self.candidates}"
+                f"targets and candidates must be at least 1; got {self.targets} and {self.candidates}"
             )
 
     def pick(
@@ -94,38 +108,36 @@ class Herding(Weighing):
         seed: int | None = None,
         weights: Tensor | None = None,
     ) -> Picks:
-        """Pick n rows; without weights all count alike, and ties go to the earlier row.
+        """Pick n rows; without weights all count the same.
 
-        The seed draws targets of large pools, those that compete among equally heavy rows, and what is left once
+        The seed draws exact ties, targets of large pools, candidates among equally heavy rows, and the rest once
         nothing more can be gained.
         """
         rows, centers = dense_rows("herding", rows, n, centers)
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # halves would round gains away
         centers = None if centers is None else centers.to(rows.dtype)
         weights = checked_weights(weights, rows)
-        draws = generator(fresh_seed() if seed is None else seed, "herding")
-        few, shares = _standing_for_all(weights, self.targets, draws)
-        able = _heaviest(weights, max(self.candidates * n, LEAST), draws)
-        known = None if centers is None else unit_length(centers)
-        field = Field(unit_length(rows[few]), shares, self.sigma(known))
-        if known is not None:
-            field.cover(known)
-        places, gains = _greedy(field, unit_length(rows[able]), n, draws)
+        seed = seed_or_fresh(seed)
+        draws = generator(seed, "herding")
+        few, shares = sample_targets(weights, self.targets, draws)
+        able = heaviest(weights, max(self.candidates * n, MIN_CANDIDATES), draws)
+        sigma = self.sigma(None if centers is None else unit_length(centers))
+        dtype = rows.dtype if 2 * rounding(rows) <= MAX_KERNEL_ERROR * sigma**2 else torch.float64
+        field = Field(unit_length(rows[few].to(dtype)), shares.to(dtype), sigma)
+        if centers is not None:
+            field.cover(unit_length(centers.to(dtype)))
+        points, keys = unit_length(rows[able].to(dtype)), tie_keys(seed, able)
+        places, gains = pick_greedily(field, points, keys, n, draws)
         return Picks(able[places], gains)
 
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """The kernel of rows that stand for all and rows that compete, and a few of the latter again for each pick."""
-        few, able = min(size, self.targets), min(size, max(self.candidates * n, LEAST))
-        return few * (able + known + LOOK * n / 2)
-
     def room(self, size: int, width: int, n: int) -> int:
-        """Rows that stand for all, rows that compete, and the kernel of some of these."""
-        few, able = min(size, self.targets), min(size, max(self.candidates * n, LEAST))
-        kernel = min(few * able, KEPT) + 2 * LOOK * few
+        """Return the bytes of targets, of candidates, and of the kernel of some of these."""
+        few, able = min(size, self.targets), min(size, max(self.candidates * n, MIN_CANDIDATES))
+        kernel = min(few * able, MAX_KEPT) + 2 * LOOK * few
         return WORD * (2 * (few + able) * width + kernel + 4 * size)
 
     def sigma(self, centers: Tensor | None) -> float:
-        """The kernel's width as it is, or as the centers say."""
+        """Return the width of the kernel: as set, or by the centers."""
         if not isinstance(self.width, str):
             return self.width
         found = WIDTHS[self.width](centers) if centers is not None and len(centers) > 1 else 0.0
@@ -133,7 +145,7 @@ class Herding(Weighing):
 
 
 class Field:
-    """What is to be covered, and how well each of it is by now."""
+    """Targets that are to be covered, and how well each of them is by now."""
 
     def __init__(self, points: Tensor, weights: Tensor, sigma: float) -> None:
         self.points, self.weights, self.sharpness = points, weights, sigma**-2
@@ -141,60 +153,76 @@ class Field:
         self.covered = torch.zeros_like(weights)  # (t,)
 
     def kernel(self, rows: Tensor) -> Tensor:
-        """How near rows are to what is to be covered, (k, t)."""
+        """Return the kernel of rows and targets, (k, t)."""
         apart = torch.addmm(self.lengths, rows, self.points.T, alpha=-2).add_(squared_lengths(rows)[:, None])
         return apart.clamp_(min=0).mul_(-self.sharpness).exp_()
 
     def cover(self, rows: Tensor) -> None:
-        """Take these rows for labelled."""
+        """Take these rows as labeled."""
         for part in rows.split(LOOK):
             self.cover_near(self.kernel(part))
 
     def cover_near(self, nearness: Tensor) -> None:
-        """Take rows for labelled whose nearness, (k, t), is known."""
+        """Take rows as labeled whose kernel, (k, t), is known."""
         torch.maximum(self.covered, nearness.amax(0), out=self.covered)
 
     def gains(self, nearness: Tensor) -> Tensor:
-        """What rows of such nearness, (k, t), would add, (k,)."""
+        """Return what rows of this kernel, (k, t), would add, (k,)."""
         return (nearness - self.covered).clamp_(min=0) @ self.weights
 
 
 class Competing:
-    """The rows that may be picked; how near one is to what is to be covered is kept, since the best come up again."""
+    """Rows that may be picked; their kernel is kept, since the best come up again."""
 
     def __init__(self, points: Tensor, field: Field) -> None:
         self.points, self.field = points, field
         self.kept = dict[int, Tensor]()  # place -> its row of the kernel, (t,)
 
     def nearness(self, places: Tensor) -> Tensor:
-        """Rows of the kernel, (k, t)."""
+        """Return rows of the kernel, (k, t)."""
         wanted = places.tolist()
         new = [place for place in wanted if place not in self.kept]
         if new:
             self.kept |= zip(new, self.field.kernel(self.points[new]), strict=True)
         rows = torch.stack([self.kept[place] for place in wanted])
-        if len(self.kept) * len(self.field.points) > KEPT:
+        if len(self.kept) * len(self.field.points) > MAX_KEPT:
             self.kept.clear()
         return rows
 
 
-def _greedy(field: Field, points: Tensor, n: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Lazily: a gain never grows, so a stale one is a bound, and only the largest are looked at again."""
+def pick_greedily(
+    field: Field, points: Tensor, keys: Tensor, n: int, draws: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Pick n points, lazily: a gain never grows, so an old one is a bound, and only the largest are updated.
+
+    Copies of a point have one gain; once one of them is picked, the others add nothing.
+    """
+    copies = first_copies(points)
     competing, everyone = Competing(points, field), torch.arange(len(points), device=points.device)
     bounds = torch.cat([field.gains(field.kernel(part)) for part in points.split(LOOK)])
+    first = everyone if copies is None else copies
+    bounds = bounds[first]
+    bounds = torch.where(first == everyone, bounds, -torch.inf)  # copies wait until their first is picked
     stale = torch.zeros(len(points), dtype=torch.bool, device=points.device)
+    smallest = (
+        keys if copies is None else torch.full_like(keys, 2**63 - 1).scatter_reduce_(0, first, keys, "amin")
+    )
     places, gains = list[int](), list[float]()
     while len(places) < n:
-        top = int(bounds.argmax())
-        if stale[top]:
+        top = break_ties(bounds, smallest)
+        if stale[bounds == bounds[top]].any():
             again = torch.where(stale, bounds, -torch.inf).topk(min(LOOK, len(points))).indices
             again = again[stale[again]]
             bounds[again], stale[again] = field.gains(competing.nearness(again)), False
             continue
-        if not bounds[top] > 0:  # in the pool's order, which may be sorted, the rest would be of one kind
-            places += _drawn((bounds > -torch.inf).nonzero()[:, 0].tolist(), n - len(places), draws)
+        if (
+            not bounds[top] > 0
+        ):  # the rest is drawn: by position it would be of one kind if the pool is sorted
+            left = torch.ones(len(points), dtype=torch.bool, device=points.device)
+            left[places] = False
+            places += draw_some(left.nonzero()[:, 0].tolist(), n - len(places), draws)
             break
-        places.append(top)
+        places.append(int((keys == smallest[top]).nonzero()))
         gains.append(float(bounds[top]))
         note(1)
         field.cover_near(competing.nearness(everyone[top : top + 1]))
@@ -205,22 +233,22 @@ def _greedy(field: Field, points: Tensor, n: int, draws: torch.Generator) -> tup
     return torch.tensor(places, device=points.device), scores
 
 
-def _drawn(places: list[int], count: int, draws: torch.Generator) -> list[int]:
-    """So many of the places, in a drawn order."""
+def draw_some(places: list[int], count: int, draws: torch.Generator) -> list[int]:
+    """Return so many of the places, in a drawn order."""
     order = torch.randperm(len(places), generator=draws, device=draws.device)[:count]
     return [places[turn] for turn in order.tolist()]
 
 
-def _heaviest(weights: Tensor, count: int, draws: torch.Generator) -> Tensor:
-    """Positions of the largest weights, equal ones drawn, in their own order, (count,)."""
+def heaviest(weights: Tensor, count: int, draws: torch.Generator) -> Tensor:
+    """Return the positions of the largest weights, equal ones drawn, in ascending order, (count,)."""
     if count >= len(weights):
         return torch.arange(len(weights), device=weights.device)
     order = torch.randperm(len(weights), generator=draws, device=draws.device).to(weights.device)
     return order[weights[order].topk(count).indices].sort().values
 
 
-def _standing_for_all(weights: Tensor, count: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Positions and weights of a few rows whose weighted sums are those of all rows on average."""
+def sample_targets(weights: Tensor, count: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return positions and weights of a few rows whose weighted sums are those of all rows on average."""
     if count >= len(weights):
         return torch.arange(len(weights), device=weights.device), weights
     uniform = torch.rand(len(weights), generator=draws, device=draws.device, dtype=torch.float64)

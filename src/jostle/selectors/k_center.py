@@ -1,26 +1,45 @@
 """Greedy k-center: always the row farthest from everything chosen so far."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from jostle.plumbing.progress import note
-from jostle.rng import fresh_seed, generator
-from jostle.rows.geometry import CROWD_NUMBERS, Rows
-from jostle.selectors.base import WORD, Picks, Selector, block_room, check_pickable, checked_rows
-from jostle.selectors.shards import Here, Offer, Round, Seen, Shards
+from jostle.rng import generator
+from jostle.rows.geometry import CROWD_NUMBERS, Rows, rows_at_once
+from jostle.selectors.base import (
+    WORD,
+    Picks,
+    Selector,
+    block_room,
+    check_pickable,
+    checked_rows,
+    seed_or_fresh,
+    tie_keys,
+)
+from jostle.selectors.bounds import PICKED, DistanceBounds
+from jostle.selectors.shards import (
+    NO_RIVAL,
+    Candidates,
+    CandidateSet,
+    KnownDistances,
+    LocalShards,
+    Shard,
+    Shards,
+)
+from jostle.utils.progress import note
 
-LEAST, MOST = 64, 1024  # rows that compete at once; their mutual distances are one matrix
-FEWEST = 8  # of them, from each shard
-WIDER = 4  # times as many, where those do not decide
+MIN_CANDIDATES, MAX_CANDIDATES = 64, 1024  # of all shards; their mutual distances are one matrix
+MIN_SHARD_CANDIDATES = 8
+MAX_GROWTH = 4  # times as many candidates where these do not decide
 
 
 @dataclass(frozen=True)
 class KCenter(Selector):
     """Farthest first, from the origin or from `centers`; a pick's score is its distance when it was picked.
 
-    Ties go to the earlier row. Without origin and centers the first pick is drawn, its score NaN.
+    Without origin and centers the first pick is drawn, its score NaN.
     """
 
     unit: bool = False
@@ -29,83 +48,112 @@ class KCenter(Selector):
     """Without centers, start from the zero row: the first pick is the longest row."""
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n rows; the seed matters only without origin and centers."""
+        """Pick n rows; the seed draws exact ties, and the first pick where there is no start."""
         rows, centers = checked_rows(rows, n, centers)
-        return self.pick_over(Here.of(rows), n, centers=centers, seed=seed)
+        return self.pick_over(LocalShards.of_rows(rows), n, centers=centers, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
     ) -> Picks:
-        """Pick n rows of all shards."""
+        """Pick n rows from shards."""
         check_pickable(n, len(shards))
+        seed = seed_or_fresh(seed)
         if centers is not None or self.origin:
-            shards.tell("begin", centers, self.unit, [])
-            return farthest_first(shards, n, self.unit)
-        draws = generator(fresh_seed() if seed is None else seed, "k-center")
+            shards.start(centers, self.unit, seed)
+            return pick_farthest(shards, n, self.unit, seed)
+        draws = generator(seed, "k-center")
         first = int(torch.randint(len(shards), (1,), generator=draws, device="cpu"))
-        shards.tell("begin", the_row(shards, first), self.unit, [first])
-        rest = farthest_first(shards, n - 1, self.unit)
+        shards.start(shards.row_at(first), self.unit, seed, [first])
+        rest = pick_farthest(shards, n - 1, self.unit, seed)
         draw = torch.tensor([first], device=rest.positions.device)
         return Picks(
             torch.cat([draw, rest.positions]), torch.cat([rest.scores.new_tensor([torch.nan]), rest.scores])
         )
 
-    def reach(self, rows: Rows, n: int) -> float | None:
-        """From the origin, the last pick's gap: a row's gap is at most its length."""
-        return None if self.unit or not self.origin else float(self.pick(rows, n).scores[-1])
-
     def room(self, size: int, width: int, n: int) -> int:
-        """Bounds of all gaps, and the rows that compete with their mutual distances."""
-        crowd = min(size, MOST, WIDER * max(LEAST, n // 2), max(16, CROWD_NUMBERS // width))
+        """Return the bytes of all bounds, and of candidates with their mutual distances."""
+        crowd = min(size, MAX_CANDIDATES, MAX_GROWTH * max(MIN_CANDIDATES, n // 2))
+        crowd = min(crowd, max(16, CROWD_NUMBERS // width))
         return 5 * WORD * size + 2 * WORD * crowd * (width + crowd) + block_room(size, width)
 
 
-def the_row(shards: Shards, place: int) -> Rows:
-    """The row of a place, (1, d), of whichever shard has it."""
-    found: Rows = next(row for row in shards.ask("row", place) if row is not None)
-    return found
-
-
-def farthest_first(shards: Shards, n: int, unit: bool) -> Picks:
-    """n picks from where the shards have begun, as many at a time as no other row can come between."""
+def pick_farthest(shards: Shards, n: int, unit: bool, seed: int) -> Picks:
+    """Pick n rows from shards that have started, several in a round as long as no other row can be farther."""
     places, scores = list[Tensor](), list[float]()
-    seen: Seen | None = None
-    total = min(MOST, max(LEAST, n // 2))
-    size = max(FEWEST, total // shards.count)
+    known: KnownDistances | None = None
+    size = max(MIN_SHARD_CANDIDATES, min(MAX_CANDIDATES, max(MIN_CANDIDATES, n // 2)) // shards.count)
     while len(scores) < n:
-        offers: list[Offer] = shards.ask("farthest", size, MOST, seen)
-        round_ = Round(offers, unit)
-        scores += farthest_of(round_, offers, n - len(scores))
-        note(len(round_.winners))
-        rows, chosen = round_.chosen
-        shards.tell("choose", rows, chosen)
-        places.append(chosen)
-        seen = round_.seen
-    picks = picks_of(places, scores)
+        found = shards.gather(partial(farthest_rows, size=size, limit=MAX_CANDIDATES, known=known))
+        among = CandidateSet(found, seed, unit)
+        scores += pick_among(among, found, n - len(scores))
+        note(len(among.winners))
+        rows, picked = among.picked()
+        shards.add_centers(rows, picked)
+        places.append(picked)
+        known = among.known()
+    picks = join_rounds(places, scores)
     return Picks(picks.positions, picks.scores.sqrt())
 
 
-def picks_of(places: list[Tensor], scores: list[float]) -> Picks:
-    """Picks from the places of several rounds."""
+def farthest_rows(shard: Shard, size: int, limit: int, known: KnownDistances | None) -> Candidates:
+    """Return about `size` of the farthest rows of a shard, one of which is ahead of all others of the shard."""
+    bounds, keys = shard.update(known), tie_keys(shard.seed, shard.places)
+    size, limit = rows_at_once(size, bounds.rows), rows_at_once(limit, bounds.rows)
+    while True:
+        positions, level, rival = largest_bounds(bounds, keys, size)
+        positions = bounds.keep_far(positions, torch.full_like(bounds.values[positions], level))
+        if level == PICKED or is_ahead(bounds.values[positions], keys[positions], level, rival):
+            return shard.candidates(positions, level, rival)
+        size = min(limit, 2 * size)
+        bounds.lower_all_if_wasteful()
+
+
+def largest_bounds(bounds: DistanceBounds, keys: Tensor, size: int) -> tuple[Tensor, float, int]:
+    """Return the rows with the largest bounds, the largest bound of all others, and their smallest tie key there."""
+    values = bounds.values
+    if size >= len(values):
+        return (values > PICKED).nonzero()[:, 0], PICKED, NO_RIVAL
+    level = float(values.topk(size + 1).values[-1])
+    above = (values > level).nonzero()[:, 0]
+    if level == PICKED:
+        return above, level, NO_RIVAL
+    tied = (values == level).nonzero()[:, 0]
+    tied = tied[keys[tied].argsort()]
+    room = size - len(above)
+    return torch.cat([above, tied[:room]]).sort().values, level, int(keys[tied[room]])
+
+
+def is_ahead(distances: Tensor, keys: Tensor, level: float, rival: int) -> bool:
+    """Return whether one of the rows is ahead of all others of its shard, by distance and then by tie key."""
+    if not len(distances):
+        return False
+    largest = distances.max()
+    return float(largest) > level or (
+        float(largest) == level and int(keys[distances == largest].min()) < rival
+    )
+
+
+def pick_among(among: CandidateSet, found: list[Candidates], n: int) -> list[float]:
+    """Pick up to n candidates while no other row can be farther; return their squared distances."""
+    level = max(each.level for each in found)
+    rival = min(each.rival for each in found if each.level == level)
+    scores = list[float]()
+    while len(scores) < min(n, len(among)):
+        winner = among.farthest()
+        distance = float(among.distances[winner])
+        if distance < level or (distance == level and among.keys[winner] > rival):
+            break
+        scores.append(distance)
+        among.pick(winner)
+    return scores
+
+
+def join_rounds(places: list[Tensor], scores: list[float]) -> Picks:
+    """Return the picks of several rounds as one."""
     if not places:
         return Picks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64))
     positions = torch.cat(places)
     return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=positions.device))
-
-
-def farthest_of(round_: Round, offers: list[Offer], n: int) -> list[float]:
-    """Up to n squared gaps of picks among the rows offered, while no row that was not offered can be farther."""
-    level = max(offer.level for offer in offers)
-    rival = min(offer.rival for offer in offers if offer.level == level)
-    order, scores = round_.places.tolist(), list[float]()
-    while len(scores) < min(n, len(order)):
-        winner = round_.contest.farthest()
-        gap = float(round_.contest.gaps[winner])
-        if gap < level or (gap == level and order[winner] > rival):
-            break
-        scores.append(gap)
-        round_.take(winner)
-    return scores
 
 
 k_center = KCenter()

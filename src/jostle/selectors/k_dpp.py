@@ -13,13 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jostle.plumbing.progress import note
-from jostle.rng import fresh_seed, generator
+from jostle.rng import generator
 from jostle.rows.geometry import Rows, blocks, squared_lengths
-from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
+from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows, seed_or_fresh
+from jostle.utils.progress import note
 
 PROPOSALS = 128  # rows drawn at once
-EIGENVECTORS = 20  # products that one number of a matrix takes to be decomposed, over its side squared
 
 Vectors = Callable[[Tensor | slice], Tensor]  # positions -> their rows in the chosen eigenvectors, (p, n)
 
@@ -28,7 +27,7 @@ Vectors = Callable[[Tensor | slice], Tensor]  # positions -> their rows in the c
 class KDPP(Selector):
     """Draws n rows with a probability in proportion to the determinant of their Gram matrix.
 
-    A pick's score is its probability when it was picked. The rank of the rows limits n. Centers play no part.
+    A pick's score is its probability when it was picked. The rank of the rows limits n. Centers do not matter.
     """
 
     uses_centers = False
@@ -36,29 +35,24 @@ class KDPP(Selector):
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; equal seeds give equal picks."""
         rows, _ = dense_rows("k-DPP", rows, n)
-        draws = generator(fresh_seed() if seed is None else seed, "k-dpp")
+        draws = generator(seed_or_fresh(seed), "k-dpp")
         values, vectors = _spectrum(rows)
         if n > len(values):
             raise ValueError(
                 f"asked for {n} rows of rank {len(values)}, and a k-DPP draws no more than the rank; "
-                f"ask for at most {len(values)}, give wider rows (more jolts), or take k-center"
+                f"ask for at most {len(values)}, pass wider rows (more perturbations), or use k-center"
             )
         chosen = torch.tensor(_eigenvectors(values.log().cpu().numpy(), n, draws), device=rows.device)
         return _projection(_chosen_vectors(rows, values[chosen], vectors[:, chosen]), len(rows), n, draws)
 
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """The Gram matrix, its eigenvectors, and what rows are in those that were chosen."""
-        side = min(size, width)
-        return size * width * side + EIGENVECTORS * side**3 + size * width * n
-
     def room(self, size: int, width: int, n: int) -> int:
-        """The smaller Gram matrix with its eigenvectors, and chances of all rows."""
+        """Return the bytes of the smaller Gram matrix with its eigenvectors, and of chances of all rows."""
         side = min(size, width)
         return WORD * (4 * side * side + 3 * size + n * (side + width)) + block_room(size, width)
 
 
 def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues above rounding of the smaller Gram matrix (rank,), and their vectors (min(n, d), rank)."""
+    """Return eigenvalues above rounding of the smaller Gram matrix (rank,), and their vectors (min(n, d), rank)."""
     small = rows if len(rows) >= rows.shape[1] else rows.T  # (longer side, shorter side)
     gram = torch.zeros(small.shape[1], small.shape[1], dtype=torch.float64, device=rows.device)
     for part in blocks(len(small), per_row=small.shape[1], of=rows):
@@ -70,7 +64,7 @@ def _spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _chosen_vectors(rows: Tensor, values: Tensor, vectors: Tensor) -> Vectors:
-    """The chosen eigenvectors of rows rows^T, by position; made on the fly from those of rows^T rows."""
+    """Return the chosen eigenvectors of rows rows^T by position, computed from those of rows^T rows when asked for."""
     if len(rows) < rows.shape[1]:
         return lambda positions: vectors[positions]
     directions = vectors / values.sqrt()  # (d, n)
@@ -118,7 +112,7 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
 
 
 def _accept(rest: Tensor, proposed: list[int], needed: Tensor, span: Tensor, picks: dict[int, float]) -> None:
-    """Go through proposals in turn; add those accepted to picks and span."""
+    """Add accepted proposals to picks and span, in turn."""
     known = span[: len(picks)]
     rest = rest - (rest @ known.T) @ known
     lengths, thresholds = squared_lengths(rest).tolist(), needed.tolist()

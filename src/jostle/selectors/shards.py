@@ -1,323 +1,277 @@
-"""Rows that lie in several shards, perhaps on several machines: what each is asked, and how answers become picks.
+"""Rows in one or more shards, perhaps on several machines.
 
-A selector that can pick over shards asks all of them the same questions and decides by the answers alone. Every
-answer is exact, and a place says which example of the whole pool a row is of, so that picks are the same however many
-shards there are and in whatever order they answer. One machine is the case of one shard.
+A selector that works over shards runs one function on each of them (`Shards.gather`) and decides by the results alone.
+Results are exact and name rows by their place in the whole pool, so picks do not depend on the number of shards or on
+the order of their results. Plain rows in one process are the case of one shard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from jostle.rng import bits_at
 from jostle.rows.geometry import (
     Rows,
-    blocks,
-    exact_lengths,
     joined,
     origin,
     rows_at,
-    rows_at_once,
+    squared_differences,
+    squared_distances,
     unit_length,
-    width,
 )
-from jostle.selectors.base import checked_rows, checked_scores
-from jostle.selectors.draws import arrivals, lucks
-from jostle.selectors.gaps import PICKED, Contest, Gaps
+from jostle.selectors.base import checked_rows, tie_keys
+from jostle.selectors.bounds import PICKED, DistanceBounds
 
-NOWHERE = 2**62  # a place after every other
-LASTING = ("set_out", "run")  # news that change rows; all others are forgotten when a selector begins anew
-FARTHEST = 64  # rows that are looked at for the largest gap
-ENOUGH = 8.0  # early clocks for each draw, to be expected
-STALE = 0.5  # gaps so much smaller than their bounds: then all are lowered
-LITTLE = 1e-300  # keeps a level finite
+NO_RIVAL = 2**63 - 1  # a tie key after every other
+
+T = TypeVar("T")
 
 
-class Largest(NamedTuple):
-    """The largest scores of a shard, in order."""
-
-    scores: Tensor
-    """(k,), in the scores' own type."""
-    ties: Tensor
-    """What decides among equal scores, (k,) int64: the smaller comes first."""
-    places: Tensor
-    """(k,)."""
-
-
-class Offer(NamedTuple):
-    """Rows of a shard that may be picked next, by place."""
+class Candidates(NamedTuple):
+    """Rows of a shard that may be picked next."""
 
     places: Tensor
     """(k,), ascending."""
     rows: Rows
-    """(k, d), as they are."""
-    gaps: Tensor
-    """(k,) float64, exact."""
+    """(k, d), unscaled."""
+    distances: Tensor
+    """Exact squared distance of each to its nearest center, (k,) float64."""
     level: float
-    """What a pick has to beat, since another row of the shard may have it."""
+    """Distance that a pick has to beat: a row of the shard that is not listed may have it."""
     rival: int
-    """The first place of the shard that may have the level."""
+    """The smallest tie key of rows that are not listed and may reach the level."""
 
 
-class Draws(NamedTuple):
-    """Rows of a shard that may be drawn next, with the clocks of some steps; all others are not below the level."""
-
-    offer: Offer
-    """The rows, and the level."""
-    steps: Tensor
-    """(k,), counted from the first that was asked for."""
-    places: Tensor
-    """(k,), of rows that are offered."""
-    times: Tensor
-    """(k,) float64."""
-
-
-class Seen(NamedTuple):
-    """What became of the rows that were offered."""
+class KnownDistances(NamedTuple):
+    """Squared distances of former candidates to their nearest center, after some of them were picked."""
 
     places: Tensor
-    """(k,), ascending."""
-    gaps: Tensor
-    """(k,) float64, never too small."""
+    """(k,)."""
+    distances: Tensor
+    """(k,) float64, upper bounds."""
     exact: Tensor
-    """(k,) bool."""
-
-
-class Shards(Protocol):
-    """All shards of a pool: a question goes to each, and answers come in any order."""
-
-    def ask(self, question: str, *about: Any) -> list[Any]:
-        """What `Shard.question(*about)` gives, of all shards."""
-
-    def tell(self, news: str, *about: Any) -> None:
-        """Call `Shard.news(*about)` of all shards, which changes what they answer from now on."""
-
-    def __len__(self) -> int:
-        """How many rows there are in all."""
-
-    @property
-    def count(self) -> int:
-        """How many shards there are."""
+    """(k,) bool, which of them are exact."""
 
 
 class Shard:
-    """Rows of some places of the pool, and what is known of their gaps."""
+    """Some rows of a pool with their places, and bounds of their distances to centers."""
 
     def __init__(self, rows: Rows, places: Tensor, checked: bool = False) -> None:
         self.rows, self.places = rows, places.to(rows.device)  # places ascend
         self.checked = checked  # rows are finite floating matrices
-        self.gaps: Gaps | None = None
+        self.seed = 0  # draws among exact ties
+        self._bounds: DistanceBounds | None = None
 
-    def with_others(self, others: Sequence[Shard]) -> Shard:
-        """One shard of several, whose places follow each other."""
-        parts = [self, *others]
-        rows = joined([part.rows for part in parts]) if others else self.rows
-        return Shard(rows, torch.cat([part.places for part in parts]))
+    @classmethod
+    def merge(cls, shards: Sequence[Shard]) -> Shard:
+        """Make one shard of several whose places follow each other."""
+        rows = joined([shard.rows for shard in shards]) if len(shards) > 1 else shards[0].rows
+        return cls(rows, torch.cat([shard.places for shard in shards]))
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def largest(self, n: int, key: int, lengths: bool) -> Largest:
-        """The n largest scores, or the longest rows; a key decides among equals."""
-        scores = self._lengths() if lengths else checked_scores(self.rows, self.places)
-        ties = bits_at(key, self.places)
-        order = ties.argsort()
-        order = order[scores[order].sort(descending=True, stable=True).indices][:n]
-        return Largest(scores[order], ties[order], self.places[order])
-
-    def _lengths(self) -> Tensor:
-        rows = self.matrix()
-        found = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
-        for part in blocks(len(rows), per_row=width(rows), of=rows):
-            found[part] = exact_lengths(rows[part].to(torch.float64))
-        return found.sqrt_()
+    @property
+    def bounds(self) -> DistanceBounds:
+        """Bounds of distances to the centers since `start`."""
+        assert self._bounds is not None, "start comes first"
+        return self._bounds
 
     def matrix(self, centers: Rows | None = None) -> Rows:
-        """Rows as distances want them, looked at once: finite, and as wide as centers are."""
+        """Return the rows as a matrix, checked once: finite, and as wide as the centers."""
         if not self.checked:
             self.rows, _ = checked_rows(self.rows, 1, centers)
             self.checked = True
         return self.rows
 
-    def begin(self, centers: Rows | None, unit: bool, gone: Sequence[int]) -> None:
-        """Measure gaps to these centers, or to the origin; what is gone cannot be picked."""
+    def start(self, centers: Rows | None, unit: bool, seed: int, picked: Sequence[int]) -> None:
+        """Start a selection from these centers, or from the origin; `picked` places cannot be picked again."""
         rows = self.matrix(centers)
         centers = None if centers is None else centers.to(rows.device)
-        self.gaps = Gaps(rows, origin(rows) if centers is None else centers, unit=unit)
-        self.leave(torch.tensor(gone, dtype=torch.int64))
+        self._bounds = DistanceBounds(rows, origin(rows) if centers is None else centers, unit=unit)
+        self.seed = seed
+        self.mark_picked(torch.tensor(picked, dtype=torch.int64))
 
-    def choose(self, rows: Rows, places: Tensor) -> None:
-        """Make centers of some rows, of whatever shard; those of this one cannot be picked again."""
-        assert self.gaps is not None
-        self.gaps.add(rows.to(self.rows.device))
-        self.leave(places)
+    def add_centers(self, rows: Rows, places: Tensor) -> None:
+        """Add picked rows of any shard as centers; those of this shard cannot be picked again."""
+        self.bounds.add_centers(rows.to(self.rows.device))
+        self.mark_picked(places)
 
-    def leave(self, places: Tensor) -> None:
-        """Never offer these places, as far as they are here."""
-        assert self.gaps is not None
+    def mark_picked(self, places: Tensor) -> None:
+        """Exclude these places, as far as they belong to this shard."""
         here, _ = self._here(places)
-        self.gaps.bounds[here] = PICKED
+        self.bounds.values[here] = PICKED
+
+    def row_at(self, place: int) -> Rows | None:
+        """Return the row of a place, (1, d), or None if a different shard holds it."""
+        here, _ = self._here(torch.tensor([place]))
+        return rows_at(self.rows, here) if len(here) else None
+
+    def update(self, known: KnownDistances | None) -> DistanceBounds:
+        """Return the bounds, updated by what the caller learned of former candidates."""
+        if known is not None:
+            here, mine = self._here(known.places)
+            self.bounds.update(here, known.distances.to(here.device)[mine], known.exact.to(here.device)[mine])
+            self.bounds.lower_all_if_wasteful()
+        return self.bounds
+
+    def candidates(self, positions: Tensor, level: float, rival: int = NO_RIVAL) -> Candidates:
+        """Return the rows at these positions of the shard, whose bounds are exact."""
+        rows = rows_at(self.rows, positions)
+        return Candidates(self.places[positions], rows, self.bounds.values[positions], level, rival)
 
     def _here(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions of those of some places that are here, and which of the places these are."""
+        """Return positions of those places that are in this shard, and a mask of which places these are."""
         places = places.to(self.places.device)
         at = torch.searchsorted(self.places, places)
         mine = at < torch.searchsorted(self.places, places, right=True)
         return at[mine], mine
 
-    def row(self, place: int) -> Rows | None:
-        """The row of a place, (1, d), where it is here."""
-        here, _ = self._here(torch.tensor([place]))
-        return rows_at(self.rows, here) if len(here) else None
 
-    def learn(self, seen: Seen | None) -> Gaps:
-        """The gaps, with what a contest found out about the rows that were offered."""
-        assert self.gaps is not None
-        if seen is not None:
-            here, mine = self._here(seen.places)
-            self.gaps.know(here, seen.gaps.to(here.device)[mine], seen.exact.to(here.device)[mine])
-            self.gaps.tidy()
-        return self.gaps
+class Shards(ABC):
+    """All shards of a pool."""
 
-    def farthest(self, size: int, most: int, seen: Seen | None) -> Offer:
-        """About `size` of the farthest rows, among them one that no other row of the shard is ahead of."""
-        gaps = self.learn(seen)
-        size, most = rows_at_once(size, gaps.rows), rows_at_once(most, gaps.rows)
-        while True:
-            positions, level, rival = _foremost(gaps.bounds, size)
-            positions = gaps.contenders(positions, torch.full_like(gaps.bounds[positions], level))
-            exact = gaps.bounds[positions]
-            if level == PICKED or (len(positions) and _ahead(exact, positions, level, rival)):
-                rival = NOWHERE if rival == len(gaps.bounds) else int(self.places[rival])
-                return self._offer(positions, level, rival)
-            size = min(most, 2 * size)
-            gaps.tidy()
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows in all shards."""
 
-    def summary(self, n: int, centers: Rows | None, unit: bool) -> Offer:
-        """n rows that cover the shard, greedily picked, or all of it."""
-        from jostle.selectors.k_center import KCenter  # which picks over shards itself
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of shards."""
 
-        rows = self.matrix(centers)
-        positions = KCenter(unit=unit).pick(rows, min(n, len(rows)), centers=centers).positions.sort().values
-        gaps = torch.zeros(len(positions), dtype=torch.float64, device=rows.device)
-        return Offer(self.places[positions], rows_at(rows, positions), gaps, PICKED, NOWHERE)
+    @abstractmethod
+    def gather(self, function: Callable[[Shard], T]) -> list[T]:
+        """Return what a function returns for each shard, in any order.
 
-    def radius(self) -> float:
-        """The largest distance of a row to its nearest center."""
-        assert self.gaps is not None
-        offer = self.farthest(FARTHEST, FARTHEST, None)
-        return float(offer.gaps.max().clamp(min=0).sqrt()) if len(offer.gaps) else 0.0
-
-    def drawn(self, key: int, step: int, steps: int, rest: bool, seen: Seen | None) -> Draws:
-        """Rows that may be drawn at some steps to come; at the first of them, one at least if there is any.
-
-        With `rest`, among rows that equal a center: none of the others is left then.
+        Args:
+            function: A function of a module, with its arguments bound by `functools.partial`: it is pickled.
         """
-        gaps = self.learn(seen)
-        rates = (gaps.bounds > PICKED).double() if rest else gaps.bounds.clamp(min=0)
-        luck, level = lucks(key, step, steps), ENOUGH / float(rates.sum().clamp(min=LITTLE))
-        while True:
-            found = arrivals(luck, self.places, rates, level)
-            offered = found.positions.unique()
-            before = float(gaps.bounds[offered].sum())
-            gaps.measure(offered)
-            first = found.steps == 0
-            exact = rates if rest else gaps.bounds
-            if (found.times[first] / exact[found.positions[first]] < level).any():
-                break
-            rates = rates if rest else gaps.bounds.clamp(min=0)  # rows that equal a center have shown it
-            if not rates.any():
-                level = torch.inf
-                break
-            level *= 2
-        if not rest and float(gaps.bounds[offered].sum()) < STALE * before and gaps.lowered < gaps.centers:
-            gaps.lower_all()
-        offer = self._offer(offered, level, NOWHERE)
-        return Draws(offer, found.steps, self.places[found.positions], found.times)
 
-    def _offer(self, positions: Tensor, level: float, rival: int) -> Offer:
-        assert self.gaps is not None
-        rows, gaps = rows_at(self.gaps.rows, positions), self.gaps.bounds[positions]
-        return Offer(self.places[positions], rows, gaps, level, rival)
+    @abstractmethod
+    def broadcast(self, function: Callable[[Shard], None]) -> None:
+        """Run a function on each shard for its effect; a shard that is rebuilt repeats all since `start`."""
+
+    def start(self, centers: Rows | None, unit: bool, seed: int, picked: Sequence[int] = ()) -> None:
+        """Start a selection.
+
+        Args:
+            centers: Rows already chosen, (m, d); None: start from the origin.
+            unit: Whether rows are scaled to unit length.
+            seed: Draws among exact ties follow from it.
+            picked: Places that cannot be picked again.
+        """
+        self.broadcast(partial(Shard.start, centers=centers, unit=unit, seed=seed, picked=picked))
+
+    def add_centers(self, rows: Rows, places: Tensor) -> None:
+        """Add picked `rows` as centers; their `places` cannot be picked again."""
+        self.broadcast(partial(Shard.add_centers, rows=rows, places=places))
+
+    def row_at(self, place: int) -> Rows:
+        """Return the row of a place, (1, d)."""
+        found = self.gather(partial(Shard.row_at, place=place))
+        return next(row for row in found if row is not None)
 
 
-def _foremost(bounds: Tensor, size: int) -> tuple[Tensor, float, int]:
-    """Rows with the largest bounds, by position; the largest bound of all others, and the first to have it."""
-    if size >= len(bounds):
-        return (bounds > PICKED).nonzero()[:, 0], PICKED, len(bounds)
-    level = float(bounds.topk(size + 1).values[-1])
-    above = (bounds > level).nonzero()[:, 0]
-    if level == PICKED:
-        return above, level, len(bounds)
-    tied = (bounds == level).nonzero()[:, 0]
-    room = size - len(above)
-    return torch.cat([above, tied[:room]]).sort().values, level, int(tied[room])
-
-
-def _ahead(gaps: Tensor, positions: Tensor, level: float, rival: int) -> bool:
-    """Whether the farthest of some rows is ahead of all others; of equals, the first."""
-    best = int(gaps.argmax())
-    return float(gaps[best]) > level or (float(gaps[best]) == level and int(positions[best]) < rival)
-
-
-class Here:
-    """Shards in this process; one is what selectors make of plain rows."""
+class LocalShards(Shards):
+    """Shards in this process."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = shards
 
     @classmethod
-    def of(cls, rows: Rows, checked: bool = True) -> Here:
-        """All rows as one shard, their positions for places."""
+    def of_rows(cls, rows: Rows, checked: bool = True) -> LocalShards:
+        """Take all rows as one shard, their positions as places."""
         return cls([Shard(rows, torch.arange(len(rows), device=rows.device), checked)])
-
-    def ask(self, question: str, *about: Any) -> list[Any]:
-        """What all shards answer, in their order."""
-        return [getattr(shard, question)(*about) for shard in self.shards]
-
-    def tell(self, news: str, *about: Any) -> None:
-        """Tell all shards."""
-        self.ask(news, *about)
 
     def __len__(self) -> int:
         return sum(map(len, self.shards))
 
     @property
     def count(self) -> int:
-        """How many shards there are."""
+        """Number of shards."""
         return len(self.shards)
 
+    def gather(self, function: Callable[[Shard], T]) -> list[T]:
+        """Return what a function returns for each shard, in their order."""
+        return [function(shard) for shard in self.shards]
 
-class Round:
-    """The rows that all shards offered, in the order of their places, in one contest."""
+    def broadcast(self, function: Callable[[Shard], None]) -> None:
+        """Run a function on each shard."""
+        for shard in self.shards:
+            function(shard)
 
-    def __init__(self, offers: Sequence[Offer], unit: bool = False) -> None:
-        offers = [offer for offer in offers if len(offer.places)] or offers[:1]
-        places = torch.cat([offer.places for offer in offers])
-        self.order = places.argsort()
-        self.places = places[self.order]
-        self.rows = rows_at(joined([offer.rows for offer in offers]), self.order)
-        exact = self.rows.to(torch.float64)
-        gaps = torch.cat([offer.gaps for offer in offers])[self.order]
-        self.contest = Contest(unit_length(exact) if unit else exact, gaps)
+
+class CandidateSet:
+    """Candidates of all shards, among which picks follow each other without a look at other rows.
+
+    Rows are in the order of their tie keys. Distances become upper bounds once a pick may have lowered them; a row
+    that comes out on top is measured again.
+    """
+
+    def __init__(self, found: Sequence[Candidates], seed: int, unit: bool = False) -> None:
+        found = [each for each in found if len(each.places)] or found[:1]
+        places = torch.cat([each.places for each in found])
+        keys = tie_keys(seed, places)
+        order = keys.argsort()
+        self.places = places[order]
+        self.keys: list[int] = keys[order].tolist()
+        self.rows = rows_at(joined([each.rows for each in found]), order)
         self.winners: list[int] = []
+        self._measured = self.rows.to(torch.float64)
+        if unit:
+            self._measured = unit_length(self._measured)
+        distances = torch.cat([each.distances for each in found])[order]
+        self.distances: NDArray[np.float64] = distances.cpu().numpy().copy()  # never too small
+        self.exact = np.ones(len(order), dtype=bool)
+        self._before = self.distances.copy()  # exact, without the winners
+        pairs, slack = distances[:, None], distances
+        if len(order):
+            pairs, slack = squared_distances(self._measured, self._measured)
+        self._pairs, self._slack = pairs.cpu().numpy(), slack.cpu().numpy()
 
-    def take(self, winner: int) -> None:
-        """Pick a row."""
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def farthest(self) -> int:
+        """Return the row with the largest distance; of exact ties, the first in the order of keys."""
+        while not self.exact[first := int(self.distances.argmax())]:
+            self.measure(first)
+        return first
+
+    def measure(self, row: int) -> float:
+        """Return the exact distance of a row."""
+        if not self.exact[row]:
+            pairs = self._pairs[self.winners, row]
+            close = (pairs <= pairs.min() + 2 * self._slack[row]).nonzero()[0]
+            partners = torch.tensor([self.winners[place] for place in close], device=self.places.device)
+            itself = torch.full_like(partners, row)
+            apart = squared_differences(rows_at(self._measured, itself), rows_at(self._measured, partners))
+            self.distances[row] = min(self._before[row], float(apart.min()))
+            self.exact[row] = True
+        return float(self.distances[row])
+
+    def pick(self, winner: int) -> None:
+        """Make a center of a row: lower the distances of the others, and exclude it from now on."""
         self.winners.append(winner)
-        self.contest.take(winner)
+        pairs = self._pairs[winner]
+        self.exact &= pairs - self._slack >= self.distances
+        np.minimum(self.distances, pairs + self._slack, out=self.distances)
+        self.distances[winner] = PICKED
+        self.exact[self.winners] = True
 
-    @property
-    def chosen(self) -> tuple[Rows, Tensor]:
-        """Rows and places of the winners, in the order they were picked."""
+    def picked(self) -> tuple[Rows, Tensor]:
+        """Return rows and places of the winners, in pick order."""
         winners = torch.tensor(self.winners, dtype=torch.int64, device=self.places.device)
         return rows_at(self.rows, winners), self.places[winners]
 
-    @property
-    def seen(self) -> Seen:
-        """What the contest found out about the rows that were offered."""
-        return Seen(self.places, torch.from_numpy(self.contest.gaps), torch.from_numpy(self.contest.exact))
+    def known(self) -> KnownDistances:
+        """Return what is known of the distances now."""
+        return KnownDistances(self.places, torch.from_numpy(self.distances), torch.from_numpy(self.exact))

@@ -1,12 +1,14 @@
-"""The largest scores, and the longest rows."""
+"""Selectors that look at each row alone: the largest scores, the longest rows, and a random draw."""
 
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from jostle.rng import bits_at, derive, fresh_seed
-from jostle.rows.geometry import Rows
+from jostle.rng import generator
+from jostle.rows.geometry import Rows, blocks, exact_lengths, width
 from jostle.selectors.base import (
     WORD,
     Picks,
@@ -15,88 +17,131 @@ from jostle.selectors.base import (
     check_pickable,
     checked_rows,
     checked_scores,
+    seed_or_fresh,
+    tie_keys,
 )
-from jostle.selectors.shards import Here, Largest, Shards
+from jostle.selectors.shards import LocalShards, Shard, Shards
 
-SORTING = 8 * WORD  # bytes for each score that is put in order
+SORT_BYTES = 8 * WORD  # for each score that is sorted
 
 
 @dataclass(frozen=True)
 class TopK(Selector):
-    """Takes the largest scores, (n,) or (n, 1); the seed decides ties. Centers play no part."""
+    """Takes the largest scores, (n,) or (n, 1). Centers do not matter."""
 
     uses_centers = False
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the n largest; equal seeds give equal picks."""
-        return self.pick_over(Here.of(checked_scores(rows)), n, seed=seed)
+        """Pick the n largest; the seed draws exact ties."""
+        return self.pick_over(LocalShards.of_rows(checked_scores(rows)), n, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
     ) -> Picks:
         """Pick the n largest of all shards."""
-        return largest(shards, n, seed, lengths=False)
-
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """All are sorted."""
-        return size
+        return pick_largest(shards, n, seed, by_length=False)
 
     def room(self, size: int, width: int, n: int) -> int:
-        """What decides among equal scores, and all sorted."""
-        return SORTING * size
+        """Return the bytes of tie keys and of sorted scores."""
+        return SORT_BYTES * size
 
 
 @dataclass(frozen=True)
 class Longest(Selector):
-    """Takes the longest rows; a pick's score is its length. The seed decides ties; centers play no part."""
+    """Takes the longest rows; a pick's score is its length. Centers do not matter."""
 
     uses_centers = False
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the n longest; equal seeds give equal picks."""
+        """Pick the n longest; the seed draws exact ties."""
         rows, _ = checked_rows(rows, n)
-        return self.pick_over(Here.of(rows), n, seed=seed)
+        return self.pick_over(LocalShards.of_rows(rows), n, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
     ) -> Picks:
         """Pick the n longest of all shards."""
-        return largest(shards, n, seed, lengths=True)
-
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """One pass, and all are sorted."""
-        return size
+        return pick_largest(shards, n, seed, by_length=True)
 
     def room(self, size: int, width: int, n: int) -> int:
-        """Lengths of all rows, and them sorted."""
-        return (SORTING + 3 * WORD) * size + block_room(size, width)
-
-    def reach(self, rows: Rows, n: int) -> float | None:
-        """The n-th longest row's length."""
-        return float(self.pick(rows, n).scores[-1])
+        """Return the bytes of all lengths, and of sorting them."""
+        return (SORT_BYTES + 3 * WORD) * size + block_room(size, width)
 
 
-def largest(shards: Shards, n: int, seed: int | None, lengths: bool) -> Picks:
-    """The n largest of what all shards have, merged by score and, of equal ones, by what the seed says."""
+@dataclass(frozen=True)
+class Uniform(Selector):
+    """Draws without replacement. Rows and centers do not matter; scores are NaN."""
+
+    uses_centers = False
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick the first n of a random order of all rows, so that a longer list begins with a shorter one."""
+        check_pickable(n, len(rows))
+        draws = generator(seed_or_fresh(seed), "uniform")
+        order = torch.randperm(len(rows), generator=draws, device=draws.device)[:n].to(rows.device)
+        return Picks(order, torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Return the bytes of an order of all rows."""
+        return 2 * WORD * size
+
+
+class TopScores(NamedTuple):
+    """The largest scores of a shard, in order."""
+
+    scores: Tensor
+    """(k,), in the dtype of the scores."""
+    places: Tensor
+    """(k,)."""
+
+
+def pick_largest(shards: Shards, n: int, seed: int | None, by_length: bool) -> Picks:
+    """Pick the n largest scores or longest rows of all shards."""
     check_pickable(n, len(shards))
-    key = derive(fresh_seed() if seed is None else seed, "ties")
-    found: list[Largest] = shards.ask("largest", n, key, lengths)
-    scores, ties, places = (torch.cat(column) for column in zip(*found, strict=True))
-    order = ties.argsort()
-    order = order[scores[order].sort(descending=True, stable=True).indices][:n]
+    seed = seed_or_fresh(seed)
+    found = shards.gather(partial(top_scores, n=n, seed=seed, by_length=by_length))
+    scores, places = (torch.cat(column) for column in zip(*found, strict=True))
+    order = largest_first(scores, seed, n, places)
     return Picks(places[order], scores[order].to(torch.float64))
 
 
-def largest_first(scores: Tensor, seed: int) -> Tensor:
-    """All positions, (n,), from the largest score to the smallest; ties are drawn, since a pool may be sorted."""
-    order = order_of_ties(scores, seed)
-    return order[scores[order].sort(descending=True, stable=True).indices]
+def top_scores(shard: Shard, n: int, seed: int, by_length: bool) -> TopScores:
+    """Return the n largest scores of a shard, or its n longest rows."""
+    scores = row_lengths(shard) if by_length else checked_scores(shard.rows, shard.places)
+    order = largest_first(scores, seed, n, shard.places)
+    return TopScores(scores[order], shard.places[order])
+
+
+def row_lengths(shard: Shard) -> Tensor:
+    """Return the length of each row of a shard, (n,) float64."""
+    rows = shard.matrix()
+    found = torch.empty(len(rows), dtype=torch.float64, device=rows.device)
+    for part in blocks(len(rows), per_row=width(rows), of=rows):
+        found[part] = exact_lengths(rows[part].to(torch.float64))
+    return found.sqrt_()
+
+
+def largest_first(scores: Tensor, seed: int, n: int | None = None, places: Tensor | None = None) -> Tensor:
+    """Return the positions of the n largest scores, (n,), the largest first; the seed draws exact ties.
+
+    Args:
+        scores: (size,), without NaN.
+        seed: Draws among equal scores.
+        n: Number of positions; None: all.
+        places: What ties are drawn by, (size,); None: positions.
+    """
+    kept = torch.arange(len(scores), device=scores.device)
+    if n is not None and n < len(scores):
+        kept = (scores >= scores.topk(n, sorted=False).values.min()).nonzero()[:, 0]
+    order = kept[tie_keys(seed, kept if places is None else places[kept]).argsort()]
+    return order[scores[order].sort(descending=True, stable=True).indices][:n]
 
 
 def order_of_ties(scores: Tensor, seed: int) -> Tensor:
-    """All positions, (n,), in a drawn order: of equal scores the first in it comes first."""
-    return bits_at(derive(seed, "ties"), torch.arange(len(scores), device=scores.device)).argsort()
+    """Return all positions, (n,), in a drawn order: of equal scores the first in it comes first."""
+    return tie_keys(seed, torch.arange(len(scores), device=scores.device)).argsort()
 
 
 top_k = TopK()
 longest = Longest()
+uniform = Uniform()

@@ -1,6 +1,6 @@
-"""Typical points: from each cluster the row whose neighbours are nearest."""
+"""k-means clusters, and typical points: from each cluster the row whose neighbors are nearest."""
 
-import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -8,102 +8,167 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from jostle.plumbing.progress import note
-from jostle.rng import fresh_seed
+from jostle.rng import derive
 from jostle.rows.geometry import Rows, blocks, squared_distances
-from jostle.selectors.base import WORD, Picks, Selector, block_room, dense_rows
-from jostle.selectors.k_means import in_float64, k_means
+from jostle.rows.mapped import is_mapped, release, spilled_rows
+from jostle.selectors.base import (
+    WORD,
+    Picks,
+    Selector,
+    block_room,
+    break_ties,
+    dense_rows,
+    first_copies,
+    seed_or_fresh,
+    tie_keys,
+)
+from jostle.utils.progress import note
 
-ROUNDS = 2  # of k-means, times the fourth root of the rows
-SOFTEN = 1e-5  # keeps the typicality of coinciding rows finite
+SOFTEN = 1e-5  # keeps the typicality of copies finite
 
 
 @dataclass(frozen=True)
 class Typical(Selector):
     """The most typical row of each k-means cluster in turn: clusters with the fewest centers first, then larger ones.
 
-    A pick's score is its typicality, 1 / mean squared distance to its neighbours in the cluster. Small clusters
-    hold outliers: they come only when the others are empty, and rows without any neighbour last.
+    A pick's score is its typicality, 1 / mean squared distance to its neighbors in the cluster. Small clusters
+    hold outliers: they come only when the others are empty, and rows without any neighbor last.
     """
 
-    tells = False  # k-means comes first
-
     clusters: int = 500
-    """The most clusters; otherwise there is one for each center and each pick."""
+    """The most clusters; there is one for each center and each pick, up to this."""
     small: int = 5
     """Clusters of this size or less come last."""
-    neighbours: int = 20
-    """The most neighbours that typicality looks at; otherwise half of the cluster."""
+    neighbors: int = 20
+    """The most neighbors that typicality takes into account; half of the cluster, up to this."""
 
     def __post_init__(self) -> None:
-        if min(self.clusters, self.small, self.neighbours) < 1:
+        if min(self.clusters, self.small, self.neighbors) < 1:
             raise ValueError(
-                "clusters, small and neighbours are at least 1; "
-                f"got {self.clusters}, {self.small} and {self.neighbours}"
+                "clusters, small and neighbors must be at least 1; "
+                f"got {self.clusters}, {self.small} and {self.neighbors}"
             )
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n rows; the seed starts k-means."""
+        """Pick n rows; the seed starts k-means and draws exact ties of rows and of clusters."""
         rows, centers = dense_rows("Typical", rows, n, centers)
+        seed = seed_or_fresh(seed)
         below = () if centers is None else (centers.to(rows.dtype),)
         points = in_float64(rows, *below).to(rows.device)
         chosen = len(points) - len(rows)
         k = min(chosen + n, self.clusters, len(points))
-        cells, _ = k_means(points, k, fresh_seed() if seed is None else seed)
+        cells, _ = k_means(points, k, seed)
+        turns = Turns(self, points, first_copies(points), seed)
         picks = list[tuple[int, float]]()
-        for found in islice(self._turns(points, cells, len(rows), k), n):
+        for found in islice(turns.all_rows(cells, len(rows), k), n):
             picks.append(found)
             note(1)
         positions, scores = zip(*picks, strict=True)
         values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
         return Picks(torch.tensor(positions, device=rows.device), values)
 
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """Rounds of k-means, and distances within clusters."""
-        k = min(n + known, self.clusters, size)
-        return ROUNDS * size * math.sqrt(math.sqrt(size)) * k + size**2 / k  # more rows take more rounds
-
     def room(self, size: int, width: int, n: int) -> int:
-        """Rows in float64, and once more for k-means."""
+        """Return the bytes of rows in float64, and once more for k-means."""
         return 2 * WORD * size * (width + 2) + block_room(size, width)
 
-    def _turns(self, points: Tensor, cells: Tensor, n: int, k: int) -> Iterator[tuple[int, float]]:
-        """All rows: those of large clusters in turn, then of small ones, then rows that are clusters of their own."""
+    def typicality(self, rows: Tensor) -> Tensor:
+        """Return 1 / mean squared distance to the nearest of the other rows, (n,); 0 for a single row."""
+        if len(rows) == 1:
+            return rows.new_zeros(1)
+        near = min(self.neighbors, len(rows) // 2)
+        means = rows.new_empty(len(rows))
+        for part in blocks(len(rows), per_row=max(rows.shape)):
+            distances = squared_distances(rows[part], rows)[0].clamp_(min=0)
+            distances.diagonal(part.start).fill_(torch.inf)  # a row is no neighbor of itself
+            means[part] = distances.topk(near, largest=False).values.mean(1)
+        return 1 / (means + SOFTEN)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The order in which clusters give rows."""
+
+    selector: Typical
+    points: Tensor  # (n + m, d) float64, rows and then centers
+    copies: Tensor | None  # (n + m,), the first copy of each point
+    seed: int
+
+    def all_rows(self, cells: Tensor, n: int, k: int) -> Iterator[tuple[int, float]]:
+        """Yield all rows with their typicality: large clusters in turn, then small ones, then single rows.
+
+        Args:
+            cells: The cluster of each point, (n + m,).
+            n: Number of rows.
+            k: Number of clusters.
+        """
+        small = self.selector.small
         sizes, chosen = cells.bincount(minlength=k).tolist(), cells[n:].bincount(minlength=k).tolist()
         members = {cell: (cells[:n] == cell).nonzero()[:, 0] for cell in range(k)}
+        keys = tie_keys(derive(self.seed, "clusters"), torch.arange(k)).tolist()
         order = sorted(
-            (cell for cell in range(k) if len(members[cell])), key=lambda c: (chosen[c], -sizes[c])
+            (cell for cell in range(k) if len(members[cell])), key=lambda c: (chosen[c], -sizes[c], keys[c])
         )
-        yield from self._in_turn(points, [members[cell] for cell in order if sizes[cell] > self.small])
-        yield from self._in_turn(points, [members[cell] for cell in order if 1 < sizes[cell] <= self.small])
-        typicality = self.typicality(points[:n])  # those alone have no neighbours in their cell
-        alone = [int(members[cell]) for cell in order if sizes[cell] == 1]
-        for position in sorted(alone, key=lambda position: -float(typicality[position])):
+        yield from self._in_turn([members[cell] for cell in order if sizes[cell] > small])
+        yield from self._in_turn([members[cell] for cell in order if 1 < sizes[cell] <= small])
+        typicality = self.selector.typicality(
+            self.points[:n]
+        )  # single rows have no neighbors in their cluster
+        singles = torch.tensor([int(members[cell]) for cell in order if sizes[cell] == 1], dtype=torch.int64)
+        ties = tie_keys(self.seed, singles).tolist()
+        for _, _, position in sorted(
+            zip((-typicality[singles]).tolist(), ties, singles.tolist(), strict=True)
+        ):
             yield position, float(typicality[position])
 
-    def _in_turn(self, points: Tensor, clusters: list[Tensor]) -> Iterator[tuple[int, float]]:
-        """The most typical row of each cluster, over and over until all are empty."""
+    def _in_turn(self, clusters: list[Tensor]) -> Iterator[tuple[int, float]]:
+        """Yield the most typical row of each cluster, over and over until all are empty."""
         while clusters:
             rest = []
             for members in clusters:
-                scores = self.typicality(points[members])
-                best = int(scores.argmax())
+                scores = self._equal_for_copies(self.selector.typicality(self.points[members]), members)
+                best = break_ties(scores, tie_keys(self.seed, members))
                 yield int(members[best]), float(scores[best])
                 if len(members) > 1:
                     rest.append(torch.cat([members[:best], members[best + 1 :]]))
             clusters = rest
 
-    def typicality(self, rows: Tensor) -> Tensor:
-        """1 / mean squared distance to the nearest of the rows, (n,); 0 for a row alone."""
-        if len(rows) == 1:
-            return rows.new_zeros(1)
-        near = min(self.neighbours, len(rows) // 2)
-        means = rows.new_empty(len(rows))
-        for part in blocks(len(rows), per_row=max(rows.shape)):
-            distances = squared_distances(rows[part], rows)[0].clamp_(min=0)
-            distances.diagonal(part.start).fill_(torch.inf)  # a row is no neighbour of itself
-            means[part] = distances.topk(near, largest=False).values.mean(1)
-        return 1 / (means + SOFTEN)
+    def _equal_for_copies(self, scores: Tensor, members: Tensor) -> Tensor:
+        """Return scores in which copies have the score of the first of them."""
+        if self.copies is None:
+            return scores
+        _, group = self.copies[members].unique(return_inverse=True)
+        first = torch.full_like(group, len(group)).scatter_reduce_(
+            0, group, torch.arange(len(group), device=group.device), "amin"
+        )
+        return scores[first[group]]
+
+
+def in_float64(rows: Tensor, *more: Tensor) -> Tensor:
+    """Return a float64 copy of rows on the CPU, with more below them, (n, d); in a file where the rows are in one."""
+    below = [part.detach().to("cpu", torch.float64) for part in more]
+    if not is_mapped(rows):
+        return torch.cat([rows.detach().to("cpu", torch.float64), *below])
+    wide = spilled_rows((len(rows) + sum(map(len, more)), rows.shape[1]), torch.float64)
+    for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
+        wide[part] = rows[part]
+        release(wide)
+    if below:
+        wide[len(rows) :] = torch.cat(below)
+    return wide
+
+
+def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the cell of each row (n,) and the centers of cells (k, d); copies of rows may leave cells empty."""
+    from sklearn.cluster import KMeans  # here, since loading it takes longer than most calls
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than cells
+        fitted = KMeans(k, n_init=1, random_state=derive(seed, "k-means") % 2**32, copy_x=False).fit(
+            in_float64(rows).numpy()
+        )
+    cells = torch.as_tensor(fitted.labels_, dtype=torch.int64, device=rows.device)
+    return cells, torch.as_tensor(fitted.cluster_centers_, device=rows.device)
 
 
 typical = Typical()

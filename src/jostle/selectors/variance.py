@@ -8,28 +8,39 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from jostle.plumbing.progress import note
 from jostle.rows.geometry import Rows, blocks, unit_length
 from jostle.rows.mapped import like_rows
-from jostle.selectors.base import WORD, Picks, Weighing, block_room, checked_weights, dense_rows
+from jostle.selectors.base import (
+    WORD,
+    Picks,
+    Weighing,
+    block_room,
+    break_ties,
+    checked_weights,
+    dense_rows,
+    first_copies,
+    seed_or_fresh,
+    tie_keys,
+)
+from jostle.utils.progress import note
 
 
 @dataclass(frozen=True)
 class ExplainedVariance(Weighing):
     """Rows of unit length are taken for the directions in which a Gaussian's values move together.
 
-    The gain of row i is sum_j w_j C_ij^2 / (C_ii + noise), C being the covariance x x' given all that is labelled or
+    The gain of row i is sum_j w_j C_ij^2 / (C_ii + noise), C being the covariance x x' given all that is labeled or
     picked; a pick's score is its gain. With s the smaller of n and d, a pick takes time O(n s) and all of it memory
-    O(n d + s^2): many rows make no n x n matrix, and wide ones no d x d matrix. Labelled rows make a matrix of their
+    O(n d + s^2): many rows make no n x n matrix, and wide ones no d x d matrix. Labeled rows make a matrix of their
     own only where they are fewer than d.
     """
 
     noise: float = 0.05
-    """The variance of a label around its value; a row has variance 1 before anything is labelled."""
+    """The variance of a label around its value; a row has variance 1 before anything is labeled."""
 
     def __post_init__(self) -> None:
         if not self.noise > 0:
-            raise ValueError(f"noise is a variance above 0; got {self.noise}")
+            raise ValueError(f"noise must be a variance above 0; got {self.noise}")
 
     def pick(
         self,
@@ -40,46 +51,44 @@ class ExplainedVariance(Weighing):
         seed: int | None = None,
         weights: Tensor | None = None,
     ) -> Picks:
-        """Pick n rows; ties go to the earlier row. Without weights all rows count alike."""
+        """Pick n rows; the seed draws exact ties. Without weights all rows count the same."""
         rows, centers = dense_rows("explained variance", rows, n, centers)
         x = _directions(rows)  # (n, d)
         w = checked_weights(weights, x)
         known = None if centers is None else unit_length(centers.to(x))
         kind = ByNumbers if x.shape[1] <= len(x) else ByRows
         unexplained = kind.of(x, w, known, self.noise)
+        keys = tie_keys(seed_or_fresh(seed), torch.arange(len(x), device=x.device))
+        copies = first_copies(rows)
         positions, scores = list[int](), list[float]()
         for _ in range(n):
             gains = unexplained.gains(self.noise)
+            gains = gains if copies is None else gains[copies]
             gains[positions] = -torch.inf
-            best = int(gains.argmax())
+            best = break_ties(gains, keys)
             positions.append(best)
             scores.append(float(gains[best]))
-            unexplained.take_away(best, self.noise)
+            unexplained.subtract(best, self.noise)
             note(1)
         return Picks(
             torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
         )
 
-    def effort(self, size: int, width: int, n: int, known: int = 0) -> float:
-        """The covariance, and a pass over all rows for every pick."""
-        side = min(size, width)
-        return size * side * (width + 2 * n)
-
     def room(self, size: int, width: int, n: int) -> int:
-        """Directions of all rows in float64, and the covariance of rows or of numbers, whichever are fewer."""
-        return WORD * (size * (width + 8) + 4 * min(size, width) ** 2) + block_room(size, width)
+        """Return the bytes of directions in float64, and of the covariance of rows or of numbers."""
+        return WORD * (size * (width + 10) + 4 * min(size, width) ** 2) + block_room(size, width)
 
 
 @dataclass
 class ByRows:
-    """What is left of the covariance of few wide rows, as a matrix of their own."""
+    """Covariance of few wide rows given what is labeled or picked, as an (n, n) matrix."""
 
     covariance: Tensor  # C, (n, n)
     weights: Tensor  # (n,)
 
     @classmethod
     def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByRows:
-        """The covariance of rows of unit length, given those that are labelled."""
+        """Return the covariance of rows of unit length, given those that are labeled."""
         covariance = x @ x.T
         if known is not None and len(known) > x.shape[1]:
             covariance = x @ _left_by_many(known, noise) @ x.T
@@ -89,19 +98,19 @@ class ByRows:
         return cls(covariance, weights)
 
     def gains(self, noise: float) -> Tensor:
-        """Of every row, (n,)."""
+        """Return the gain of each row, (n,)."""
         shares = self.covariance.square() @ self.weights
         return shares / (self.covariance.diagonal() + noise)
 
-    def take_away(self, best: int, noise: float) -> None:
-        """What a pick explains."""
+    def subtract(self, best: int, noise: float) -> None:
+        """Subtract what a pick explains."""
         row = self.covariance[best].clone()
         self.covariance.addr_(row, row, alpha=-1 / (float(row[best]) + noise))
 
 
 @dataclass
 class ByNumbers:
-    """The same of many narrow rows, by the covariance of their numbers."""
+    """Covariance of many narrow rows given what is labeled or picked, by that of their numbers, (d, d)."""
 
     x: Tensor  # (n, d)
     spread: Tensor  # M: what is to be explained, (d, d)
@@ -111,7 +120,7 @@ class ByNumbers:
 
     @classmethod
     def of(cls, x: Tensor, weights: Tensor, known: Tensor | None, noise: float) -> ByNumbers:
-        """The covariance of the numbers of rows of unit length, given those that are labelled."""
+        """Return the covariance of the numbers of rows of unit length, given those that are labeled."""
         left = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
         if known is not None and len(known) > x.shape[1]:
             left = _left_by_many(known, noise)
@@ -121,11 +130,11 @@ class ByNumbers:
         return cls(x, spread, left, *_variances_and_shares(x, left, spread))
 
     def gains(self, noise: float) -> Tensor:
-        """Of every row, (n,)."""
+        """Return the gain of each row, (n,)."""
         return self.shares.clamp(min=0) / (self.variances + noise)
 
-    def take_away(self, best: int, noise: float) -> None:
-        """What a pick explains."""
+    def subtract(self, best: int, noise: float) -> None:
+        """Subtract what a pick explains."""
         scale = float(self.variances[best]) + noise  # c
         u = self.left @ self.x[best]  # (d,)
         a, own = self.left @ (self.spread @ u), float(u @ self.spread @ u)
@@ -136,7 +145,7 @@ class ByNumbers:
 
 
 def _directions(rows: Tensor) -> Tensor:
-    """Rows at unit length in float64, (n, d); those of rows in a file go to a file."""
+    """Return rows at unit length in float64, (n, d); in a file where the rows are in one."""
     x = like_rows(rows, tuple(rows.shape), torch.float64)
     for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
         x[part] = unit_length(rows[part].to(torch.float64))
@@ -144,13 +153,13 @@ def _directions(rows: Tensor) -> Tensor:
 
 
 def _spread(x: Tensor, w: Tensor) -> Tensor:
-    """The weighted sum of x x', (d, d), a block of rows at a time."""
+    """Return the weighted sum of x x', (d, d), computed by blocks of rows."""
     parts = (x[part].T @ (w[part, None] * x[part]) for part in blocks(len(x), per_row=x.shape[1], of=x))
     return reduce(torch.add, parts)
 
 
 def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
-    """x' Sigma x and x' Sigma M Sigma x of each row, (n,) both, a block of rows at a time."""
+    """Return x' Sigma x and x' Sigma M Sigma x of each row, (n,) both, computed by blocks of rows."""
     variances, shares = x.new_empty(len(x)), x.new_empty(len(x))
     for part in blocks(len(x), per_row=x.shape[1], of=x):
         projected = x[part] @ left  # rows Sigma x_i
@@ -160,14 +169,12 @@ def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tens
 
 
 def _noisy_gram(known: Tensor, noise: float) -> Tensor:
-    """The covariance of the labels of these rows, (m, m)."""
+    """Return the covariance of the labels of these rows, (m, m)."""
     return known @ known.T + noise * torch.eye(len(known), dtype=known.dtype, device=known.device)
 
 
 def _left_by_many(known: Tensor, noise: float) -> Tensor:
-    """Sigma after the labels of more rows than they have numbers, (d, d): the same by Woodbury's identity, without a
-    matrix of all pairs of them.
-    """
+    """Return Sigma after labels of more rows than they have numbers, (d, d), by Woodbury's identity."""
     identity = torch.eye(known.shape[1], dtype=known.dtype, device=known.device)
     left: Tensor = noise * torch.linalg.inv(known.T @ known + noise * identity)
     return (left + left.T) / 2

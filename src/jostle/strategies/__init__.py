@@ -5,14 +5,12 @@ from typing import Any, overload
 from torch import nn
 
 from jostle.core import Query, Strategy
-from jostle.plumbing.documented import with_options
-from jostle.scoring.options import DEFAULTS, Options, split_options
+from jostle.inference.options import DEFAULTS, Options, split_options
 from jostle.strategies.alfa_mix import AlfaMix
 from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
-from jostle.strategies.catalogue import CATALOGUE, Entry, build, describe, names, register
 from jostle.strategies.classical import (
     Entropy,
     ExpectedGradientLength,
@@ -30,14 +28,16 @@ from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
 from jostle.strategies.herding import MaxHerding, UncertaintyHerding
-from jostle.strategies.jolt_herding import JoltHerding
 from jostle.strategies.lcmd import LCMD
 from jostle.strategies.learning_loss import LearningLoss
+from jostle.strategies.noise_herding import NoiseHerding
 from jostle.strategies.noise_stability import NoiseStability, deviations
 from jostle.strategies.prob_cover import ProbCover
+from jostle.strategies.registry import REGISTRY, Entry, build, describe, names, register
 from jostle.strategies.sraal import SRAAL
 from jostle.strategies.typiclust import TypiClust
 from jostle.strategies.vaal import VAAL
+from jostle.utils.documented import with_options
 
 
 @overload
@@ -75,16 +75,34 @@ def select(
     """
     if n is None:
         raise TypeError("say how many to pick: n=")
+    check_strategy(strategy)
     if model is None:
         return select_from_arrays(strategy, probabilities, features, n, pool=pool, **settings)
     if probabilities is not None or features is not None:
         raise TypeError(MODEL_OR_ARRAYS)
     call, own = split_options(settings)
     if isinstance(strategy, str):
-        return CATALOGUE.build(strategy, own, Options.__annotations__).select(model, pool, n, **call)
+        return REGISTRY.build(strategy, own, Options.__annotations__).select(model, pool, n, **call)
     if own:
         raise TypeError(f"settings belong to the strategy you built; got {', '.join(own)}")
     return strategy.select(model, pool, n, **call)
+
+
+def check_strategy(strategy: Any) -> None:
+    """Raise an error that helps where a class or a function was passed for a strategy."""
+    if isinstance(strategy, (str, Strategy)):
+        return
+    if isinstance(strategy, type) and issubclass(strategy, Strategy):
+        raise TypeError(
+            f"strategy must be a name or a strategy; got the class {strategy.__name__}: pass {strategy.__name__}()"
+        )
+    if callable(strategy):
+        raise TypeError(
+            "strategy must be a name or a strategy; got a function: of rows use "
+            "compose('features', selector=function), "
+            "of a model and a pool define a class with query(context, n)"
+        )
+    raise TypeError(f"strategy must be a name or a strategy; got {strategy!r}")
 
 
 __all__ = [
@@ -106,11 +124,11 @@ __all__ = [
     "Entry",
     "ExpectedGradientLength",
     "FlipCover",
-    "JoltHerding",
     "LearningLoss",
     "LeastConfidence",
     "Margin",
     "MaxHerding",
+    "NoiseHerding",
     "NoiseStability",
     "PowerMargin",
     "ProbCover",

@@ -10,24 +10,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Costs, Embedded, Strategy
-from jostle.core.plan import PICKS, seconds_of, trial
+from jostle.core import Embedded, Estimate, Strategy
+from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs
-from jostle.plumbing.names import look_up
 from jostle.rows.geometry import blocks, unit_length
-from jostle.scoring.request import Request
-from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
 from jostle.selectors.base import WORD, block_room
-from jostle.selectors.k_means import k_means
-from jostle.strategies.catalogue import register
-from jostle.strategies.labels import labelled_classes
+from jostle.selectors.top_k import largest_first
+from jostle.selectors.typical import k_means
+from jostle.strategies.labels import labeled_classes
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
+from jostle.utils.names import look_up
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
 SURE = 1e-6  # a loss below which the gradient in single precision would be mostly rounding
-FEW = 8192  # rows whose clusters are tried for a plan
 BLOCK_ROWS = 4096  # rows sent through the head at once
 
 
@@ -35,9 +33,9 @@ BLOCK_ROWS = 4096  # rows sent through the head at once
     "alfa-mix",
     gist="predictions that mixing in another class flips",
     formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
-    needs=("weights", "probabilities", "features", "labelled set"),
+    needs=("weights", "probabilities", "features", "labeled set"),
     tasks=CLASS_TASKS,
-    cost="one forward pass, c head passes per step of the cap, k-means; the optimised form six times as many",
+    cost="one forward pass, c head passes per step of the cap, k-means; the optimized form six times as many",
     paper="Parvaneh et al., Active Learning by Feature Mixing, CVPR 2022",
     when="classification with trustworthy features and few labels for each class",
 )
@@ -47,16 +45,16 @@ class AlfaMix(Strategy):
     Of those that flip, k-means over features at unit length gives one for each cluster.
 
     The closed form is the default: it is the paper's formula, needs no draws and one head pass for each class.
-    The optimised form learns the mixture, as the authors' published command does. Shortfalls are drawn at random.
+    The optimized form learns the mixture, as the authors' published command does. Shortfalls are drawn at random.
     A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
     form: str = "closed"
     """How the mixture is found: "closed" or "optimized"."""
     cap_step: float | None = None
-    """The cap on the mixture rises by this up to 1; None: 0.2, optimised 1/32."""
+    """The cap on the mixture rises by this up to 1; None: 0.2, optimized 1/32."""
     steps: int = 5
-    """Steps of Adam, in the optimised form."""
+    """Steps of Adam, in the optimized form."""
     lr: float = 0.1
     """The learning rate of Adam, a tenth of it in the last third."""
 
@@ -66,59 +64,54 @@ class AlfaMix(Strategy):
         if self.cap_step is not None and not 0 < self.cap_step <= 1:
             raise ValueError(f"cap_step is in (0, 1]; got {self.cap_step}")
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """1 / the cap at which each prediction flips, 0 if none does, (n, 1)."""
-        return Embedded(self.mixing(request).flips(self, request, len(request.pool)).unsqueeze(1))
+        return Embedded(self.mixing(context).flips(self, context, len(context.pool)).unsqueeze(1))
 
-    def query(self, request: Request, n: int) -> Picks:
+    def query(self, context: QueryContext, n: int) -> Picks:
         """Find enough examples that flip, then one for each cluster of them."""
-        with request.timed("embedding"):
-            mixing = self.mixing(request)
-            scores = mixing.flips(self, request, n)
+        with context.timed("embedding"):
+            mixing = self.mixing(context)
+            scores = mixing.flips(self, context, n)
         candidates = scores.nonzero()[:, 0]
-        width = mixing.features.shape[1]
-        with selecting(request, n, lambda: clustering_seconds(len(candidates), width, n)):
-            picks = candidates[nearest_to_centers(mixing.features[candidates], n, request.seed)]
+        with context.selecting(n):
+            picks = candidates[nearest_to_centers(mixing.features[candidates], n, context.seed)]
             left = torch.ones(len(scores), dtype=torch.bool)
             left[picks.cpu()] = False
             rest = left.nonzero()[:, 0]
-            order = torch.randperm(len(rest), generator=request.rng("alfa-mix", "fill", device="cpu"))
+            order = torch.randperm(len(rest), generator=context.rng("alfa-mix", "fill", device="cpu"))
             picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
             return Picks(picks, scores[picks].double())
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """At most what clusters of all examples take: how many flip shows only when they are asked."""
-        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
-
-    def costs(self, request: Request, n: int | None) -> Costs:
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass, mixtures of a block of them at a time, and k-means over those that flip."""
-        d, (size, *_) = math.prod(head_input(request)), map(len, request.pools)
-        examples = sum(map(len, request.pools))
+        d, (size, *_) = math.prod(head_input(context)), map(len, context.pools)
+        examples = sum(map(len, context.pools))
         turns = math.ceil(1 / (self.cap_step or CAP_STEPS[self.form]) - 1e-9)
-        item = request.row_type.itemsize
-        return Costs(
+        item = context.row_type.itemsize
+        return Estimate(
             passes=examples,
-            rows=examples * (d + request.classes) * item,
+            rows=examples * (d + context.classes) * item,
             working=6 * BLOCK_ROWS * d * item,
             selecting=0 if n is None else clustering_room(size, d),
             what=f"features of {examples:,} examples, {d:,} numbers each, and clusters of them",
-            more=f"up to {turns * request.classes:,} passes of the head",
+            extra_work=f"up to {turns * context.classes:,} passes of the head",
         )
 
-    def mixing(self, request: Request) -> Mixing:
+    def mixing(self, context: QueryContext) -> Mixing:
         """Features, predictions and the means of all classes."""
         why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
-        request.check_task("alfa-mix", CLASS_TASKS, why)
-        request.needs_labeled("alfa-mix")
-        head = head_function(request, "alfa-mix")
-        targets = labelled_classes(request, "alfa-mix").to(request.device)
+        context.check_task("alfa-mix", CLASS_TASKS, why)
+        context.needs_labeled("alfa-mix")
+        head = head_function(context, "alfa-mix")
+        targets = labeled_classes(context, "alfa-mix").to(context.device)
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = request.network.features_and_outputs(inputs)
-            return features.flatten(1), request.task.logits(outputs)
+            features, outputs = context.runner.features_and_outputs(inputs)
+            return features.flatten(1), context.task.logits(outputs)
 
-        features, outputs = request.compute(read, *request.pools, what="features and outputs")
-        rows, known = request.parted(features)
+        features, outputs = context.compute(read, *context.pools, what="features and outputs")
+        rows, known = context.split(features)
         assert known is not None
         anchors = class_means(known, targets, outputs.shape[1])
         return Mixing(head, rows, outputs[: len(rows)].argmax(1), anchors)
@@ -131,20 +124,20 @@ class Mixing:
     head: Callable[[Tensor], Tensor]  # (k, d) -> (k, c)
     features: Tensor  # z (n, d)
     predicted: Tensor  # (n,)
-    anchors: Tensor  # z*: a class's mean of labelled features (c, d)
+    anchors: Tensor  # z*: a class's mean of labeled features (c, d)
 
-    def flips(self, settings: AlfaMix, request: Request, n: int) -> Tensor:
+    def flips(self, settings: AlfaMix, context: QueryContext, n: int) -> Tensor:
         """1 / the cap at which each prediction flips, (n,); the cap rises until more than n do, or all, or to 1."""
         step = settings.cap_step or CAP_STEPS[settings.form]
         scores = torch.zeros_like(self.features[:, 0])
         turns = math.ceil(1 / step - 1e-9)
-        with request.progress("mixing", turns) as advance:
+        with context.progress("mixing", turns) as advance:
             for turn in range(1, turns + 1):
                 cap = min(turn * step, 1.0)
                 left = (scores == 0).nonzero()[:, 0]
                 for part in left.split(BLOCK_ROWS):
                     closed = settings.form == "closed"
-                    mixed = self.closed(part, cap) if closed else self.optimized(part, cap, settings, request)
+                    mixed = self.closed(part, cap) if closed else self.optimized(part, cap, settings, context)
                     for candidates in mixed:
                         with torch.no_grad():
                             flipped = self.head(candidates).argmax(1) != self.predicted[part]
@@ -177,11 +170,13 @@ class Mixing:
             divided = (others * (logits - logits.gather(1, winner))).sum(1)
             return torch.autograd.grad(torch.where(losses < SURE, divided, losses).sum(), z)[0]
 
-    def optimized(self, part: Tensor, cap: float, settings: AlfaMix, request: Request) -> Iterator[Tensor]:
+    def optimized(
+        self, part: Tensor, cap: float, settings: AlfaMix, context: QueryContext
+    ) -> Iterator[Tensor]:
         """Mixtures with each class under the shares that Adam meets while it raises the loss."""
         z, predicted = self.features[part], self.predicted[part]
         for number, anchor in enumerate(self.anchors):
-            draws = request.rng("alfa-mix", str(cap), number, int(part[0]))
+            draws = context.rng("alfa-mix", str(cap), number, int(part[0]))
             share = torch.randn(z.shape, generator=draws, device=z.device, dtype=z.dtype)
             share = (share * cap / 2 + cap / 2).clamp_(LEAST_MIX, cap).requires_grad_()
             adam = torch.optim.Adam([share], lr=settings.lr)
@@ -198,21 +193,21 @@ class Mixing:
             yield ((1 - share) * z + share * anchor).detach()
 
 
-def head_input(request: Request) -> tuple[int, ...]:
+def head_input(context: QueryContext) -> tuple[int, ...]:
     """The shape of one example's features as the head is given them."""
-    with request.aside():
-        return tuple(request.network.features(request.network.example).shape[1:])
+    with context.untracked():
+        return tuple(context.runner.features(context.runner.example).shape[1:])
 
 
-def head_function(request: Request, method: str) -> Callable[[Tensor], Tensor]:
+def head_function(context: QueryContext, method: str) -> Callable[[Tensor], Tensor]:
     """The function from features to logits; an error where the head is not all that follows the features."""
-    network, logits = request.network, request.task.logits
+    runner, logits = context.runner, context.task.logits
     remedy = "name the module that turns features into outputs with head='...'"
-    if callable(network.given_head):
+    if callable(runner.given_head):
         raise ValueError(f"{method} sends changed features through the head, and got a function: {remedy}")
-    module = network.module.get_submodule(network.head)
+    module = runner.module.get_submodule(runner.head)
     with torch.no_grad():
-        features, outputs = network.features_and_outputs(network.example)
+        features, outputs = runner.features_and_outputs(runner.example)
         again = module(features.clone())  # a head may write into them
     if (
         not isinstance(again, Tensor)
@@ -220,7 +215,7 @@ def head_function(request: Request, method: str) -> Callable[[Tensor], Tensor]:
         or not torch.allclose(logits(again).softmax(1), logits(outputs).softmax(1), atol=1e-4)
     ):
         raise ValueError(
-            f"{method} needs the function from features to outputs, and {network.head!r} of features "
+            f"{method} needs the function from features to outputs, and {runner.head!r} of features "
             f"{tuple(features.shape)} is not the model's outputs {tuple(outputs.shape)}: {remedy}"
         )
     layout = features.shape[1:]
@@ -239,14 +234,6 @@ def clustering_room(size: int, width: int) -> int:
     return (4 + 2 * WORD) * size * width + 6 * WORD * size + block_room(size, width) // 2
 
 
-def clustering_seconds(size: int, width: int, n: int) -> float:
-    """What the picks of n clusters of so many rows take, from a few rows and clusters."""
-    if not size:
-        return 0.0
-    rows, picks = trial(width, size, FEW), min(size, n, PICKS)
-    return seconds_of(lambda: nearest_to_centers(rows, picks, 0)) * size * n / (len(rows) * picks)
-
-
 def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     """The row nearest to the center of each k-means cluster, by direction; at most n and all distinct."""
     if not len(features):
@@ -258,6 +245,6 @@ def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     gaps = rows.new_empty(len(rows))
     for part in blocks(len(rows), per_row=rows.shape[1]):
         gaps[part] = (rows[part] - centers[cells[part]]).norm(dim=1)
-    order = gaps.sort(stable=True).indices
+    order = largest_first(-gaps, seed)
     first = {int(cells[position]): int(position) for position in order.flip(0).tolist()}
     return torch.tensor([first[cell] for cell in sorted(first)], device=features.device)

@@ -7,12 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from jostle.core import Query, Strategy
-from jostle.plumbing.names import unknown
-from jostle.plumbing.user_files import is_own
-from jostle.scoring.given import Given, array_columns, common_type, given_features, given_task
-from jostle.scoring.options import Options, split_options
-from jostle.strategies.catalogue import CATALOGUE, Entry, describe, names
+from jostle.inference.options import Options, split_options
+from jostle.inference.precomputed import (
+    PrecomputedModel,
+    array_columns,
+    common_type,
+    precomputed_features,
+    precomputed_task,
+)
+from jostle.strategies.registry import REGISTRY, Entry, describe, names
 from jostle.tasks import Task
+from jostle.utils.names import unknown
+from jostle.utils.user_files import is_own
 
 MODEL_OR_ARRAYS = (
     "select takes a model and a pool, or arrays in their place: probabilities=, features=, or both"
@@ -25,7 +31,7 @@ CANNOT = {  # what a method may need and arrays cannot give
 HOW = {  # what arrays can give, and how
     "probabilities": "probabilities=, an array (n, c), as predict_proba gives it",
     "features": "features=, an array (n, d)",
-    "labelled set": "labeled={'features': ..., 'probabilities': ..., 'labels': ...}, what is known of the labelled",
+    "labeled set": "labeled={'features': ..., 'probabilities': ..., 'labels': ...}, what is known of the labeled",
 }
 
 
@@ -34,29 +40,30 @@ def select_from_arrays(
 ) -> Query:
     """Choose n examples as if a model had given these arrays, either of which may be None."""
     call, settings = split_options(options)
-    labeled, members = call.pop("labeled", None), settings.pop("members", None) or []
+    labeled, members = call.pop("labeled", None), settings.pop("members", None)
+    members = [] if members is None else list(members)  # an array (M, n, c) too
     arrays = {"probabilities": probabilities, "features": features}
-    given = {name for name, values in {**arrays, "labelled set": labeled}.items() if values is not None}
+    given = {name for name, values in {**arrays, "labeled set": labeled}.items() if values is not None}
     card = card_of(strategy)
     if card is not None and given:
         check_needs(card, given)
     outputs = next((values for values in (probabilities, *members) if values is not None), None)
-    task = given_task(call.pop("task", None), outputs)
+    task = precomputed_task(call.pop("task", None), outputs)
     committee = {f"member{number}": values for number, values in enumerate(members)}
     held = array_columns(task, **arrays, **committee)
     if not held or pool is not None:
         raise TypeError(MODEL_OR_ARRAYS)
-    known = {} if labeled is None else labelled_columns(labeled, task)
+    known = {} if labeled is None else labeled_columns(labeled, task)
     dtype = common_type(*held.values(), *(known[name] for name in arrays.keys() & known))
     if committee:
-        settings["members"] = [Given(member, task, dtype) for member in committee]
-    made = replace(made_of(strategy, settings), head=given_features)
-    model = Given("member0" if probabilities is None else "probabilities", task, dtype)
+        settings["members"] = [PrecomputedModel(member, task, dtype) for member in committee]
+    made = replace(made_of(strategy, settings), head=precomputed_features)
+    model = PrecomputedModel("member0" if probabilities is None else "probabilities", task, dtype)
     return made.select(model, held, n, **call | {"task": task, "labeled": known or None})
 
 
 def card_of(strategy: str | Strategy) -> Entry | None:
-    """What the catalogue says of a strategy; None of one that is not in it."""
+    """What the registry says of a strategy; None of one that is not in it."""
     if isinstance(strategy, str):
         return None if is_own(strategy) else describe(strategy)
     return next((entry for entry in map(describe, names()) if entry.build is type(strategy)), None)
@@ -67,9 +74,7 @@ def made_of(strategy: str | Strategy, settings: dict[str, Any]) -> Strategy:
     if settings and not isinstance(strategy, str):
         raise TypeError(f"settings belong to the strategy you built; got {', '.join(settings)}")
     made = (
-        CATALOGUE.build(strategy, settings, Options.__annotations__)
-        if isinstance(strategy, str)
-        else strategy
+        REGISTRY.build(strategy, settings, Options.__annotations__) if isinstance(strategy, str) else strategy
     )
     if made.head is not None or made.outputs is not None:
         raise ValueError("head= and outputs= read a network, and arrays are read as they are: leave them out")
@@ -94,11 +99,11 @@ def works_with(entry: Entry, given: set[str]) -> bool:
     return not set(entry.needs) & CANNOT.keys() and set(entry.needs) & HOW.keys() <= given
 
 
-def labelled_columns(labeled: Any, task: Task) -> dict[str, Any]:
-    """What is known of the labelled examples: the arrays that the pool has, and labels."""
+def labeled_columns(labeled: Any, task: Task) -> dict[str, Any]:
+    """What is known of the labeled examples: the arrays that the pool has, and labels."""
     if not isinstance(labeled, Mapping):
         raise TypeError(
-            f"beside arrays labeled= is a dict of arrays; got {type(labeled).__name__}: {HOW['labelled set']}"
+            f"beside arrays labeled= is a dict of arrays; got {type(labeled).__name__}: {HOW['labeled set']}"
         )
     for name in labeled:
         if name not in ("probabilities", "features", "labels"):

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Costs, Embedding
-from jostle.core.costs import SCORE
+from jostle.core import Choice, Embedding, Estimate
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import SCORE
 from jostle.inputs import Pool
-from jostle.plumbing.names import look_up
 from jostle.rng import derive, seeded_globals
 from jostle.rows.vectors import non_finite
-from jostle.scoring.request import Request
 from jostle.selectors import top_k
+from jostle.utils.names import look_up
 
 M = TypeVar("M", bound=nn.Module)
 
-PASSES = 100  # over labelled set and pool together, unless `steps` says otherwise
+PASSES = 100  # over labeled set and pool together, unless `steps` says otherwise
 CHANNELS = (128, 256, 512, 1024)  # of the full encoder
 LIGHT_CHANNELS = (32, 32, 64)
 LIGHT_UP_TO = 28  # pixels: 23 million weights are wasted on smaller images
@@ -33,7 +33,7 @@ SMALL = 32  # pixels: images up to this size are not resized to `resize`
 
 @dataclass(frozen=True, kw_only=True)
 class Autoencoding(Embedding):
-    """How unlabelled each image looks to a discriminator, whose autoencoder learns from pool and labelled set."""
+    """How unlabeled each image looks to a discriminator, whose autoencoder learns from pool and labeled set."""
 
     selector: Choice = top_k
     steps: int | None = None
@@ -58,9 +58,9 @@ class Autoencoding(Embedding):
         if self.resize < SMALL or self.resize % 16:
             raise ValueError(f"resize must be a multiple of 16 of at least {SMALL}; got {self.resize}")
 
-    def frame(self, request: Request, method: str) -> Frame:
+    def frame(self, context: QueryContext, method: str) -> Frame:
         """The size and kind of image that the networks are made for."""
-        images = request.network.example
+        images = context.runner.example
         if not isinstance(images, Tensor) or images.ndim != 4 or not 1 <= images.shape[1] <= 4:
             found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise ValueError(
@@ -77,19 +77,19 @@ class Autoencoding(Embedding):
             side = 28 if pixels <= 28 else 32
         return Frame(images.shape[1], side, light)
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """All images in memory, and an autoencoder with its gradients and moments."""
-        images, frame = sum(map(len, request.pools)), self.frame(request, self.spoken)
+        images, frame = sum(map(len, context.pools)), self.frame(context, self.name)
         numbers = images * frame.channels * frame.side**2
         weights = LIGHT_WEIGHTS if frame.light else FULL_WEIGHTS
         maps = LIGHT_MAPS if frame.light else FULL_MAPS
         step = 12 * self.batch * frame.side**2 * maps  # activations of both sets, and their gradients
-        return Costs(
+        return Estimate(
             passes=0,
             rows=4 * numbers + SCORE * images,
             working=4 * (numbers + 4 * weights) + step,
             what=f"{images:,} images of {frame.side} x {frame.side} pixels, and an autoencoder of them",
-            more=f"{self.number_of_steps(images):,} steps of training",
+            extra_work=f"{self.number_of_steps(images):,} steps of training",
         )
 
     def number_of_steps(self, images: int) -> int:
@@ -105,21 +105,21 @@ class Frame:
     side: int  # pixels
     light: bool
 
-    def read(self, request: Request, pool: Pool) -> Tensor:
+    def read(self, context: QueryContext, pool: Pool) -> Tensor:
         """All images of a pool at this size, on the CPU; resized batch by batch, since the originals may be huge."""
         parts = []
-        for images in request.batches(pool):
+        for images in context.batches(pool):
             images = images.float()
             if images.shape[2:] != (self.side, self.side):
                 size = (self.side, self.side)
                 images = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
             parts.append(images.cpu())
         images = torch.cat(parts).contiguous()  # (n, channels, side, side)
-        request.check_finite(non_finite(images), "inputs", pool)
+        context.check_finite(non_finite(images), "inputs", pool)
         return images
 
 
-def standardise(*sets: Tensor) -> None:
+def standardize(*sets: Tensor) -> None:
     """Bring each channel to mean 0 and deviation 1 over several sets of images, in place, whatever their range."""
     over = (0, 2, 3)
     count = sum(images[:, 0].numel() for images in sets)
@@ -194,11 +194,11 @@ def discriminator(latent: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(*(part for layer in layers for part in layer), nn.Linear(widths[-1], 1))
 
 
-def seeded_network(build: Callable[[], M], request: Request, *purpose: str) -> M:
-    """A network in training mode whose first weights depend on the request's seed alone."""
-    with seeded_globals(derive(request.seed, *purpose)), torch.device("cpu"):
+def seeded_network(build: Callable[[], M], context: QueryContext, *purpose: str) -> M:
+    """A network in training mode whose first weights depend on the context's seed alone."""
+    with seeded_globals(derive(context.seed, *purpose)), torch.device("cpu"):
         network = build()
-    return network.to(request.device).train()
+    return network.to(context.device).train()
 
 
 def sampled_codes(mean: Tensor, log_variance: Tensor, rng: torch.Generator) -> Tensor:
@@ -223,7 +223,7 @@ def state_losses(logits: Tensor, states: Tensor) -> Tensor:
 
 
 def mean_of_both_sets(losses: Tensor, m: int) -> Tensor:
-    """The mean over the labelled, who come first, plus the mean over the unlabelled."""
+    """The mean over the labeled, who come first, plus the mean over the unlabeled."""
     return losses[:m].mean() + losses[m:].mean()
 
 
@@ -234,10 +234,11 @@ def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def paired_batches(request: Request, m: int, n: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Positions of a batch of labelled images and of a batch of unlabelled ones, without end."""
-    labelled = shuffled_batches(m, batch, request.rng("labelled batches", device="cpu"))
-    return zip(labelled, shuffled_batches(n, batch, request.rng("pool batches", device="cpu")), strict=True)
+def paired_batches(context: QueryContext, m: int, n: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Positions of a batch of labeled images and of a batch of unlabeled ones, without end."""
+    rng = context.rng("labelled batches", device="cpu")  # draws follow from these very words
+    labeled = shuffled_batches(m, batch, rng)
+    return zip(labeled, shuffled_batches(n, batch, context.rng("pool batches", device="cpu")), strict=True)
 
 
 def shuffled_batches(size: int, batch: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -248,11 +249,11 @@ def shuffled_batches(size: int, batch: int, rng: torch.Generator) -> Iterator[Te
 
 
 def discriminator_logits(
-    images: Tensor, encoder: Encoder, judge: nn.Module, request: Request, batch: int
+    images: Tensor, encoder: Encoder, judge: nn.Module, context: QueryContext, batch: int
 ) -> Tensor:
     """The discriminator's logits of the images' mean codes, in eval mode, (n,)."""
     encoder.eval()  # left in training mode, an image's score would depend on its batch
     judge.eval()
     with torch.no_grad():
-        parts = [judge(encoder(part.to(request.device))[0]) for part in images.split(batch)]
+        parts = [judge(encoder(part.to(context.device))[0]) for part in images.split(batch)]
     return torch.cat(parts).squeeze(1)

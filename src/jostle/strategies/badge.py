@@ -6,7 +6,7 @@ from typing import ClassVar
 from jostle.core import Choice
 from jostle.embeddings.gradients import LastLayerGradients
 from jostle.selectors import k_means_pp
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 
@@ -26,5 +26,5 @@ class Badge(LastLayerGradients):
     k-means++ on these gradients draws examples that are uncertain and unlike each other.
     """
 
-    method: ClassVar[str] = "badge"
+    name: ClassVar[str] = "badge"
     selector: Choice = k_means_pp

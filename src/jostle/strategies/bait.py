@@ -8,28 +8,22 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded, Strategy
-from jostle.core.plan import seconds_of
+from jostle.core import Embedded, Estimate, Strategy
 from jostle.embeddings.gradients import fisher_roots
-from jostle.plumbing.progress import Advance
-from jostle.scoring.rehearsal import Rehearsal
-from jostle.scoring.request import Request
-from jostle.scoring.selecting import selecting
-from jostle.selectors import Picks
-from jostle.strategies.catalogue import register
+from jostle.inference.context import QueryContext
+from jostle.selectors import Picks, break_ties, first_copies, tie_keys
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
+from jostle.utils.progress import Advance
 
 TASKS = (*CLASS_TASKS, "regression")
-FEW = 256  # examples that steps are tried on for a plan
-SIDE = 512  # of a matrix whose product is timed
-INVERSES = 4  # such products that the first inverse and what is made of it take
 
 
 @register(
     "bait",
     gist="what fixes the last layer, by Fisher information",
     formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_y) (e_y - p) x h (regression: h); 2n forward, n back",
-    needs=("features", "labelled set"),
+    needs=("features", "labeled set"),
     tasks=TASKS,
     cost="one forward pass, then O(n c^2 d + (c d)^2 c) for each of 3n steps; 56 (c d)^2 bytes",
     paper="Ash et al., Gone Fishing: Neural Active Learning with Fisher Embeddings, NeurIPS 2021",
@@ -51,39 +45,40 @@ class Bait(Strategy):
         if not self.regularization > 0:
             raise ValueError(f"regularization must be above 0; got {self.regularization}")
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """What each example would lower the trace by, as the only pick."""
-        return Embedded(self.fisher(request, 1).gains().unsqueeze(1))
+        return Embedded(self.fisher(context, 1).gains().unsqueeze(1))
 
-    def query(self, request: Request, n: int) -> Picks:
+    def query(self, context: QueryContext, n: int) -> Picks:
         """Add 2n examples one by one, then drop n."""
-        with request.timed("embedding"):
-            fisher = self.fisher(request, n)
-        more = min(2 * n, len(request.pool))
-        with selecting(request, more + more - n) as advance:
+        with context.timed("embedding"):
+            fisher = self.fisher(context, n)
+        more = min(2 * n, len(context.pool))
+        with context.selecting(more + more - n) as advance:
             chosen: list[int] = []
             scores: list[float] = []
+            keys = tie_keys(context.seed, torch.arange(len(context.pool), device=context.device))
             for _ in range(more):
                 gains = fisher.gains()
                 gains[chosen] = -torch.inf
-                chosen.append(int(gains.argmax()))
+                chosen.append(break_ties(gains, keys))
                 scores.append(float(gains[chosen[-1]]))
                 fisher.step(chosen[-1], 1)
                 advance(1)
             fisher = fisher.only(chosen)
-            kept = pruned(fisher, n, advance)
-            positions = torch.tensor(chosen, device=request.device)[kept]
-            return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=request.device)[kept])
+            kept = pruned(fisher, n, keys[chosen], advance)
+            positions = torch.tensor(chosen, device=context.device)[kept]
+            return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=context.device)[kept])
 
-    def fisher(self, request: Request, n: int) -> Fisher:
-        """Fisher matrices of the pool's examples, of everything, and of what is labelled."""
-        request.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
-        m, size = len(request.needs_labeled("bait")), len(request.pool)
-        features, outputs = (rows.double() for rows in request.features_and_outputs(*request.pools))
-        if request.task.name == "regression":
+    def fisher(self, context: QueryContext, n: int) -> Fisher:
+        """Fisher matrices of the pool's examples, of everything, and of what is labeled."""
+        context.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
+        m, size = len(context.needs_labeled("bait")), len(context.pool)
+        features, outputs = (rows.double() for rows in context.features_and_outputs(*context.pools))
+        if context.task.name == "regression":
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
         else:
-            roots = fisher_roots(request.probabilities_of(outputs))  # (n + m, c, c)
+            roots = fisher_roots(context.reader.probabilities(outputs))  # (n + m, c, c)
         labeled = information(roots[size:], features[size:])
         identity = torch.eye(len(labeled), dtype=labeled.dtype, device=labeled.device)
         seen = self.regularization * identity + labeled * (m / (m + n))
@@ -91,31 +86,14 @@ class Bait(Strategy):
         scaled = roots[:size] * (n / (m + n)) ** 0.5
         return Fisher.of(scaled, features[:size], target, torch.linalg.inv(seen))
 
-    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
-        """One pass, and Fisher matrices of everything and of each example."""
-        request = rehearsal.request
-        examples, few = costs.passes, Fisher.made_up(*self.sizes(request), FEW)
-        blocks = seconds_of(lambda: quadratic(few.roots, few.features, few.inverse))
-        side = min(len(few.inverse), SIDE)
-        square = few.inverse[:side, :side].contiguous()
-        whole = seconds_of(lambda: square @ square) * (len(few.inverse) / side) ** 3
-        return super().scoring_seconds(rehearsal, costs) + 3 * blocks * examples / FEW + INVERSES * whole
-
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """2n steps that look at all examples, and n that look at 2n of them, each tried once."""
-        size, (c, d) = len(request.pool), self.sizes(request)
-        least, taken = (step_seconds(Fisher.made_up(c, d, examples)) for examples in (1, FEW))
-        each = max(0.0, taken - least) / FEW
-        return 2 * n * (least + each * size) + n * (least + 2 * each * n)
-
-    def sizes(self, request: Request) -> tuple[int, int]:
+    def sizes(self, context: QueryContext) -> tuple[int, int]:
         """Classes, one of a regression, and the width of features."""
-        return 1 if request.task.name == "regression" else request.classes, request.feature_width
+        return 1 if context.task.name == "regression" else context.classes, context.feature_width
 
-    def costs(self, request: Request, n: int | None) -> Costs:
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Fisher matrices of everything and of each example, all in memory."""
-        (c, d), examples = self.sizes(request), sum(map(len, request.pools))
-        return Costs(
+        (c, d), examples = self.sizes(context), sum(map(len, context.pools))
+        return Estimate(
             passes=examples,
             rows=8 * examples * (5 * c * c + 2 * d),
             width=1,
@@ -125,7 +103,7 @@ class Bait(Strategy):
         )
 
 
-def pruned(fisher: Fisher, n: int, advance: Advance) -> list[int]:
+def pruned(fisher: Fisher, n: int, keys: Tensor, advance: Advance) -> list[int]:
     """The n rows, in their order, that are left when the one whose loss raises the trace least goes each time; each
     advances a bar.
     """
@@ -134,21 +112,11 @@ def pruned(fisher: Fisher, n: int, advance: Advance) -> list[int]:
     while len(kept) > n:
         losses = fisher.losses()
         losses[gone] = torch.inf
-        gone.append(int(losses.argmin()))
+        gone.append(break_ties(-losses, -keys))
         kept.remove(gone[-1])
         fisher.step(gone[-1], -1)
         advance(1)
     return kept
-
-
-def step_seconds(fisher: Fisher) -> float:
-    """How long the choice of an example and the step that adds it take."""
-
-    def step() -> None:
-        fisher.gains()
-        fisher.step(0, 1)
-
-    return seconds_of(step)
 
 
 @dataclass
@@ -164,25 +132,20 @@ class Fisher:
     inverse: Tensor  # M^-1 (c d, c d)
     inner: Tensor  # V M^-1 V^T (n, r, r)
     outer: Tensor  # V M^-1 F M^-1 V^T (n, r, r)
+    copies: Tensor | None = None  # (n,), the first copy of each example, whose values all copies have
 
     @classmethod
     def of(cls, roots: Tensor, features: Tensor, target: Tensor, inverse: Tensor) -> Fisher:
         """The state at this inverse."""
         outer = quadratic(roots, features, inverse @ target @ inverse)
-        return cls(roots, features, target, inverse, quadratic(roots, features, inverse), outer)
-
-    @classmethod
-    def made_up(cls, c: int, d: int, n: int) -> Fisher:
-        """A state of n examples that means nothing, for those who want to know how long a step takes."""
-        whole = torch.eye(c * d, dtype=torch.float64)
-        each = torch.eye(c, dtype=torch.float64).repeat(n, 1, 1)
-        features = torch.full((n, d), d**-0.5, dtype=torch.float64)
-        return cls(each, features, whole, whole.clone(), each.clone(), each.clone())
+        copies = first_copies(torch.cat([features, roots.flatten(1)], 1))
+        return cls(roots, features, target, inverse, quadratic(roots, features, inverse), outer, copies)
 
     def only(self, chosen: list[int]) -> Fisher:
         """The same state for a few of the examples."""
         parts = (self.roots[chosen], self.features[chosen], self.target, self.inverse)
-        return Fisher(*parts, self.inner[chosen], self.outer[chosen])
+        copies = first_copies(torch.cat([self.features[chosen], self.roots[chosen].flatten(1)], 1))
+        return Fisher(*parts, self.inner[chosen], self.outer[chosen], copies)
 
     def gains(self) -> Tensor:
         """What adding each example would lower the trace by, (n,)."""
@@ -195,7 +158,8 @@ class Fisher:
     def _ratios(self, sign: int) -> Tensor:
         identity = torch.eye(self.inner.shape[1], dtype=self.inner.dtype, device=self.inner.device)
         solved: Tensor = torch.linalg.solve(identity + sign * self.inner, self.outer)
-        return solved.diagonal(dim1=1, dim2=2).sum(1)
+        ratios = solved.diagonal(dim1=1, dim2=2).sum(1)
+        return ratios if self.copies is None else ratios[self.copies]
 
     def step(self, position: int, sign: int) -> None:
         """Add an example's information to M (sign 1), or take it away (sign -1)."""

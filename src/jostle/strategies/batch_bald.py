@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Costs, Embedded
-from jostle.core.plan import seconds_of
+from jostle.core import Choice, Embedded, Estimate
 from jostle.embeddings.disagreement import jensen_shannon
 from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
-from jostle.plumbing.progress import note
+from jostle.inference.context import QueryContext
 from jostle.rng import fresh_seed, generator
 from jostle.rows import Rows
-from jostle.scoring.request import Request
 from jostle.selectors import Picks, Selector, selector
 from jostle.selectors.base import WORD, check_pickable
 from jostle.selectors.top_k import largest_first, order_of_ties
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
+from jostle.utils.progress import note
 
 ROWS, PICKS = 256, 12  # distributions among which selection is tried for a plan, and how many it picks
 BLOCK_NUMBERS = 2**20  # probabilities held at once while candidates are compared
@@ -171,38 +170,22 @@ class BatchBald(DropoutPasses):
 
     selector: Choice = JointInformation()
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Distributions of all passes, (n, T, c)."""
-        request.check_task(
+        context.check_task(
             "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
         )
-        return Embedded(self.rows(request, lambda passes, _: torch.cat(list(passes), dim=1)))
+        return Embedded(self.rows(context, lambda passes, _: torch.cat(list(passes), dim=1)))
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """As it takes among a few random distributions; most labels are spared a look, however many there are."""
-        picker, few = selector(self.selector), min(n, PICKS)
-        if not isinstance(picker, JointInformation):
-            return super().selecting_seconds(request, costs, n)
-        size = max(few, min(len(request.pool), ROWS))
-        draws = torch.Generator().manual_seed(0)
-        clean, noise = (torch.randn(size, T, request.classes, generator=draws) for T in (1, self.passes))
-        rows = (2 * clean + noise).double().softmax(2)  # some are surer than others
-        alone = seconds_of(lambda: jensen_shannon(rows.unbind(1)))
-        taken = seconds_of(lambda: picker.pick(rows, few, seed=0))
-        return max(0.0, taken - alone) * n / few + alone * len(request.pool) / size
-
-    def costs(self, request: Request, n: int | None) -> Costs:
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """What the passes take, and the labels together."""
-        made, picker = super().costs(request, n), selector(self.selector)
+        made, picker = super().estimate(context, n), selector(self.selector)
         if n is None or not isinstance(picker, JointInformation):
             return made
-        return replace(made, selecting=picker.room_of(len(request.pool), self.passes, request.classes))
+        return replace(made, selecting=picker.room_of(len(context.pool), self.passes, context.classes))
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """A distribution for each example and pass."""
-        made, numbers = super().making(request), self.passes * request.classes
-        spills = request.room.spills(made.rows * numbers)
-        what = f"{self.passes} distributions of each of {len(request.pool):,} examples, and selection"
-        return replace(
-            made, rows=made.rows * numbers, width=numbers, in_file=spills, spills=spills, what=what
-        )
+        made, numbers = super().row_estimate(context), self.passes * context.classes
+        what = f"{self.passes} distributions of each of {len(context.pool):,} examples, and selection"
+        return replace(made, rows=made.rows * numbers, width=numbers, may_spill=True, what=what)

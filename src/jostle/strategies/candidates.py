@@ -1,29 +1,25 @@
-"""Candidates: the few examples of a large pool among which a strategy chooses, so that only they are jolted."""
+"""Candidates: the few examples of a large pool among which a strategy chooses, so that only they are perturbed."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from jostle.core import Costs, Query, Strategy
-from jostle.core.plan import rehearsed, trial
+from jostle.core import Embedding, Estimate, Strategy
 from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.uncertainty import Margin, small_margin
-from jostle.engines import Ray
-from jostle.engines.portions import Candidates
-from jostle.inputs import check_count
-from jostle.rng import as_seed
-from jostle.scoring.options import Options
-from jostle.scoring.rehearsal import Rehearsal
-from jostle.scoring.request import Request
-from jostle.selectors import Picks, Selector, top_k
+from jostle.inference.context import QueryContext
+from jostle.inputs import Pool
+from jostle.selectors import Picks, Selector
 from jostle.selectors.top_k import largest_first
+from jostle.tasks import CLASS_TASKS
 
+OfLargest = Callable[[int], tuple[Tensor, Tensor]]  # count -> places, ascending, and their scores
 LEAST = 2048  # drawn at least: without margins nothing tells which of them matter
 
 
@@ -39,115 +35,111 @@ class Shortlist:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlisting(Strategy):
-    """Looks at the margins of all examples and chooses among those of the smallest: `among` says how.
+    """Finds the examples of the smallest margins and chooses among them by their deviations: `among`.
 
-    Of a regression, which has no margins, candidates are drawn. A cluster finds the smallest margins in shards of the
-    pool; the candidates are then read and jolted in this process, which holds nothing of the others.
+    A regression has no margins: its candidates are drawn. A cluster finds the smallest margins in shards of the pool;
+    the candidates are then read and perturbed in this process.
     """
 
     weighs: ClassVar[bool] = True
     """Whether margins matter to `among` too, so that they are wanted of a pool that is kept as a whole."""
 
-    keep: int = 20
+    screen: ClassVar[type[Embedding]] = Margin
+    """The scores by which candidates are found; the largest are kept."""
+
+    candidates_per_pick: int = 20
     """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.keep < 1:
-            raise ValueError(f"keep is at least 1; got {self.keep}")
+        if self.candidates_per_pick < 1:
+            raise ValueError(f"candidates_per_pick must be at least 1; got {self.candidates_per_pick}")
 
     @abstractmethod
-    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
-        """Choose n of the examples on a shortlist; picks are places of the `request`'s pool."""
+    def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
+        """Choose n of the examples on a shortlist; picks are places of the `context`'s pool."""
 
     @abstractmethod
-    def picker(self, request: Request) -> Selector:
-        """What picks among the candidates of a `request`."""
+    def picker(self, context: QueryContext) -> Selector:
+        """What picks among the candidates of a `context`."""
 
-    @abstractmethod
-    def jolted(self, request: Request) -> Deviations:
-        """How the candidates of a `request` are jolted."""
-
-    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
-        """All passes, and for each jolt the noise."""
-        jolted = self.jolted(rehearsal.request)
-        drawing = jolted.jolts * jolted.drawing_seconds(rehearsal.request)
-        return super().scoring_seconds(rehearsal, costs) + drawing
-
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """As its selector takes among a few random rows, of which there are no more than candidates."""
-        kept = self.candidate_count(request, len(request.pool), n)
-        known = sum(map(len, request.pools[1:]))
-        return rehearsed(self.picker(request), trial(costs.width, kept).double(), kept, n, known)
-
-    def query(self, request: Request, n: int) -> Picks:
+    def query(self, context: QueryContext, n: int) -> Picks:
         """Keep the smallest margins, and choose among them."""
-        with request.timed("embedding"):
-            size = len(request.pool)
-            short = self.shortlist(request, size, n, lambda count: of_smallest_margin(request, count))
-        return self.among(request, short, n)
+        with context.timed("embedding"):
+            size = len(context.pool)
+            short = self.shortlist(context, size, n, lambda count: of_smallest_margin(context, count))
+        return self.among(context, short, n)
 
-    def shortlist(
-        self, request: Request, size: int, n: int, of_smallest: Callable[[int], Shortlist]
-    ) -> Shortlist:
-        """Candidates for n picks from a pool of some `size`, of which `of_smallest` finds so many smallest margins."""
-        count = self.candidate_count(request, size, n)
-        if request.task.name == "regression":
-            return Shortlist(drawn(request, size, count))
-        if not self.looked_at(request, size, count):
+    def shortlist(self, context: QueryContext, size: int, n: int, of_largest: OfLargest) -> Shortlist:
+        """Candidates for n picks from a pool of this `size`; `of_largest(count)` finds those of the largest scores."""
+        count = self.candidate_count(context, size, n)
+        if context.task.name == "regression":
+            return Shortlist(drawn(context, size, count))
+        if not self.looked_at(context, size, count):
             return Shortlist(torch.arange(size, device="cpu"))
-        return of_smallest(count)
+        return Shortlist(*of_largest(count))
 
-    def candidate_count(self, request: Request, size: int, n: int) -> int:
-        """How many of `size` examples are candidates for n picks of a `request`."""
-        least = LEAST if request.task.name == "regression" else 0
-        return min(size, max(self.keep * n, least))
+    def candidate_count(self, context: QueryContext, size: int, n: int) -> int:
+        """How many of `size` examples are candidates for n picks of a `context`."""
+        least = LEAST if context.task.name == "regression" else 0
+        return min(size, max(self.candidates_per_pick * n, least))
 
-    def looked_at(self, request: Request, size: int, count: int) -> int:
-        """Of how many of `size` examples margins are wanted, where so many are candidates of a `request`."""
-        return 0 if request.task.name == "regression" or (count == size and not self.weighs) else size
-
-    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """Have margins of the pool found by a cluster, and choose here among the smallest."""
-        candidates = Candidates.of(pool, options)
-        n = check_count(n, candidates, candidates.source)
-        settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
-        seconds = {"embedding": 0.0, "selection": 0.0}
-
-        def of_smallest(count: int) -> Shortlist:
-            margins = Margin(head=self.head, outputs=self.outputs, memory_bytes=self.memory_bytes)
-            found = where.picks(margins, top_k, model, candidates, count, settled)
-            seconds["embedding"] = sum(found.seconds.values())
-            places, order = found.picks.positions.sort()
-            return Shortlist(places, found.picks.scores[order])
-
-        def shortlist(request: Request) -> Shortlist:
-            return self.shortlist(request, len(candidates), n, of_smallest)
-
-        short = self.answer(shortlist, model, candidates.first, settled)
-        kept = candidates.at(short.places)
-
-        def choose(request: Request) -> Query:
-            assert (
-                request.network
-            )  # made while the first examples are there to show their shapes, as on one machine
-            request.pool, request.seconds = kept, seconds
-            self.check_costs(request, n)
-            picks = self.among(request, replace(short, places=torch.arange(len(kept))), n)
-            indices, scores = kept.positions[picks.positions.cpu()], picks.scores.double().cpu()
-            return Query(indices.numpy(), scores.numpy(), seconds, request.seed, notes=tuple(request.notes))
-
-        return self.answer(choose, model, candidates.first, settled)
+    def looked_at(self, context: QueryContext, size: int, count: int) -> int:
+        """Of how many of `size` examples margins are wanted, where so many are candidates of a `context`."""
+        return 0 if context.task.name == "regression" or (count == size and not self.weighs) else size
 
 
-def of_smallest_margin(request: Request, count: int) -> Shortlist:
+def of_smallest_margin(context: QueryContext, count: int) -> tuple[Tensor, Tensor]:
     """The most uncertain examples; the seed decides among equals."""
-    margins = request.score(small_margin, "margins")
-    kept = largest_first(margins, request.seed)[:count].sort().values
-    return Shortlist(kept.cpu(), margins[kept])
+    margins = context.score(small_margin, "margins")
+    kept = largest_first(margins, context.seed)[:count].sort().values
+    return kept.cpu(), margins[kept]
 
 
-def drawn(request: Request, size: int, count: int) -> Tensor:
+def drawn(context: QueryContext, size: int, count: int) -> Tensor:
     """Places of so many of `size` examples, in order, drawn with the seed."""
-    order = torch.randperm(size, generator=request.rng("candidates", device="cpu"), device="cpu")
+    order = torch.randperm(size, generator=context.rng("candidates", device="cpu"), device="cpu")
     return order[:count].sort().values
+
+
+def deviations(context: QueryContext, num_perturbations: int, *pools: Pool) -> Tensor:
+    """Deviations of all `pools` under the same perturbations, (n, K d).
+
+    Of classes the logits, less their mean, since that changes nothing. Of other tasks the features, or the outputs of
+    a linear model, which has no parameters before its head.
+    """
+    classes = context.task.name in CLASS_TASKS
+    space = context.task.logits if classes else output_space(context)
+    rows = Deviations(num_perturbations=num_perturbations, space=space).rows(context, *pools)
+    if not classes:
+        return rows
+    moved = rows.unflatten(1, (num_perturbations, -1)).double()  # (n, K, c)
+    relative: Tensor = moved - moved.mean(2, keepdim=True)
+    return relative.flatten(1)
+
+
+def output_space(context: QueryContext) -> str:
+    """The space whose deviations are recorded in a task without classes."""
+    before = (context.runner.before_head(name) for p in context.runner.parameters() for name in p.aliases)
+    return "features" if any(before) else "logits"
+
+
+def deviation_estimate(context: QueryContext, num_perturbations: int, size: int) -> Estimate:
+    """Estimate deviations of `size` examples in memory; those of classes are in double precision and once more."""
+    classes = context.task.name in CLASS_TASKS
+    if classes:
+        d = context.classes
+    elif output_space(context) == "features":
+        d = context.feature_width
+    else:
+        d = context.runner.example_outputs[0].numel()
+    item = context.row_type.itemsize
+    numbers = size * num_perturbations * d
+    return Estimate(
+        passes=size * (num_perturbations + 1),
+        rows=numbers * (8 if classes else item),
+        width=num_perturbations * d,
+        working=numbers * (8 + item) if classes else 0,
+        what=f"deviations of {size:,} examples under {num_perturbations} perturbations, {d:,} numbers each, "
+        "and selection",
+    )

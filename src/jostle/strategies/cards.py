@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jostle.plumbing.catalogue import Entry
+from jostle.utils.registry import Entry
 
 SHARED = ("selector", "head", "outputs")  # nearly every strategy has these; the page explains them once
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from jostle.core import Choice, Costs, Embedded, Embedding
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.gradients import ExpectedGradientLength
 from jostle.embeddings.uncertainty import (
     DISTRIBUTIONS,
@@ -14,14 +14,14 @@ from jostle.embeddings.uncertainty import (
     Margin,
     small_margin,
 )
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.selectors import top_k, uniform
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 from jostle.tasks import CLASS_TASKS
 
 __all__ = ["Entropy", "ExpectedGradientLength", "LeastConfidence", "Margin", "PowerMargin", "Random"]
 
-ONE_PASS = "one forward pass"
+ONE_PASS = "one forward pass"  # nosec B105  # no password
 
 
 @register(
@@ -39,13 +39,13 @@ class Random(Embedding):
 
     selector: Choice = uniform
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Rows that say nothing."""
-        return Embedded(torch.zeros(len(request.pool), 1, device="cpu"))
+        return Embedded(torch.zeros(len(context.pool), 1, device="cpu"))
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """Nothing to speak of: the model does not run."""
-        return Costs(passes=0, rows=4 * len(request.pool))
+        return Estimate(passes=0, rows=4 * len(context.pool))
 
 
 register(
@@ -92,13 +92,13 @@ class PowerMargin(Embedding):
     power: float = 1.0
     """Chances are 1 - margin to this power; 0 is random, a large one is margin."""
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Logarithms of the scores, with noise."""
-        request.check_task("power-margin", DISTRIBUTIONS, NO_CLASSES)
-        scores = request.score(small_margin, "margins")
+        context.check_task("power-margin", DISTRIBUTIONS, NO_CLASSES)
+        scores = context.score(small_margin, "margins")
         tiny = torch.finfo(scores.dtype).tiny
         draws = torch.rand(
-            scores.shape, generator=request.rng("power-margin", device="cpu"), dtype=scores.dtype
+            scores.shape, generator=context.rng("power-margin", device="cpu"), dtype=scores.dtype
         )
         gumbel = -(-draws.clamp(min=tiny).log()).log()
         return Embedded(self.power * scores.clamp(min=tiny).log() + gumbel.to(scores.device))

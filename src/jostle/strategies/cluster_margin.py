@@ -6,17 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded, Strategy
-from jostle.core.costs import SCORE, features
-from jostle.core.plan import seconds_of, trial
+from jostle.core import Embedded, Estimate, Strategy
 from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
-from jostle.scoring.request import Request
-from jostle.scoring.selecting import selecting
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import SCORE, feature_estimate
 from jostle.selectors import Picks
 from jostle.selectors.top_k import largest_first
-from jostle.strategies.catalogue import register
-
-FEW = 2000  # rows whose clusters are tried for a plan
+from jostle.strategies.registry import register
 
 
 @register(
@@ -49,38 +45,34 @@ class ClusterMargin(Strategy):
                 f"spare and cluster_size are at least 1; got {self.spare} and {self.cluster_size}"
             )
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """One less the margins."""
-        return Embedded(self.features_and_scores(request)[1])
+        return Embedded(self.features_and_scores(context)[1])
 
-    def features_and_scores(self, request: Request) -> tuple[Tensor, Tensor]:
+    def features_and_scores(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Features (n, d) and one less the margins (n,), averaged over pixels or tokens, from one pass."""
-        why = "it has no classes whose margin could be small; use coreset or lcmd"
-        request.check_task("cluster-margin", DISTRIBUTIONS, why)
-        return request.features_and_scores(small_margin, what="features and margins")
+        why = "it has no classes whose margin could be small; use default"
+        context.check_task("cluster-margin", DISTRIBUTIONS, why)
+        return context.features_and_scores(small_margin, what="features and margins")
 
-    def costs(self, request: Request, n: int | None) -> Costs:
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass, and for picks all distances between them."""
-        made = features(request, SCORE, labeled=False)
+        made = feature_estimate(context, SCORE, labeled=False)
         if n is None:
             return made
-        size = len(request.pool)
+        size = len(context.pool)
         what = f"hierarchical clusters of {size:,} examples"
         return replace(made, selecting=8 * size**2 + SCORE * size * made.width, what=what)
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """Nearly all of it are the clusters, whatever n is."""
-        return linkage_seconds(len(request.pool), costs.width)
-
-    def query(self, request: Request, n: int) -> Picks:
+    def query(self, context: QueryContext, n: int) -> Picks:
         """The smallest margins, then one of each cluster in turn."""
-        size = len(request.pool)
-        with request.timed("embedding"):
-            features, scores = self.features_and_scores(request)
-        with selecting(request, n, lambda: linkage_seconds(size, features.shape[1])):
-            kept = largest_first(scores, request.seed)[: math.ceil(self.spare * n)].cpu()
+        size = len(context.pool)
+        with context.timed("embedding"):
+            features, scores = self.features_and_scores(context)
+        with context.selecting(n):
+            kept = largest_first(scores, context.seed)[: math.ceil(self.spare * n)].cpu()
             cells = average_linkage(features, math.ceil(size / self.cluster_size))
-            draws = request.rng("cluster-margin", device="cpu")
+            draws = context.rng("cluster-margin", device="cpu")
             chosen = torch.tensor(round_robin(cells[kept], n, draws))
             positions = kept[chosen].to(scores.device)
             return Picks(positions, scores[positions])
@@ -94,12 +86,6 @@ def average_linkage(rows: Tensor, clusters: int) -> Tensor:
         return torch.zeros(1, dtype=torch.int64)
     tree = linkage(rows.double().cpu().numpy(), "average")
     return torch.from_numpy(fcluster(tree, clusters, "maxclust")).long()
-
-
-def linkage_seconds(size: int, width: int) -> float:
-    """What clusters of so many rows take, from those of a few: all distances."""
-    rows = trial(width, size, FEW)
-    return seconds_of(lambda: average_linkage(rows, 2)) * (size / len(rows)) ** 2
 
 
 def round_robin(cells: Tensor, n: int, draws: torch.Generator) -> list[int]:

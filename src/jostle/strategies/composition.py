@@ -8,22 +8,23 @@ from typing import Any
 
 from jostle import embeddings
 from jostle.core import Choice, Embedding
-from jostle.plumbing.names import unknown
-from jostle.plumbing.settings import check_settings
-from jostle.plumbing.specs import name_and_settings
-from jostle.plumbing.user_files import is_own
-from jostle.strategies.catalogue import CATALOGUE
+from jostle.strategies.registry import REGISTRY
+from jostle.utils.names import unknown
+from jostle.utils.settings import check_settings
+from jostle.utils.specs import name_and_settings
+from jostle.utils.user_files import is_own
 
 
-@CATALOGUE.register("compose", listed=False)
+@REGISTRY.register("compose", listed=False)
 def compose(
     embedding: str | Embedding | Mapping[str, Any], selector: Choice | None = None, **settings: Any
 ) -> Embedding:
     """A strategy made of an embedding and a selector: `compose("features", "k-means++")`.
 
     Args:
-        embedding: Its name, with settings in brackets if need be: "deviations(jolts=10)"; a strategy that has rows, by
-            name too; `file.py:name`; a value; or a table `{use = "deviations", jolts = 10}`, as protocols write it.
+        embedding: Its name, with settings in brackets if need be: "deviations(noise=layerwise)"; a strategy that has
+            rows, by name too; `file.py:name`; a value; or a table `{use = "deviations", noise = "layerwise"}`, as
+            protocols write it.
         selector: A selector, its name, "typical(clusters=50)", or a function (rows, n) -> positions; None: the one
             that suits the embedding.
         settings: Settings of the embedding; `head` and `outputs` say how the model is read.
@@ -32,11 +33,11 @@ def compose(
     if isinstance(embedding, Embedding):
         check_settings(type(embedding).__name__, type(embedding), given)
         return replace(embedding, **given)
-    name, own = _spelt(embedding)
+    name, own = _spelled(embedding)
     return _named(name, own | given)
 
 
-def _spelt(embedding: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _spelled(embedding: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The name and the settings of an embedding that is given in words."""
     if isinstance(embedding, str):
         return name_and_settings(embedding)
@@ -46,14 +47,14 @@ def _spelt(embedding: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _named(name: str, settings: Mapping[str, Any]) -> Embedding:
-    """An embedding of the catalogue or of a file, or a strategy that has rows."""
+    """An embedding of the registry or of a file, or a strategy that has rows."""
     if name in embeddings.names() or is_own(name):
-        return embeddings.CATALOGUE.build(name, settings)
-    if name not in CATALOGUE.names():
-        raise unknown("embedding", name, {*embeddings.names(), *CATALOGUE.names()})
-    kind = CATALOGUE.entry(name).made_by
+        return embeddings.REGISTRY.build(name, settings)
+    if name not in REGISTRY.names():
+        raise unknown("embedding", name, {*embeddings.names(), *REGISTRY.names()})
+    kind = REGISTRY.entry(name).made_by
     if isinstance(kind, type) and not issubclass(kind, Embedding):
         raise ValueError(f"{name} picks by itself: it has no rows among which a selector could pick")
-    made = CATALOGUE.build(name, settings)
+    made = REGISTRY.build(name, settings)
     assert isinstance(made, Embedding)
     return made

@@ -1,24 +1,16 @@
-"""The default: what `jostle pick` and newcomers use unless they say otherwise."""
+"""The default: the strategy of `jostle pick` and of newcomers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
-from torch import nn
-
-from jostle.core import Costs, Embedded, Query, Strategy
-from jostle.engines import Ray
-from jostle.engines.portions import Candidates
-from jostle.scoring.options import Options
-from jostle.scoring.rehearsal import Rehearsal
-from jostle.scoring.request import Request
+from jostle.core import Embedded, Strategy
+from jostle.inference.context import QueryContext
 from jostle.selectors import Picks
-from jostle.strategies.catalogue import ANY_TASK, build, register
+from jostle.strategies.registry import ANY_TASK, build, register
 
-REGRESSION = "flip-cover"  # chosen in the arena: docs/arena.md tells how, and what else was tried
-OTHERS = "jolt-herding"
-SHARED = tuple(field.name for field in fields(Strategy))  # settings that all strategies have
+REGRESSION = "flip-cover"  # chosen by benchmark: docs/research/benchmark.md
+OTHERS = "noise-herding"
 
 
 def default_for(task: str) -> str:
@@ -28,46 +20,45 @@ def default_for(task: str) -> str:
 
 @register(
     "default",
-    gist="what the arena chose for the task",
-    formula="jolt-herding; flip-cover for a regression",
+    gist="the strategy that the benchmark chose for the task",
+    formula="noise-herding; flip-cover for a regression",
     needs=("weights", "probabilities"),
     tasks=ANY_TASK,
-    cost="one forward pass, and 20 (a regression: 30) over 20 candidates for each pick and the labelled set",
-    paper="of this package: docs/arena.md",
+    cost="one forward pass, and 20 (a regression: 30) over 20 candidates for each pick and the labeled set",
+    paper="of this package: docs/research/benchmark.md",
     when="you do not know better: it serves every task, with and without labels",
 )
 @dataclass(frozen=True, kw_only=True)
 class Default(Strategy):
-    """Another name for what the arena chose: jolt-herding, and flip-cover for a regression. Both jolt only what the
-    model is unsure of, and cover it.
+    """Another name for the strategies that the benchmark chose: noise-herding, and flip-cover for a regression. Both
+    perturb only the examples that the model is unsure of, and cover them.
     """
 
-    def chosen(self, request: Request) -> Strategy:
-        """The strategy for the request's task."""
-        shared = {name: getattr(self, name) for name in SHARED}
-        return build(default_for(request.task.name), **shared)
+    candidates_per_pick: int = 20
+    """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
+    num_perturbations: int | None = None
+    """K, how often the parameters are perturbed; None: 20, and 30 for a regression."""
 
-    def embedding(self, request: Request) -> Embedded:
-        """That of the strategy for the task."""
-        return self.chosen(request).embedding(request)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for task in ("classification", "regression"):
+            self.chosen(task)  # impossible settings are an error now
 
-    def costs(self, request: Request, n: int | None) -> Costs:
-        """Those of the strategy for the task."""
-        return self.chosen(request).costs(request, n)
+    def chosen(self, task: str) -> Strategy:
+        """The strategy for a `task`, with these settings."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        return build(
+            default_for(task), **{name: value for name, value in settings.items() if value is not None}
+        )
 
-    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
-        """Those of the strategy for the task."""
-        return self.chosen(rehearsal.request).scoring_seconds(rehearsal, costs)
+    def resolve(self, context: QueryContext) -> Strategy:
+        """The strategy for the task of the `context`."""
+        return self.chosen(context.task.name)
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """Those of the strategy for the task."""
-        return self.chosen(request).selecting_seconds(request, costs, n)
+    def query(self, context: QueryContext, n: int) -> Picks:
+        """Choose with the strategy for the task."""
+        return self.resolve(context).query(context, n)
 
-    def query(self, request: Request, n: int) -> Picks:
-        """The picks of the strategy for the task."""
-        return self.chosen(request).query(request, n)
-
-    def select_on(self, where: Ray, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """The picks of the strategy for the task, which the first examples tell."""
-        first = Candidates.of(pool, options).first
-        return self.answer(self.chosen, model, first, options).select_on(where, model, pool, n, options)
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Scores of the strategy for the task."""
+        return self.resolve(context).embedding(context)

@@ -2,7 +2,7 @@
 
 from jostle.embeddings.committee import QueryByCommittee
 from jostle.embeddings.dropout import SERVED, Bald, EntropyDropout
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
 __all__ = ["Bald", "EntropyDropout", "QueryByCommittee"]
 

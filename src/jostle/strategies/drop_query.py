@@ -8,20 +8,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded, Strategy
+from jostle.core import Embedded, Estimate, Strategy
+from jostle.inference.context import QueryContext
 from jostle.rng import generator
 from jostle.rows.geometry import BLOCK_NUMBERS, blocks
-from jostle.scoring.request import Request
-from jostle.scoring.selecting import selecting
 from jostle.selectors import Picks
 from jostle.strategies.alfa_mix import (
     clustering_room,
-    clustering_seconds,
     head_function,
     head_input,
     nearest_to_centers,
 )
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 WHY = "it counts flips of the predicted class of an example; use coreset or noise-stability"
@@ -56,53 +54,48 @@ class DropQuery(Strategy):
         if self.passes < 1 or not 0 < self.rate < 1:
             raise ValueError(f"passes is at least 1 and rate in (0, 1); got {self.passes} and {self.rate}")
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Shares of passes in which predictions changed, (n,)."""
-        return Embedded(self.features_and_flips(request)[1])
+        return Embedded(self.features_and_flips(context)[1])
 
-    def query(self, request: Request, n: int) -> Picks:
+    def query(self, context: QueryContext, n: int) -> Picks:
         """One of each cluster of those that flip in most passes; then the rest, more flips first."""
-        with request.timed("embedding"):
-            features, flips = self.features_and_flips(request)
+        with context.timed("embedding"):
+            features, flips = self.features_and_flips(context)
         unstable = (flips > 0.5).nonzero()[:, 0]
-        width = features.shape[1]
-        with selecting(request, n, lambda: clustering_seconds(len(unstable), width, n)):
-            picks = unstable[nearest_to_centers(features[unstable], n, request.seed)]
-            order = torch.randperm(len(flips), generator=request.rng("drop-query", "fill", device="cpu"))
+        with context.selecting(n):
+            picks = unstable[nearest_to_centers(features[unstable], n, context.seed)]
+            order = torch.randperm(len(flips), generator=context.rng("drop-query", "fill", device="cpu"))
             order = order.to(flips.device)
             order = order[flips[order].sort(descending=True, stable=True).indices]
             rest = order[~torch.isin(order, picks)]
             picks = torch.cat([picks, rest[: n - len(picks)]])
             return Picks(picks, flips[picks].double())
 
-    def selecting_seconds(self, request: Request, costs: Costs, n: int) -> float:
-        """At most what clusters of all examples take: how many flip shows only when they are asked."""
-        return clustering_seconds(len(request.pool), math.prod(head_input(request)), n)
-
-    def costs(self, request: Request, n: int | None) -> Costs:
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass, all of them with some dropped, and k-means over those that flip."""
-        d, size = math.prod(head_input(request)), len(request.pool)
-        item = request.row_type.itemsize
-        return Costs(
+        d, size = math.prod(head_input(context)), len(context.pool)
+        item = context.row_type.itemsize
+        return Estimate(
             passes=size,
             rows=size * d * item,
             working=6 * item * min(BLOCK_NUMBERS, size * d),
             selecting=0 if n is None else clustering_room(size, d),
             what=f"features of {size:,} examples, {d:,} numbers each, and clusters of them",
-            more=f"{self.passes + 1} passes of the head",
+            extra_work=f"{self.passes + 1} passes of the head",
         )
 
-    def features_and_flips(self, request: Request) -> tuple[Tensor, Tensor]:
+    def features_and_flips(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Features (n, d), and the share of passes in which each prediction changes (n,)."""
-        request.check_task("drop-query", CLASS_TASKS, WHY)
-        head = head_function(request, "drop-query")
+        context.check_task("drop-query", CLASS_TASKS, WHY)
+        head = head_function(context, "drop-query")
 
         def read(inputs: object) -> tuple[Tensor]:
-            return (request.network.features(inputs).flatten(1),)
+            return (context.runner.features(inputs).flatten(1),)
 
-        (features,) = request.compute(read, what="features")
+        (features,) = context.compute(read, what="features")
         flips = torch.zeros(len(features), dtype=features.dtype, device=features.device)
-        draws = [generator(request.seed, "drop-query", turn) for turn in range(self.passes)]
+        draws = [generator(context.seed, "drop-query", turn) for turn in range(self.passes)]
         with torch.no_grad():
             for part in blocks(len(features), per_row=features.shape[1], of=features):
                 clean = head(features[part]).argmax(1)

@@ -1,155 +1,149 @@
-"""FlipCover: jolts say which predictions noise would flip and which outputs move together; cover the former."""
+"""FlipCover: noise says which predictions it would flip and which outputs deviate together; cover the former."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from jostle.core import Costs, Embedded
-from jostle.embeddings.deviations import Deviations
-from jostle.embeddings.movements import jolted, movement_costs, movements
+from jostle.core import Embedded, Estimate
+from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
-from jostle.scoring.request import Request
-from jostle.scoring.selecting import selecting
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
-from jostle.strategies.candidates import Shortlist, Shortlisting
-from jostle.strategies.catalogue import register
-from jostle.strategies.labels import labelled_classes
+from jostle.strategies.candidates import OfLargest, Shortlist, Shortlisting, deviation_estimate, deviations
+from jostle.strategies.labels import labeled_classes
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 SERVES = (*CLASS_TASKS, "regression")
 WHY = "it follows one prediction per example; use margin-herding or noise-stability"
-LOSS = 0.05  # of the labelled set's accuracy that jolts may cost
+LOSS = 0.05  # of the labeled set's accuracy that noise may cost
 REGRESSION_NOISE = 1e-3
-REGRESSION_JOLTS = 30
+CLASS_PERTURBATIONS, REGRESSION_PERTURBATIONS = 20, 30
 DOUBLINGS, HALVINGS = 60, 30
 
 
 @register(
     "flip-cover",
-    gist="what noise flips, covered by how outputs move",
+    gist="what noise flips, covered by how outputs deviate",
     formula="argmax_i sum_j w_j C_ij^2 / (C_ii + s2), repeated; w = chance that noise flips j, C = correlation of "
-    "movements given the labelled set and the picks",
-    needs=("weights", "probabilities", "labelled set"),
+    "movements given the labeled set and the picks",
+    needs=("weights", "probabilities", "labeled set"),
     tasks=SERVES,
-    cost="one forward pass, K over the 20 n smallest margins and the labelled set, then O(n K c) per pick",
+    cost="one forward pass, K over the 20 n smallest margins and the labeled set, then O(n K c) per pick",
     paper="of this package: noise stability (Li et al., AAAI 2024) as weight and kernel of a Gaussian process",
-    when="jolts are affordable and labels are few; on regression it needs no margins",
+    when="perturbations are affordable and labels are few; on regression it needs no margins",
 )
 @dataclass(frozen=True, kw_only=True)
 class FlipCover(Shortlisting):
-    """One set of jolts gives a weight, how likely noise flips a prediction, and a kernel, how strongly two examples'
-    outputs move together. Each pick explains most of the flip-weighted variance that labels and picks leave.
+    """One set of perturbations gives a weight, how likely noise flips a prediction, and a kernel, how strongly two
+    examples' outputs deviate together. Each pick explains most of the flip-weighted variance that labels
+    and picks leave.
 
-    Noise is as strong as the labelled set bears: the largest step that costs a twentieth of the accuracy there.
-    Without a labelled set the step is that at which half of the kept predictions are likelier than not to flip. In a
+    Noise is as strong as the labeled set bears: the largest step that costs a twentieth of the accuracy there.
+    Without a labeled set the step is that at which half of the kept predictions are likelier than not to flip. In a
     regression all examples weigh alike, and features move in place of logits.
     """
 
     weighs: ClassVar[bool] = False  # what counts is the chance of a flip
 
-    jolts: int | None = None
+    num_perturbations: int | None = None
     """K; None: 20, and 30 for a regression."""
     noise: float | None = None
     """The s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.jolts is not None and self.jolts < 1:
-            raise ValueError(f"jolts is at least 1; got {self.jolts}")
+        if self.num_perturbations is not None and self.num_perturbations < 1:
+            raise ValueError(f"num_perturbations must be at least 1; got {self.num_perturbations}")
         if self.noise is not None:
             ExplainedVariance(self.noise)  # a variance that cannot be shows now
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """The chance that noise flips each prediction, (n,); 1 in a regression."""
-        request.check_task("flip-cover", SERVES, WHY)
-        everyone = torch.arange(len(request.pool), device="cpu")
-        return Embedded(self.moves(request, everyone).weights)
+        context.check_task("flip-cover", SERVES, WHY)
+        everyone = torch.arange(len(context.pool), device="cpu")
+        return Embedded(self.moves(context, everyone).weights)
 
-    def shortlist(
-        self, request: Request, size: int, n: int, of_smallest: Callable[[int], Shortlist]
-    ) -> Shortlist:
+    def shortlist(self, context: QueryContext, size: int, n: int, of_largest: OfLargest) -> Shortlist:
         """Those of the smallest margins, of a task that has one prediction for each example."""
-        request.check_task("flip-cover", SERVES, WHY)
-        return super().shortlist(request, size, n, of_smallest)
+        context.check_task("flip-cover", SERVES, WHY)
+        return super().shortlist(context, size, n, of_largest)
 
-    def among(self, request: Request, short: Shortlist, n: int) -> Picks:
-        """Jolt the candidates, and cover what may flip."""
+    def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
+        """Perturb the candidates, and cover what may flip."""
         kept = short.places
-        with request.timed("embedding"):
-            moves = self.moves(request, kept)
-        with selecting(request, n):
-            picks = self.picker(request).pick(
-                moves.rows, n, centers=moves.labelled, weights=moves.weights, seed=request.seed
+        with context.timed("embedding"):
+            moves = self.moves(context, kept)
+        with context.selecting(n):
+            picks = self.picker(context).pick(
+                moves.rows, n, centers=moves.labeled, weights=moves.weights, seed=context.seed
             )
             return picks.at(kept)
 
-    def jolted(self, request: Request) -> Deviations:
-        """As many jolts as suit the task of the `request`."""
-        few = 20 if request.task.name != "regression" else REGRESSION_JOLTS
-        return jolted(request, self.jolts or few)
+    def number(self, context: QueryContext) -> int:
+        """K, as set or as suits the task of the `context`."""
+        regression = context.task.name == "regression"
+        return self.num_perturbations or (REGRESSION_PERTURBATIONS if regression else CLASS_PERTURBATIONS)
 
-    def picker(self, request: Request) -> ExplainedVariance:
-        """Explained variance, with the noise that suits the task of the `request`."""
-        regression = request.task.name == "regression"
+    def picker(self, context: QueryContext) -> ExplainedVariance:
+        """Explained variance, with the noise that suits the task of the `context`."""
+        regression = context.task.name == "regression"
         return ExplainedVariance(self.noise or (REGRESSION_NOISE if regression else 0.05))
 
-    def costs(self, request: Request, n: int | None) -> Costs:
-        """One pass over the pool, then movements of the candidates and of the labelled set."""
-        size, known = len(request.pool), sum(map(len, request.pools[1:]))
-        regression = request.task.name == "regression"
-        kept = size if n is None else self.candidate_count(request, size, n)
-        jolts = self.jolts or (REGRESSION_JOLTS if regression else 20)
-        made = movement_costs(request, jolts, kept + known)
-        margins = self.looked_at(request, size, kept)
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
+        """One pass over the pool, then deviations of the candidates and of the labeled set."""
+        size, known = len(context.pool), sum(map(len, context.pools[1:]))
+        regression = context.task.name == "regression"
+        kept = size if n is None else self.candidate_count(context, size, n)
+        made = deviation_estimate(context, self.number(context), kept + known)
+        margins = self.looked_at(context, size, kept)
         outputs = 0 if regression else kept + known  # the clean logits, once more
-        explained = 3 * WORD * min(known, made.width) ** 2  # by the labelled set
-        room = 0 if n is None else self.picker(request).room(kept, made.width, n) + explained
+        explained = 3 * WORD * min(known, made.width) ** 2  # by the labeled set
+        room = 0 if n is None else self.picker(context).room(kept, made.width, n) + explained
         return replace(made, passes=made.passes + margins + outputs, selecting=room)
 
-    def moves(self, request: Request, kept: Tensor) -> Moves:
-        """Movements of candidates and labelled set under the same jolts, and the candidates' weights."""
-        candidates = request.pool.take(kept)
-        both = (candidates, *request.pools[1:])
-        if request.task.name == "regression":
-            rows = movements(request, self.jolts or REGRESSION_JOLTS, *both)
+    def moves(self, context: QueryContext, kept: Tensor) -> Moves:
+        """Deviations of candidates and labeled set under the same perturbations, and the candidates' weights."""
+        candidates = context.pool.take(kept)
+        both = (candidates, *context.pools[1:])
+        if context.task.name == "regression":
+            rows = deviations(context, self.number(context), *both)
             known = rows[len(kept) :]
             return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
         targets = None
-        if request.labeled is not None and len(request.labeled):
-            targets = labelled_classes(request, "flip-cover")  # refused before anything is jolted
-        jolts = self.jolts or 20
-        moved = movements(request, jolts, *both).unflatten(1, (jolts, -1))  # (n + m, K, c)
-        logits = self.logits(request, *both)
+        if context.labeled is not None and len(context.labeled):
+            targets = labeled_classes(context, "flip-cover")  # refused before anything is perturbed
+        number = self.number(context)
+        moved = deviations(context, number, *both).unflatten(1, (number, -1))  # (n + m, K, c)
+        logits = self.logits(context, *both)
         step = None if targets is None else bearable(logits[len(kept) :], moved[len(kept) :], targets)
         weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
-        labelled = None if targets is None else moved[len(kept) :].flatten(1)
-        return Moves(moved[: len(kept)].flatten(1), labelled, weights)
+        labeled = None if targets is None else moved[len(kept) :].flatten(1)
+        return Moves(moved[: len(kept)].flatten(1), labeled, weights)
 
-    def logits(self, request: Request, *both: Pool) -> Tensor:
+    def logits(self, context: QueryContext, *both: Pool) -> Tensor:
         """Clean logits, (n + m, c)."""
-        (outputs,) = request.compute(
-            lambda inputs: (request.task.logits(request.network.outputs(inputs)),), *both, what="outputs"
+        (outputs,) = context.compute(
+            lambda inputs: (context.task.logits(context.runner.outputs(inputs)),), *both, what="outputs"
         )
         return outputs.double()
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What the jolts told."""
+    """Deviations of candidates and labeled set, and the candidates' weights."""
 
     rows: Tensor  # (n, K c)
-    labelled: Tensor | None  # (m, K c)
+    labeled: Tensor | None  # (m, K c)
     weights: Tensor  # (n,)
 
 
 def bearable(logits: Tensor, moved: Tensor, targets: Tensor) -> float:
-    """The largest step at which the jolted labelled set keeps 95 % of its accuracy, over both signs."""
+    """The largest step at which the perturbed labeled set keeps 95 % of its accuracy, over both signs."""
     targets = targets.to(logits.device)[:, None]
     goal = (1 - LOSS) * float((logits.argmax(1, keepdim=True) == targets).double().mean())
 

@@ -1,23 +1,23 @@
-"""CoreGCN and UncertainGCN (Caramalau et al., CVPR 2021): a graph network tells labelled from unlabelled."""
+"""CoreGCN and UncertainGCN (Caramalau et al., CVPR 2021): a graph network tells labeled from unlabeled."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from jostle.core import Choice, Embedded
 from jostle.embeddings.graph import GraphNetwork
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.selectors import top_k
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
-PAPER = "Caramalau et al., Sequential Graph Convolutional Network for Active Learning, CVPR 2021"
-COST = "one forward pass over pool and labelled set, then 200 epochs of O((n + m) d width); no n x n matrix"
-NEEDS = ("features", "labelled set", "extra training")
+PAPER = "Caramalau et al., Sequential Graph Convolutional ModelRunner for Active Learning, CVPR 2021"
+COST = "one forward pass over pool and labeled set, then 200 epochs of O((n + m) d width); no n x n matrix"
+NEEDS = ("features", "labeled set", "extra training")
 
 
 @register(
     "core-gcn",
     gist="k-center on a graph network's embedding",
-    formula="k-center from the labelled set on [relu(A X W1 + b1), A relu(.) W2 + b2]",
+    formula="k-center from the labeled set on [relu(A X W1 + b1), A relu(.) W2 + b2]",
     needs=NEEDS,
     tasks=ANY_TASK,
     cost=COST,
@@ -26,16 +26,16 @@ NEEDS = ("features", "labelled set", "extra training")
 )
 @dataclass(frozen=True, kw_only=True)
 class CoreGCN(GraphNetwork):
-    """A graph network over pool and labelled set learns which of its nodes are labelled.
-    Greedy k-center from the labelled nodes then works on what the network sees of each node.
+    """A graph network over pool and labeled set learns which of its nodes are labeled.
+    Greedy k-center from the labeled nodes then works on what the network sees of each node.
     """
 
-    method: ClassVar[str] = "core-gcn"
+    name: ClassVar[str] = "core-gcn"
 
 
 @register(
     "uncertain-gcn",
-    gist="what a graph network is unsure to be labelled",
+    gist="what a graph network is unsure to be labeled",
     formula="smallest |s_i - margin|, s = sigmoid(A relu(A X W1 + b1) W2 + b2)",
     needs=NEEDS,
     tasks=ANY_TASK,
@@ -45,16 +45,16 @@ class CoreGCN(GraphNetwork):
 )
 @dataclass(frozen=True, kw_only=True)
 class UncertainGCN(GraphNetwork):
-    """A graph network over pool and labelled set learns which of its nodes are labelled.
-    It takes the examples whose score lies nearest a low margin: those it is surest are unlike the labelled ones.
+    """A graph network over pool and labeled set learns which of its nodes are labeled.
+    It takes the examples whose score lies nearest a low margin: those it is surest are unlike the labeled ones.
     """
 
-    method: ClassVar[str] = "uncertain-gcn"
+    name: ClassVar[str] = "uncertain-gcn"
     selector: Choice = top_k
     margin: float = 0.1
-    """The score looked for; 1 is labelled."""
+    """The score looked for; 1 is labeled."""
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """Minus the distance of each score to the margin."""
-        scores, _ = request.parted(self.fitted(request)[1])
+        scores, _ = context.split(self.fitted(context)[1])
         return Embedded(-(scores.sigmoid() - self.margin).abs())  # (n, 1)

@@ -1,22 +1,23 @@
-"""Herding (Bae et al., ICLR 2025): cover what the model is unsure of, or all of it while nothing is labelled."""
+"""Herding (Bae et al., ICLR 2025): cover what the model is unsure of, or all of it while nothing is labeled."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from jostle.core import Choice, Costs, Embedded, Embedding, costs
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import SCORE, feature_estimate
 from jostle.selectors import Herding, max_herding, narrow_herding
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
 PAPER = "Bae et al., Uncertainty Herding: One Active Learning Method for All Label Budgets, ICLR 2025"
 COST = (
-    "one forward pass over pool and labelled set, then kernels of at most 4,096 examples "
+    "one forward pass over pool and labeled set, then kernels of at most 4,096 examples "
     "with 20 candidates for each pick"
 )
 GAIN = (
-    "argmax_i sum_j w_j [k(i, j) - max_{l labelled or picked} k(l, j)]_+, repeated; k = exp(-(d / width)^2), "
+    "argmax_i sum_j w_j [k(i, j) - max_{l labeled or picked} k(l, j)]_+, repeated; k = exp(-(d / width)^2), "
 )
 
 
@@ -32,7 +33,7 @@ GAIN = (
 )
 @dataclass(frozen=True, kw_only=True)
 class MaxHerding(Features):
-    """Every example should have a labelled one near it, by a kernel on features of unit length.
+    """Every example should have a labeled one near it, by a kernel on features of unit length.
     Each pick adds most to that, over all examples together, so outliers count for what they are: one example.
     """
 
@@ -52,7 +53,7 @@ class MaxHerding(Features):
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyHerding(Embedding):
     """Herding in which an example counts as much as the model is unsure of it.
-    Picks lie in the midst of what is uncertain, and apart from each other and from what is labelled.
+    Picks lie in the midst of what is uncertain, and apart from each other and from what is labeled.
 
     A regression has no margins: all examples count alike, which is max-herding. Probabilities are taken as they are,
     where the paper scales their temperature first.
@@ -67,27 +68,27 @@ class UncertaintyHerding(Embedding):
         if not self.power > 0:
             raise ValueError(f"power is above 0; got {self.power}")
 
-    def embedding(self, request: Request) -> Embedded:
-        """Features of pool and labelled set, and the weights of the pool's examples."""
-        if request.task.name == "regression":
-            return Embedded(*request.parted(request.features(*request.pools)))
-        features, margins = request.features_and_scores(
-            small_margin, *request.pools, what="features and margins"
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Features of pool and labeled set, and the weights of the pool's examples."""
+        if context.task.name == "regression":
+            return Embedded(*context.split(context.features(*context.pools)))
+        features, margins = context.features_and_scores(
+            small_margin, *context.pools, what="features and margins"
         )
-        weights = margins[: len(request.pool)].pow(self.power)
-        return Embedded(*request.parted(features), weights.to(features.dtype))
+        weights = margins[: len(context.pool)].pow(self.power)
+        return Embedded(*context.split(features), weights.to(features.dtype))
 
-    def making(self, request: Request) -> Costs:
-        """Features and margins of pool and labelled set from one pass."""
-        return costs.features(request, costs.SCORE)
+    def row_estimate(self, context: QueryContext) -> Estimate:
+        """Features and margins of pool and labeled set from one pass."""
+        return feature_estimate(context, SCORE)
 
 
 register(
     "margin-herding",
     gist="uncertainty herding with squared margins",
-    idea="Uncertainty herding with squared margins and a kernel as wide as labelled examples lie apart. Picks lie in "
+    idea="Uncertainty herding with squared margins and a kernel as wide as labeled examples lie apart. Picks lie in "
     "the midst of what is most uncertain, each for a region of its own.",
-    formula=GAIN + "w = (1 - (p_(1) - p_(2)))^2, width the median distance of a labelled example to the next",
+    formula=GAIN + "w = (1 - (p_(1) - p_(2)))^2, width the median distance of a labeled example to the next",
     needs=("probabilities", "features"),
     tasks=ANY_TASK,
     cost=COST,

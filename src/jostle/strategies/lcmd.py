@@ -5,34 +5,34 @@ from typing import ClassVar
 
 from jostle.core import Choice, Embedded
 from jostle.embeddings.gradients import ONE_OUTPUT, SketchedGradients
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.selectors.lcmd import lcmd
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 
 
 @register(
     "lcmd",
     gist="sketched gradients, the heaviest cluster first",
     formula="phi_i = U^T grad_theta f(x_i), U Gaussian with 512 columns; farthest of the heaviest cluster",
-    needs=("weights", "labelled set"),
+    needs=("weights", "labeled set"),
     tasks=SketchedGradients.serves,
-    cost="`sketch` + 1 forward passes over pool and labelled set, then O(n sketch) per pick",
+    cost="`sketch` + 1 forward passes over pool and labeled set, then O(n sketch) per pick",
     paper="Holzmueller et al., A Framework and Benchmark for Deep Batch Active Learning for Regression, JMLR 2023",
     when="regression, where there are no probabilities: the strong choice of its benchmark",
 )
 @dataclass(frozen=True, kw_only=True)
 class LCMD(SketchedGradients):
-    """Gradients of the output with respect to all parameters, sketched, cluster around labelled and picked examples.
+    """Gradients of the output with respect to all parameters, sketched, cluster around labeled and picked examples.
     Each pick is the farthest example of the cluster with the largest sum of squared distances.
 
     Of a classifier the logit of the predicted class is taken.
     """
 
-    method: ClassVar[str] = "lcmd"
+    name: ClassVar[str] = "lcmd"
     selector: Choice = lcmd
 
-    def embedding(self, request: Request) -> Embedded:
-        """Sketched gradients of the pool, and those of the labelled set, without which there is no cluster."""
-        request.check_task(self.method, self.serves, ONE_OUTPUT)
-        request.needs_labeled(self.method)
-        return super().embedding(request)
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Sketched gradients of the pool, and those of the labeled set, without which there is no cluster."""
+        context.check_task(self.name, self.serves, ONE_OUTPUT)
+        context.needs_labeled(self.name)
+        return super().embedding(context)

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Choice, Embedded, Embedding, Joined
+from jostle.inference.context import QueryContext
+from jostle.inference.copies import device_of, unwrapped
+from jostle.inference.layers import layers_named, layers_over_depth, vector_reader, watching_layers
+from jostle.inference.padding import mask_of
+from jostle.inference.runner import ModelRunner, known_arguments
 from jostle.inputs import Inputs
 from jostle.rng import derive, seeded_globals
-from jostle.scoring.copies import device_of, unwrapped
-from jostle.scoring.layers import layers_named, layers_over_depth, vector_reader, watching_layers
-from jostle.scoring.network import Network, known_arguments
-from jostle.scoring.padding import mask_of
-from jostle.scoring.request import Request
 from jostle.selectors import top_k
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
 
@@ -55,7 +55,7 @@ class LearningLoss(Embedding):
         query = strategy.select(joined.model, pool, n=100)
     """
 
-    alone = True
+    shardable = True
 
     selector: Choice = top_k
     layers: Sequence[str] | None = None
@@ -88,30 +88,30 @@ class LearningLoss(Embedding):
                 "ll4al watches a model's layers, which a scripted one hides: join it before scripting"
             )
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
-            network = Network(model, example)
-            layers = self.layers_of(network)
-            with watching_layers(network.module, layers, vector_reader(self.tokens)) as seen:
-                network.call(network.example)
+            runner = ModelRunner(model, example)
+            layers = self.layers_of(runner)
+            with watching_layers(runner.module, layers, vector_reader(self.tokens)) as seen:
+                runner.call(runner.example)
             vectors = [seen[layer] for layer in layers]
             with torch.device("cpu"):  # so that a seed means the same weights on every device
                 predictor = LossPredictor([vector.shape[1] for vector in vectors], self.hidden)
         predictor.to(device_of(model), vectors[0].dtype)
         return LearningLossJoined(LossPredicting(model, predictor, layers, self.tokens), self)
 
-    def layers_of(self, network: Network) -> list[str]:
+    def layers_of(self, runner: ModelRunner) -> list[str]:
         """The layers to read, as set or chosen."""
-        return layers_over_depth(network) if self.layers is None else layers_named(network, self.layers)
+        return layers_over_depth(runner) if self.layers is None else layers_named(runner, self.layers)
 
-    def embedding(self, request: Request) -> Embedded:
+    def embedding(self, context: QueryContext) -> Embedded:
         """The predicted loss of each example."""
-        model = predicting(request.network.module)
+        model = predicting(context.runner.module)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
-            model.mask = request.mask_in(inputs)
-            request.network.call(inputs)
+            model.mask = context.reader.mask_in(inputs)
+            context.runner.call(inputs)
             return (model.predicted_losses(),)
 
-        return Embedded(request.compute(read, what="predicted losses")[0])
+        return Embedded(context.compute(read, what="predicted losses")[0])
 
 
 class LearningLossJoined(Joined):

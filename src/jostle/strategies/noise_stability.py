@@ -1,4 +1,4 @@
-"""Noise stability (Li et al., AAAI 2024): jostle the weights, label what moves."""
+"""Noise stability (Li et al., AAAI 2024): pick examples whose outputs change most, and differently, under noise."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,71 +7,70 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from jostle.embeddings.deviations import Deviations
-from jostle.scoring.options import split_options
+from jostle.inference.options import split_options
 from jostle.selectors import KCenter, longest
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
 COST = "K + 1 forward passes, then O(n K d) per pick at worst"
-RACED = "K + 1 forward passes at most, a fraction of them where jolts race, then O(n K d) per pick at worst"
 
 
 @register(
     "noise-stability",
-    gist="jostle the weights, take what moves most and apart",
-    formula="sqrt(P/K) / (scale ||theta||) (f(x; theta + jolt_k) - f(x; theta)), k = 1..K; greedy k-center",
+    gist="largest, most different changes under weight noise",
+    formula="sqrt(P/K) / (zeta ||theta||) (f(x; theta + zeta ||theta|| u_k) - f(x; theta)), k = 1..K; greedy k-center",
     needs=("weights",),
     tasks=ANY_TASK,
-    cost=RACED,
+    cost=COST,
     paper=PAPER,
-    when="the first thing to try: it needs no labels, no dropout and no extra training, on any task",
+    when="to reproduce the paper or compare with it: it needs no labels, no dropout and no extra training, on any task",
 )
 @dataclass(frozen=True, kw_only=True)
 class NoiseStability(Deviations):
-    """Nudge the parameters K times and watch every output; movements are projections of the model's gradient.
-    Greedy k-center from the origin then takes examples whose movements are large and unlike each other.
+    """Perturb the parameters K times and record how every output deviates; deviations are projections of the model's
+    gradient. Greedy k-center from the origin then picks examples whose deviations are large and differ from each other.
     """
 
-    method: ClassVar[str] = "noise-stability"
+    name: ClassVar[str] = "noise-stability"
 
 
 register(
     "noise-stability-relative",
-    gist="movements relative to the clean output",
-    idea="Movements relative to what moves: each is divided by the length of the clean output. Not the paper's text, "
-    "but part of its published code.",
+    gist="deviations relative to the clean output",
+    idea="Divides each deviation by the length of the clean output. The paper's published code does so, its text does "
+    "not.",
     formula="noise-stability's rows over ||f(x; theta)||; greedy k-center",
     needs=("weights",),
-    cost=RACED,
+    cost=COST,
     paper=PAPER,
-    when="outputs differ much in size, as in a regression: clearly better than noise-stability on housing prices",
+    when="to compare with the published code on a regression, where it has less error than noise-stability",
 )(partial(NoiseStability, normalize=True))
 
 register(
     "noise-stability-m",
-    gist="its ablation: lengths of movements only",
-    idea="The ablation that looks at lengths only. It takes the examples that move most, alike or not.",
+    gist="ablation of noise-stability: lengths of deviations only",
+    idea="An ablation of the paper without diversity. Picks the largest deviations, similar or not.",
     formula="largest row length of noise-stability",
     needs=("weights",),
-    cost=RACED,
+    cost=COST,
     paper=PAPER,
-    when="to see what diversity adds, or to label one example at a time",
+    when="to measure the effect of diversity, or to label one example at a time",
 )(partial(NoiseStability, selector=longest))
 
 register(
     "noise-stability-d",
-    gist="its ablation: directions of movements only",
-    idea="The ablation that looks at directions only. Rows are scaled to unit length before greedy k-center.",
+    gist="ablation of noise-stability: directions of deviations only",
+    idea="An ablation of the paper without size. Scales rows to unit length before greedy k-center.",
     formula="noise-stability's rows over their lengths; first pick drawn with the seed, then farthest first",
     needs=("weights",),
     cost=COST,
     paper=PAPER,
-    when="to see what the size of movements adds",
+    when="to measure the effect of the size of deviations",
 )(partial(NoiseStability, selector=KCenter(unit=True, origin=False)))
 
 
 def deviations(model: nn.Module, pool: Any, **options: Any) -> Tensor:
-    """Movements of every example under K jolts, (n, K * d), without choosing.
+    """Return the deviations of every example under K perturbations, (n, K * d), without picking.
 
     Args:
         model: As `select` takes it.

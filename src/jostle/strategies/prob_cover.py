@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Costs, Embedded, Embedding
-from jostle.core.costs import features
-from jostle.core.plan import seconds_of, trial
+from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import feature_estimate
 from jostle.rows.geometry import unit_length
-from jostle.scoring.rehearsal import Rehearsal
-from jostle.scoring.request import Request
 from jostle.selectors.base import block_room
-from jostle.selectors.k_means import k_means
 from jostle.selectors.prob_cover import prob_cover, pure_radius
-from jostle.strategies.catalogue import register
+from jostle.selectors.typical import k_means
+from jostle.strategies.registry import register
 
 
 @register(
@@ -30,8 +28,8 @@ from jostle.strategies.catalogue import register
 )
 @dataclass(frozen=True, kw_only=True)
 class ProbCover(Embedding):
-    """A labelled example stands for all within a distance delta of it, in features of unit length.
-    Each pick covers most of what nothing labelled or picked covers yet.
+    """A labeled example stands for all within a distance delta of it, in features of unit length.
+    Each pick covers most of what nothing labeled or picked covers yet.
 
     Rows are the features divided by delta, so balls have radius 1. Without `delta` it is the largest radius at
     which a share `purity` of all balls holds rows of one k-means cell only, one cell for each class.
@@ -50,37 +48,26 @@ class ProbCover(Embedding):
         if not 0 < self.purity <= 1:
             raise ValueError(f"purity is a share of the examples, in (0, 1]; got {self.purity}")
 
-    def embedding(self, request: Request) -> Embedded:
-        """Features of pool and labelled set, in units of delta."""
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Features of pool and labeled set, in units of delta."""
         if self.delta is None:
             why = "the radius is chosen by classes; pass delta= (features have unit length), or use coreset"
-            request.check_task("prob-cover", DISTRIBUTIONS, why)
-        rows = unit_length(request.features(*request.pools))
+            context.check_task("prob-cover", DISTRIBUTIONS, why)
+        rows = unit_length(context.features(*context.pools))
         assert isinstance(rows, Tensor)
-        delta = self.delta or self.pure_delta(rows, request)
-        return Embedded(*request.parted(rows / delta))
+        delta = self.delta or self.pure_delta(rows, context)
+        return Embedded(*context.split(rows / delta))
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """Features from one pass, at unit length, and with clusters of them where the radius is to be found."""
-        made = features(request)
+        made = feature_estimate(context)
         copies = 3 * made.rows
         if self.delta is None:
             size = made.passes
             copies += 16 * size * made.width + block_room(size, max(size, made.width)) // 2
-        fixed = 0 if not made.in_file else made.rows
-        return replace(made, working=copies, fixed=fixed)
+        return replace(made, working=copies, may_spill=False)
 
-    def scoring_seconds(self, rehearsal: Rehearsal, costs: Costs) -> float:
-        """One pass, and where the radius is to be found all distances."""
-        taken = super().scoring_seconds(rehearsal, costs)
-        if self.delta is not None:
-            return taken
-        rows = trial(costs.width, costs.passes)
-        cells = torch.arange(len(rows)) % rehearsal.request.classes
-        found = seconds_of(lambda: pure_radius(rows, cells, self.purity))
-        return taken + found * (costs.passes / len(rows)) ** 2
-
-    def pure_delta(self, rows: Tensor, request: Request) -> float:
+    def pure_delta(self, rows: Tensor, context: QueryContext) -> float:
         """The radius by purity, with as many cells as the outputs have classes."""
-        cells, _ = k_means(rows, min(request.classes, len(rows)), request.seed)
+        cells, _ = k_means(rows, min(context.classes, len(rows)), context.seed)
         return max(pure_radius(rows, cells, self.purity), torch.finfo(rows.dtype).tiny)

@@ -1,4 +1,4 @@
-"""SRAAL: VAAL whose discriminator learns how uncertain an unlabelled image is, not only that it is unlabelled."""
+"""SRAAL: VAAL whose discriminator learns how uncertain an unlabeled image is, not only that it is unlabeled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Costs, Embedded
-from jostle.scoring.request import Request
+from jostle.core import Embedded, Estimate
+from jostle.inference.context import QueryContext
 from jostle.strategies.autoencoders import (
     Autoencoding,
     Encoder,
@@ -26,10 +26,10 @@ from jostle.strategies.autoencoders import (
     sampled_codes,
     seeded_network,
     squared_error,
-    standardise,
+    standardize,
     state_losses,
 )
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 TASKS = (*CLASS_TASKS, "segmentation")
@@ -39,10 +39,10 @@ DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: 
 
 @register(
     "sraal",
-    gist="images that look unlabelled, by how unsure they are",
-    formula="largest D(mu(x)), D being trained to give 0 for labelled codes and 1 - m MINVar(m) / Var(p), "
-    "m = max p, for unlabelled ones",
-    needs=("images", "labelled set", "probabilities", "extra training"),
+    gist="images that look unlabeled, by how unsure they are",
+    formula="largest D(mu(x)), D being trained to give 0 for labeled codes and 1 - m MINVar(m) / Var(p), "
+    "m = max p, for unlabeled ones",
+    needs=("images", "labeled set", "probabilities", "extra training"),
     tasks=TASKS,
     cost="as vaal, with a wider code and a target learner, and one forward pass of the model",
     paper="Zhang et al., State-Relabeling Adversarial Active Learning, CVPR 2020",
@@ -51,7 +51,7 @@ DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: 
 @dataclass(frozen=True, kw_only=True)
 class SRAAL(Autoencoding):
     """A generator learns codes that both rebuild the images and predict the labels, while a discriminator learns
-    their state: 0 if labelled, else how uncertain the model is. The images of the highest predicted state are picked.
+    their state: 0 if labeled, else how uncertain the model is. The images of the highest predicted state are picked.
 
     Segmentation: the uncertainty is the mean over the pixels, and the labels that are predicted are maps.
     """
@@ -65,44 +65,50 @@ class SRAAL(Autoencoding):
     beta: float = 1.0
     """Weight of the codes' divergence."""
     supervision: float = 5.0
-    """Weight of the task's loss on labelled images."""
+    """Weight of the task's loss on labeled images."""
     adversary: float = 1.0
     """Weight of fooling the discriminator."""
 
-    def making(self, request: Request) -> Costs:
+    def row_estimate(self, context: QueryContext) -> Estimate:
         """As all autoencoders, and one pass of the model over the pool."""
-        return replace(super().making(request), passes=len(request.pool))
+        return replace(super().row_estimate(context), passes=len(context.pool))
 
-    def embedding(self, request: Request) -> Embedded:
-        """How much labelling each image of the pool would change its state."""
-        request.check_task("sraal", TASKS, WHY_NOT)
-        labeled = request.needs_labeled("sraal")
-        frame = self.frame(request, "sraal")
-        uncertain = request.score(uncertainty, "uncertainty").float().cpu()  # (n,)
-        known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
-        standardise(known, new)
+    def embedding(self, context: QueryContext) -> Embedded:
+        """How much labeling each image of the pool would change its state."""
+        context.check_task("sraal", TASKS, WHY_NOT)
+        labeled = context.needs_labeled("sraal")
+        frame = self.frame(context, "sraal")
+        uncertain = context.score(uncertainty, "uncertainty").float().cpu()  # (n,)
+        known, new = frame.read(context, labeled.inputs), frame.read(context, context.pool)
+        standardize(known, new)
         targets = resized_targets(labeled.targets(), frame.side)
-        encoder, judge = self.train(request, frame, known, targets, new, uncertain)
-        logits = discriminator_logits(new, encoder, judge, request, self.batch)
+        encoder, judge = self.train(context, frame, known, targets, new, uncertain)
+        logits = discriminator_logits(new, encoder, judge, context, self.batch)
         return Embedded(F.softplus(logits))  # -ln(1 - D), which does not saturate as D would
 
     @torch.enable_grad()
     def train(
-        self, request: Request, frame: Frame, known: Tensor, targets: Tensor, new: Tensor, uncertain: Tensor
+        self,
+        context: QueryContext,
+        frame: Frame,
+        known: Tensor,
+        targets: Tensor,
+        new: Tensor,
+        uncertain: Tensor,
     ) -> tuple[Encoder, nn.Module]:
         """Encoder and discriminator, trained against each other."""
-        steps, task, device = self.number_of_steps(len(known) + len(new)), request.task, request.device
+        steps, task, device = self.number_of_steps(len(known) + len(new)), context.task, context.device
         generator = seeded_network(
-            lambda: Generator(frame, self.latent, request.output_shape), request, "sraal"
+            lambda: Generator(frame, self.latent, context.output_shape), context, "sraal"
         )
-        judge = seeded_network(lambda: discriminator(self.latent, hidden=4), request, "discriminator")
+        judge = seeded_network(lambda: discriminator(self.latent, hidden=4), context, "discriminator")
         adams = [torch.optim.Adam(net.parameters(), self.learning_rate) for net in (generator, judge)]
         rates = [
             torch.optim.lr_scheduler.LambdaLR(a, lambda s: DECAY ** (DECAYS * s // steps)) for a in adams
         ]
-        noise = request.rng("codes")
-        batches = paired_batches(request, len(known), len(new), self.batch)
-        with request.progress("training sraal", steps) as advance:
+        noise = context.rng("codes")
+        batches = paired_batches(context, len(known), len(new), self.batch)
+        with context.progress("training sraal", steps) as advance:
             for _ in range(steps):
                 for _ in range(2):
                     old, other = next(batches)
@@ -110,7 +116,7 @@ class SRAAL(Autoencoding):
                     decoded, predicted, mean, log_variance = generator(images, noise)
                     losses = self.reconstruction * squared_error(images, decoded)
                     losses = losses + self.beta * code_divergence(mean, log_variance)
-                    fooled = state_losses(judge(mean), torch.zeros_like(losses))  # both shall look labelled
+                    fooled = state_losses(judge(mean), torch.zeros_like(losses))  # both shall look labeled
                     right = task.losses(predicted[: len(old)], targets[old].to(device)).mean()
                     unsupervised = mean_of_both_sets(losses + self.adversary * fooled, len(old))
                     descend(adams[0], unsupervised + self.supervision * right)

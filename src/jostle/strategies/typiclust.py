@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from jostle.core import Choice
 from jostle.embeddings.features import Features
 from jostle.selectors.typical import typical
-from jostle.strategies.catalogue import ANY_TASK, register
+from jostle.strategies.registry import ANY_TASK, register
 
 
 @register(
     "typiclust",
     gist="typical examples of clusters, for the first labels",
-    formula="k-means with min(m + n, 500) clusters; in each argmax 1 / mean_{20 neighbours} ||h_i - h_j||^2",
+    formula="k-means with min(m + n, 500) clusters; in each argmax 1 / mean_{20 neighbors} ||h_i - h_j||^2",
     needs=("features",),
     tasks=ANY_TASK,
     cost="one forward pass, k-means, then distances within clusters",
@@ -21,10 +21,10 @@ from jostle.strategies.catalogue import ANY_TASK, register
 @dataclass(frozen=True, kw_only=True)
 class TypiClust(Features):
     """With few labels, typical examples teach more than odd ones.
-    k-means finds clusters, and each cluster without labels gives the example whose neighbours are nearest.
+    k-means finds clusters, and each cluster without labels gives the example whose neighbors are nearest.
 
     The paper uses self-supervised features: pass `head=` a function of model and inputs that returns them.
-    Otherwise the model's own features serve. A labelled set is taken into account where there is one.
+    Otherwise the model's own features serve. A labeled set is taken into account where there is one.
     """
 
     selector: Choice = typical

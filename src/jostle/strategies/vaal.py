@@ -1,4 +1,4 @@
-"""VAAL: an autoencoder tries to make labelled and unlabelled images look alike to a discriminator."""
+"""VAAL: an autoencoder tries to make labeled and unlabeled images look alike to a discriminator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from jostle.core import Embedded
-from jostle.scoring.request import Request
+from jostle.inference.context import QueryContext
 from jostle.strategies.autoencoders import (
     Autoencoding,
     Encoder,
@@ -24,10 +24,10 @@ from jostle.strategies.autoencoders import (
     sampled_codes,
     seeded_network,
     squared_error,
-    standardise,
+    standardize,
     state_losses,
 )
-from jostle.strategies.catalogue import register
+from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 TASKS = (*CLASS_TASKS, "segmentation")
@@ -36,18 +36,18 @@ WHY_NOT = "it is published for classes of images or of their pixels; use coreset
 
 @register(
     "vaal",
-    gist="images that look least like labelled ones",
-    formula="largest -ln D(mu(x)), D being trained to give 1 for labelled codes and 0 for unlabelled ones",
-    needs=("images", "labelled set", "extra training"),
+    gist="images that look least like labeled ones",
+    formula="largest -ln D(mu(x)), D being trained to give 1 for labeled codes and 0 for unlabeled ones",
+    needs=("images", "labeled set", "extra training"),
     tasks=TASKS,
     cost="trains an autoencoder of 23 million weights (light: 0.3 million) for `steps` steps; a GPU's work",
     paper="Sinha et al., Variational Adversarial Active Learning, ICCV 2019",
-    when="the pool holds kinds of images that the labelled set lacks, and the model is not to be trusted yet",
+    when="the pool holds kinds of images that the labeled set lacks, and the model is not to be trusted yet",
 )
 @dataclass(frozen=True, kw_only=True)
 class VAAL(Autoencoding):
-    """A variational autoencoder learns codes of all images while a discriminator learns to tell labelled codes
-    from unlabelled ones. The images that look least labelled are picked; the model itself is never asked.
+    """A variational autoencoder learns codes of all images while a discriminator learns to tell labeled codes
+    from unlabeled ones. The images that look least labeled are picked; the model itself is never asked.
 
     Both sets pass the autoencoder together: BatchNorm would give a set away that passes alone.
     """
@@ -57,39 +57,41 @@ class VAAL(Autoencoding):
     adversary: float = 1.0
     """Weight of fooling the discriminator."""
 
-    def embedding(self, request: Request) -> Embedded:
-        """How unlabelled each image of the pool looks."""
-        request.check_task("vaal", TASKS, WHY_NOT)
-        labeled = request.needs_labeled("vaal")
-        frame = self.frame(request, "vaal")
-        known, new = frame.read(request, labeled.inputs), frame.read(request, request.pool)
-        standardise(known, new)
-        encoder, judge = self.train(request, frame, known, new)
-        logits = discriminator_logits(new, encoder, judge, request, self.batch)
+    def embedding(self, context: QueryContext) -> Embedded:
+        """How unlabeled each image of the pool looks."""
+        context.check_task("vaal", TASKS, WHY_NOT)
+        labeled = context.needs_labeled("vaal")
+        frame = self.frame(context, "vaal")
+        known, new = frame.read(context, labeled.inputs), frame.read(context, context.pool)
+        standardize(known, new)
+        encoder, judge = self.train(context, frame, known, new)
+        logits = discriminator_logits(new, encoder, judge, context, self.batch)
         return Embedded(F.softplus(-logits))  # -ln D, which does not saturate as 1 - D would
 
     @torch.enable_grad()
-    def train(self, request: Request, frame: Frame, known: Tensor, new: Tensor) -> tuple[Encoder, nn.Module]:
+    def train(
+        self, context: QueryContext, frame: Frame, known: Tensor, new: Tensor
+    ) -> tuple[Encoder, nn.Module]:
         """Encoder and discriminator, trained against each other."""
-        vae = seeded_network(lambda: VAE(frame, self.latent), request, "vaal")
-        judge = seeded_network(lambda: discriminator(self.latent, hidden=2), request, "discriminator")
+        vae = seeded_network(lambda: VAE(frame, self.latent), context, "vaal")
+        judge = seeded_network(lambda: discriminator(self.latent, hidden=2), context, "discriminator")
         vae_adam = torch.optim.Adam(vae.parameters(), self.learning_rate)
         judge_adam = torch.optim.Adam(judge.parameters(), self.learning_rate)
-        noise = request.rng("codes")
-        batches = paired_batches(request, len(known), len(new), self.batch)
+        noise = context.rng("codes")
+        batches = paired_batches(context, len(known), len(new), self.batch)
         steps = self.number_of_steps(len(known) + len(new))
-        with request.progress("training vaal", steps) as advance:
+        with context.progress("training vaal", steps) as advance:
             for _ in range(steps):
                 for _ in range(2):
                     old, other = next(batches)
-                    images = torch.cat([known[old], new[other]]).to(request.device)
+                    images = torch.cat([known[old], new[other]]).to(context.device)
                     decoded, mean, log_variance = vae(images, noise)
                     losses = squared_error(images, decoded) + self.beta * code_divergence(mean, log_variance)
-                    fooled = state_losses(judge(mean), torch.ones_like(losses))  # both shall look labelled
+                    fooled = state_losses(judge(mean), torch.ones_like(losses))  # both shall look labeled
                     descend(vae_adam, mean_of_both_sets(losses + self.adversary * fooled, len(old)))
                 with torch.no_grad():
                     mean, _ = vae.encoder(images)
-                states = torch.cat([torch.ones(len(old)), torch.zeros(len(other))]).to(request.device)
+                states = torch.cat([torch.ones(len(old)), torch.zeros(len(other))]).to(context.device)
                 descend(judge_adam, mean_of_both_sets(state_losses(judge(mean), states), len(old)))
                 advance(1)
         return vae.encoder, judge

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.plumbing.names import look_up
 from jostle.tasks.metrics import (
     Passes,
     accuracy,
@@ -21,11 +20,15 @@ from jostle.tasks.metrics import (
     of_labels,
     some,
 )
+from jostle.utils.names import look_up
 
 VOID = 255  # the segmentation label that no loss and no metric counts
 PADDING = -100  # the same of a sequence, as PyTorch has it
 
 
+SIGMOID_TASKS = ("binary", "multi-label")  # each probability is of a yes, and they do not sum to 1
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
+SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
 SAY = (
     "Say task='classification' for (n, classes), 'binary' for one logit of yes or no, 'regression' for numbers, "
     "'multi-label' for (n, labels), 'segmentation' for (n, classes, height, width), 'sequence' for (n, tokens, classes)"
@@ -197,7 +200,7 @@ class Regression(Task):
         """There are none: an error that says what to use."""
         raise ValueError(
             f"a regression model gives no probabilities (its outputs are {tuple(outputs.shape)}): use a "
-            "method that needs none, such as noise-stability, coreset, qbc or lcmd, or say task='binary' where an "
+            "strategy that needs none, such as default, or pass task='binary' where an "
             "output is a logit of yes or no, 'multi-label' where each is one"
         )
 
@@ -341,6 +344,27 @@ def task_named(given: str | Task | None) -> Task | None:
     if not isinstance(given, str):
         raise TypeError(f"a task is one of {', '.join(TASKS)}, or a jostle.tasks.Task; got {given!r}")
     return look_up("task", given, TASKS)
+
+
+def as_logits(probabilities: Tensor, task: Task) -> Tensor:
+    """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
+    if task.name in SIGMOID_TASKS:
+        return probabilities.logit(SMALLEST_DOUBT)
+    return probabilities if task.name == "regression" else probabilities.clamp(min=TINY).log()
+
+
+def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
+    """Whether outputs of a classification task are probabilities already; logits are so by accident only.
+
+    Logits of an untrained network may lie between 0 and 1. So a sigmoid is assumed only for 16 numbers or more, some of
+    them below 0.1 and some above 0.9.
+    """
+    if task.name == "regression" or not bool(((outputs >= 0) & (outputs <= 1)).all()):
+        return False
+    if task.name in SIGMOID_TASKS:
+        return outputs.numel() >= 16 and bool(outputs.min() < 0.1) and bool(outputs.max() > 0.9)
+    total = outputs.sum(-1 if task.tokens else 1)
+    return outputs.ndim > 1 and bool(((total - 1).abs() < 1e-4).all())
 
 
 def task_for(given: str | Task | None, outputs: Tensor) -> Task:

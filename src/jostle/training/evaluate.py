@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jostle.inference.outputs import output_of
 from jostle.inputs import arrays, mapped, unshared
-from jostle.scoring.network import output_of
 from jostle.tasks import Task
 from jostle.training.train import Indexed, Place, forward, on
 

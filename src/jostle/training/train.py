@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from jostle.core import Joined
+from jostle.inference.copies import device_of
+from jostle.inference.outputs import output_of
+from jostle.inference.runner import arguments
 from jostle.inputs import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals
-from jostle.scoring.copies import device_of
-from jostle.scoring.network import arguments, output_of
 from jostle.tasks import Task
 from jostle.training.augment import Augmentation
 
@@ -33,7 +34,7 @@ class Indexed(Protocol):
 class Schedule(BaseModel):
     """How the learning rate falls: times `factor` at given epochs or every so many, or linearly to zero."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     factor: float = Field(default=0.1, gt=0, le=1)
     """What the learning rate is multiplied by each time."""
@@ -60,12 +61,12 @@ class Schedule(BaseModel):
 
 
 class Recipe(BaseModel):
-    """How to train: optimiser, schedule, epochs, batches, augmentation."""
+    """How to train: optimizer, schedule, epochs, batches, augmentation."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     epochs: int = Field(ge=1)
-    """Passes over the labelled set."""
+    """Passes over the labeled set."""
     batch: int = Field(ge=1)
     """Examples per step."""
     optimizer: Literal["adam", "adamw", "sgd"]
@@ -75,7 +76,7 @@ class Recipe(BaseModel):
     momentum: float = Field(default=0.0, ge=0, lt=1)
     """That of sgd."""
     weight_decay: float = Field(default=0.0, ge=0)
-    """As the optimiser has it."""
+    """As the optimizer has it."""
     schedule: Schedule = Schedule()
     """How the learning rate falls."""
     augment: Augmentation = Augmentation()
@@ -93,14 +94,14 @@ class Recipe(BaseModel):
         return self
 
     def optimizers(self, joined: Joined) -> list[Optimizer]:
-        """The optimiser of the trainable weights of a `joined` model, then those of what a strategy added to it."""
+        """The optimizer of the trainable weights of a `joined` model, then those of what a strategy added to it."""
         added = joined.optimizers(self.lr)
         theirs = {p for optimizer in added for group in optimizer.param_groups for p in group["params"]}
         weights = [p for p in joined.model.parameters() if p.requires_grad and p not in theirs]
         return [self.optimizer_of(weights), *added]
 
     def optimizer_of(self, weights: list[nn.Parameter]) -> Optimizer:
-        """The optimiser of some `weights`, in one kernel a step: small networks train a third faster."""
+        """The optimizer of some `weights`, in one kernel a step: small networks train a third faster."""
         fused = all(p.device.type in ("cpu", "cuda") for p in weights)
         common: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": fused}
         if self.optimizer == "sgd":
@@ -110,7 +111,7 @@ class Recipe(BaseModel):
     def batches(self, n: int, rng: torch.Generator, drop_last: bool = False) -> list[Tensor]:
         """The positions of one epoch in random order, a batch at a time.
 
-        A single example at the end goes with the batch before it: BatchNorm cannot normalise it.
+        A single example at the end goes with the batch before it: BatchNorm cannot normalize it.
 
         Args:
             n: How many examples there are.
@@ -230,7 +231,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 
 
 def set_rate(optimizer: Optimizer, initial: list[float], rate: float) -> None:
-    """Every group of an optimiser at its initial learning rate times `rate`."""
+    """Every group of an optimizer at its initial learning rate times `rate`."""
     for group, lr in zip(optimizer.param_groups, initial, strict=True):
         group["lr"] = lr * rate
 

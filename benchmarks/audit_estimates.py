@@ -1,0 +1,275 @@
+"""Recall, savings and label noise on scikit-learn's digits, simulated.
+
+* `python -m benchmarks.audit_estimates find`: answers until 95 % of a rare class are found, by three stopping rules.
+* `python -m benchmarks.audit_estimates savings`: the estimate of what picking saved, against the truth.
+* `python -m benchmarks.audit_estimates noise`: five people with 20 % errors; ask again, or something new?
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from jostle.statistics.noise import posterior_classes, value_of_answer
+from jostle.statistics.recall import RecallSequence
+from jostle.statistics.savings import TRAIN_SHARE, estimate_savings, shadow_errors
+
+Array = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+GOAL = 0.95  # recall
+RARE, MEMBERS = 8, 60  # the class to find, and how many of it there are
+BATCH = 20
+IN_A_ROW = 50  # irrelevant answers
+PEOPLE, WRONG = 5, 0.2
+BUDGET = 500  # noisy answers
+
+
+def load(seed: int) -> tuple[Array, Classes, np.random.Generator]:
+    """Rows (n, 64) and classes (n,) in random order."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(seed)
+    rows, classes = load_digits(return_X_y=True)
+    order = rng.permutation(len(classes))
+    return rows[order] / 16, classes[order].astype(np.int64), rng
+
+
+def fit(rows: Array, classes: Classes) -> Any:
+    """A linear classifier."""
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=3, max_iter=200).fit(rows, classes)
+
+
+def chance_of(rows: Array, member: Classes, answered: list[int]) -> Array:
+    """Chance of each example, (n,), to belong to the class, by a model of the answers."""
+    if len(set(member[answered].tolist())) < 2:
+        return np.full(len(rows), 0.05)
+    result: Array = fit(rows[answered], member[answered]).predict_proba(rows)[:, 1]
+    return result
+
+
+def search(seed: int, rule: str) -> tuple[int, float]:
+    """Answers and recall when a rule stops a search for the rare class."""
+    rows, classes, rng = load(seed)
+    keep = np.flatnonzero(classes != RARE).tolist() + np.flatnonzero(classes == RARE)[:MEMBERS].tolist()
+    rows, member = rows[keep], (classes[keep] == RARE).astype(np.int64)
+    answered = [
+        *np.flatnonzero(member)[:5].tolist(),
+        *np.flatnonzero(member == 0)[:15].tolist(),
+    ]  # known before
+    left, sequence = [i for i in range(len(member)) if i not in answered], RecallSequence(len(member))
+    sequence.add_answers(len(answered), 5)
+    known, random = len(answered), 0
+    while left:
+        chances = chance_of(rows, member, answered)
+        found = sequence.found
+        for _ in range(min(max(BATCH - random, 2), len(left))):  # always some picks
+            best = max(left, key=lambda i: float(chances[i]))
+            left.remove(best)
+            answered.append(best)
+            sequence.add_answers(1, int(member[best]))
+        if rule == "betting":  # half of a batch at random, and all of it once picks find nothing
+            random = BATCH // 2 if sequence.found > found else BATCH
+        for _ in range(min(random, len(left))):
+            place = int(rng.integers(len(left)))
+            sequence.add_draw(chances[left], place, bool(member[left[place]]))
+            answered.append(left.pop(place))
+        if rule == "betting" and sequence.bound().recall >= GOAL:
+            break
+        if rule == "in a row" and (stop := consecutive_irrelevant(member[answered[known:]], IN_A_ROW)):
+            answered = answered[: known + stop]
+            break
+        if rule == "BuscarPy" and _buscar(member[answered[known:]], len(member) - known):
+            break
+    return len(answered), float(member[answered].sum() / member.sum())
+
+
+def consecutive_irrelevant(members: Classes, stop_after: int) -> int | None:
+    """Return after how many answers the rule "N irrelevant in a row" stops, or None where it never does."""
+    row = 0
+    for place, member in enumerate(members):
+        row = 0 if member else row + 1
+        if row == stop_after:
+            return place + 1
+    return None
+
+
+def _buscar(labels: Classes, examples: int) -> bool:
+    from buscarpy import calculate_h0  # type: ignore[import-not-found]
+
+    return bool(calculate_h0(labels, examples, GOAL) < 0.05)
+
+
+def find(seeds: int) -> Table:
+    """Work and recall of the stopping rules."""
+    table = Table("rule", "searches", "answers: median", "of all", "median recall", "below 95 % recall")
+    for rule in ("betting", "in a row", "BuscarPy"):
+        try:
+            runs = np.array([search(seed, rule) for seed in range(seeds)])
+        except ImportError:
+            table.add_row(rule, "not installed")
+            continue
+        work, recall = np.median(runs, axis=0)
+        examples = 1797 - 174 + MEMBERS  # 174 of the digits are an 8
+        missed = (runs[:, 1] < GOAL).mean()
+        table.add_row(
+            rule, str(seeds), f"{work:.0f}", f"{work / examples:.0%}", f"{recall:.1%}", f"{missed:.0%}"
+        )
+    return table
+
+
+def predict(rows: Array, classes: Classes, others: Array) -> Classes:
+    """Classes of other rows by a classifier of these."""
+    if len(np.unique(classes)) < 2:
+        return np.full(len(others), classes[0])
+    result: Classes = fit(rows, classes).predict(others)
+    return result
+
+
+def savings_run(seed: int, audited: int, random_labels: int) -> tuple[Any, Array, float]:
+    """The estimate; errors of picking on new data by model; and that of random labels."""
+    rows, classes, rng = load(seed)
+    audit, pool, new = np.arange(audited), list(range(audited, 1100)), np.arange(1100, len(classes))
+    picks = [pool.pop() for _ in range(BATCH)]
+    on_audit, on_new, sizes = list[Array](), list[float](), list[int]()
+    while len(picks) <= 200:
+        model = fit(rows[picks], classes[picks])
+        on_audit.append((model.predict(rows[audit]) != classes[audit]).astype(float))
+        on_new.append(float((model.predict(rows[new]) != classes[new]).mean()))
+        sizes.append(len(picks))
+        top = np.sort(model.predict_proba(rows[pool]), axis=1)[:, -2:]
+        chosen = np.argsort(top[:, 1] - top[:, 0])[:BATCH]
+        picks += [pool[i] for i in chosen]
+        pool = [i for place, i in enumerate(pool) if place not in set(chosen.tolist())]
+    drawn = rng.permutation(1100)[:random_labels]
+    random = float((predict(rows[drawn], classes[drawn], rows[new]) != classes[new]).mean())
+    shadow = shadow_errors(rows[audit], classes[audit], predict, random_labels, splits=15, seed=seed)
+    found = estimate_savings(shadow, random_labels, np.array(on_audit), sizes, seed=seed)
+    return found, np.array(on_new), random
+
+
+def savings(seeds: int) -> Table:
+    """Bias and coverage of the estimate."""
+    table = Table("audited", "random labels", "picks as good: truth", "median estimate", "bias", "covered")
+    for audited in (60, 100, 150):
+        labels = round(TRAIN_SHARE * audited)
+        runs = [savings_run(seed, audited, labels) for seed in range(seeds)]
+        curve = np.mean([run[1] for run in runs], axis=0)
+        truth = estimate_savings(
+            [float(np.mean([run[2] for run in runs]))], labels, curve[:, None], BATCH * np.arange(1, len(curve) + 1)
+        ).picks  # fmt: skip
+        picks = np.array([run[0].picks for run in runs])
+        covered = np.mean([run[0].low <= truth <= run[0].high for run in runs])
+        middle = float(np.median(picks))
+        table.add_row(
+            str(audited),
+            str(labels),
+            f"{truth:.0f}",
+            f"{middle:.0f}",
+            f"{middle - truth:+.0f}",
+            f"{covered:.0%}",
+        )
+    return table
+
+
+def noisy_labeling(seed: int, rule: str) -> float:
+    """Accuracy on new data after a budget of noisy answers."""
+    from sklearn.model_selection import KFold
+
+    rows, classes, rng = load(seed)
+    size, new = 1200, np.arange(1200, len(classes))
+    votes = np.full((size, PEOPLE), -1)
+    asked, belief = list[int](range(50)), np.full((size, 10), 0.1)
+    for step in range(BUDGET):
+        if step >= 50 and step % BATCH == 10:
+            asked = _next_questions(rule, belief, votes, rng)
+        example = asked.pop(0)
+        free = np.flatnonzero(votes[example] < 0)
+        truth = classes[example]
+        said = truth if rng.random() >= WRONG else (truth + rng.integers(1, 10)) % 10
+        votes[example, rng.choice(free)] = said
+        if step >= 49 and (step % BATCH == 9 or step == BUDGET - 1):
+            labeled = np.flatnonzero((votes >= 0).any(axis=1))
+            labels = posterior_classes(belief[labeled], votes[labeled], WRONG).argmax(axis=1)
+            belief = np.full((size, 10), 1e-3)
+            model = fit(rows[labeled], labels)
+            belief[:, model.classes_] += model.predict_proba(rows[:size])
+            for inside, outside in KFold(5, shuffle=True, random_state=seed).split(labeled):
+                held = fit(rows[labeled[inside]], labels[inside])
+                belief[labeled[outside]] = 1e-3
+                chances = held.predict_proba(rows[labeled[outside]])
+                belief[np.ix_(labeled[outside], held.classes_)] += chances
+            belief /= belief.sum(axis=1, keepdims=True)
+    return float((model.predict(rows[new]) == classes[new]).mean())
+
+
+def _next_questions(rule: str, belief: Array, votes: Classes, rng: np.random.Generator) -> list[int]:
+    """The next batch: examples, with or without answers."""
+    given = (votes >= 0).sum(axis=1)
+    if rule == "always new":
+        score = np.where(given == 0, 1 - belief.max(axis=1), -1)
+    elif rule == "value of an answer":
+        score = value_of_answer(posterior_classes(belief, votes, WRONG), WRONG)
+    else:
+        score = -_activelab(belief, votes)
+    score = np.where(given >= PEOPLE, -np.inf, score) + 1e-9 * rng.random(len(score))
+    return [int(i) for i in np.argsort(-score)[: BATCH + 10]]
+
+
+def _activelab(belief: Array, votes: Classes) -> Array:
+    """Scores by the formula of Goh and Mueller (2023): model and people weighted by how often they agree."""
+    classes = belief.shape[1]
+    given = votes >= 0
+    labeled = given.any(axis=1)
+    counts = np.stack([(votes == c).sum(axis=1) for c in range(classes)], axis=1) + 1e-3 * belief
+    majority = np.where(labeled, counts.argmax(axis=1), belief.argmax(axis=1))
+    several = given.sum(axis=1) > 1
+    agreement = (
+        float((votes[several] == majority[several, None])[given[several]].mean()) if several.any() else 0.8
+    )
+    right = float((belief.argmax(axis=1) == majority)[labeled].mean())
+    chance = 1 / classes
+    weight_people = max((agreement - chance) / (1 - chance), 1e-3)
+    weight_model = max((right - chance) / (1 - chance), 1e-3) * np.sqrt(
+        max(given[labeled].sum(axis=1).mean(), 1)
+    )
+    people = np.where(
+        votes == majority[:, None], agreement, (1 - agreement) / (classes - 1)
+    )  # (n, people) of the consensus class
+    total = weight_model * belief[np.arange(len(belief)), majority] + weight_people * (people * given).sum(
+        axis=1
+    )
+    weights = weight_model + weight_people * given.sum(axis=1)
+    result: Array = (total + weight_people * chance) / (weights + weight_people)
+    return result
+
+
+def noise(seeds: int) -> Table:
+    """Accuracy after the budget."""
+    table = Table("rule", "runs", "accuracy on new data", "standard error")
+    for rule in ("always new", "value of an answer", "ActiveLab"):
+        found = [noisy_labeling(seed, rule) for seed in range(seeds)]
+        table.add_row(rule, str(seeds), f"{np.mean(found):.1%}", f"{np.std(found) / np.sqrt(seeds):.1%}")
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.audit_estimates", description=__doc__)
+    parser.add_argument("part", choices=("find", "savings", "noise"))
+    parser.add_argument("--seeds", type=int, help="100 for find and savings, 20 for noise")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    run, seeds = {"find": (find, 100), "savings": (savings, 100), "noise": (noise, 20)}[arguments.part]
+    Console(width=110).print(run(arguments.seeds or seeds))
+
+
+if __name__ == "__main__":
+    main()

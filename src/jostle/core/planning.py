@@ -1,0 +1,156 @@
+"""Planning of a query: refusal before the work, spilling to a file, and `plan`, all from one `Estimate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jostle.inference.budget import MemoryBudget
+from jostle.inference.context import QueryContext
+from jostle.inference.estimate import Estimate
+from jostle.inference.profiling import Profile
+from jostle.inference.refusals import ModelInputError
+from jostle.rows.mapped import RELEASE
+from jostle.utils.memory import check_memory, in_words
+from jostle.utils.progress import in_seconds
+
+if TYPE_CHECKING:
+    from jostle.core.strategy import Strategy
+
+MAPPED_BYTES = 5 * RELEASE // 4  # of rows in a file, the pages that are in memory at a time
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Passes, time and memory that a call would take: `print(plan)` shows it as a table."""
+
+    strategy: str
+    """The name of the strategy."""
+    examples: int
+    """The number of examples to choose from."""
+    picks: int
+    """The number of picks."""
+    passes: int
+    """Examples that would go through the model, once for each perturbation, mask or member of a committee."""
+    seconds: dict[str, float]
+    """Seconds of `reading` and `scoring`, from a few timed micro-batches; selection comes on top."""
+    memory: dict[str, int]
+    """Bytes by parts: `model` (its private copy), `activations`, `rows`, `buffer`, `selection`."""
+    peak: int
+    """The most bytes at once: selection begins when the buffer is gone."""
+    file: int
+    """Bytes of rows that would go to a file."""
+    extra_work: str
+    """Work whose time is not part of `seconds`, such as a training."""
+    notes: tuple[str, ...]
+    """Messages, such as rows that would go to a file."""
+    suggestions: tuple[str, ...]
+    """Cheaper settings."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.strategy}: {self.picks:,} of {self.examples:,} examples"]
+        return "\n".join([*lines, *(f"  {name:<9} {words}" for name, words in self.rows())])
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """The lines of the table: a name, and its words."""
+        yield (
+            "passes",
+            f"{self.passes:,} examples through the model, {self.passes / self.examples:.3g} of each",
+        )
+        parts = ", ".join(f"{part} {in_seconds(value)}" for part, value in self.seconds.items())
+        yield "time", f"about {in_seconds(sum(self.seconds.values()))}: {parts}; selection comes on top"
+        if self.extra_work:
+            yield "", f"and {self.extra_work}, which is not part of that"
+        parts = ", ".join(f"{part} {in_words(size)}" for part, size in self.memory.items())
+        yield "memory", f"{in_words(self.peak)} at most: {parts}"
+        if self.file:
+            yield "on disk", f"{in_words(self.file)} of rows"
+        for note in self.notes:
+            yield "note", note
+        for suggestion in self.suggestions:
+            yield "cheaper", suggestion
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the rows of an estimate go under a memory budget, and the memory that follows."""
+
+    estimate: Estimate
+    budget: MemoryBudget
+
+    @property
+    def spills(self) -> bool:
+        """Whether rows go to a temporary file."""
+        may = self.estimate.may_spill and not self.estimate.cached
+        return may and self.budget.spills(self.estimate.rows)
+
+    @property
+    def held(self) -> int:
+        """Bytes of rows in memory."""
+        in_file = self.estimate.cached or self.spills
+        return min(self.estimate.rows, MAPPED_BYTES) if in_file else self.estimate.rows
+
+    @property
+    def computing(self) -> int:
+        """Bytes beside the rows while they are computed."""
+        return self.estimate.buffer + self.estimate.working
+
+    @property
+    def selecting(self) -> int:
+        """Bytes beside the rows during selection."""
+        return self.estimate.selecting + self.estimate.resident
+
+    def check(self, name: str) -> None:
+        """Raise an error in the `name` of a strategy where memory or disk do not suffice."""
+        estimate, budget = self.estimate, self.budget
+        needed = self.held + max(self.computing, self.selecting)
+        check_memory(name, needed, budget.given, estimate.what, budget.device, estimate.remedy)
+        if self.spills:
+            budget.check_disk(name, estimate.rows, estimate.what, estimate.remedy)
+
+
+def check_estimate(strategy: Strategy, context: QueryContext, n: int | None) -> None:
+    """Raise an error where a query would take more memory than it may; n None: rows alone."""
+    try:
+        estimate = strategy.estimate(context, n)
+    except ModelInputError:
+        raise
+    except (ValueError, TypeError):
+        return  # the work itself refuses it in its own words
+    Placement(estimate, context.budget).check(strategy.name)
+
+
+def plan_query(strategy: Strategy, context: QueryContext, n: int) -> Plan:
+    """Plan n picks without making them; a few micro-batches are read and timed."""
+    estimate = strategy.estimate(context, n)
+    placed = Placement(estimate, context.budget)
+    placed.check(strategy.name)
+    seconds, activations, model = {"reading": 0.0, "scoring": 0.0}, 0, 0
+    if estimate.passes:
+        profile = Profile.of(context)
+        scoring = estimate.passes * profile.seconds(context.runner.outputs)
+        seconds = {"reading": len(context.pool) * profile.reading, "scoring": scoring}
+        tensors = [*context.runner.module.parameters(), *context.runner.module.buffers()]
+        activations, model = profile.activations, sum(tensor.nbytes for tensor in tensors)
+    if placed.spills:
+        context.budget.note_spill(estimate.rows, "rows")
+    return Plan(
+        strategy=strategy.name,
+        examples=len(context.pool),
+        picks=n,
+        passes=estimate.passes,
+        seconds=seconds,
+        memory={
+            "model": model,
+            "activations": activations,
+            "rows": placed.held,
+            "buffer": placed.computing,
+            "selection": placed.selecting,
+        },
+        peak=model + placed.held + max(activations + placed.computing, placed.selecting),
+        file=estimate.rows if estimate.cached or placed.spills else 0,
+        extra_work=estimate.extra_work,
+        notes=tuple(context.notes),
+        suggestions=estimate.suggestions,
+    )

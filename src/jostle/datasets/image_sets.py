@@ -1,0 +1,213 @@
+"""Data sets of small images that fit into memory: digits, MNIST, Fashion-MNIST, CIFAR-10, CIFAR-100 and SVHN."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jostle.datasets.binary_files import read_idx, read_matlab, read_pickle
+from jostle.datasets.data import Data, Split, check_targets
+from jostle.datasets.fetch import DataError, MissingDataError, Source, archive_members, fetch, find
+from jostle.datasets.images import standardize
+
+Files = Mapping[str, tuple[str, bytes]]  # name -> where it was found, content
+
+TEN_DIGITS = tuple(str(digit) for digit in range(10))
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_SUMS = {
+    "train-images-idx3-ubyte": "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte": "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte": "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte": "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+FASHION_URL = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
+FASHION_SUMS = {
+    "train-images-idx3-ubyte": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte": "md5:25c81989df183df01b3e8a0aad5dffbe",
+    "t10k-images-idx3-ubyte": "md5:bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+}
+FASHION_CLASSES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
+
+CIFAR10 = Source(
+    "cifar10", "cifar-10-python.tar.gz", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+    "md5:c58f30108f718f92721af3b95e74349a",
+)  # fmt: skip
+CIFAR100 = Source(
+    "cifar100", "cifar-100-python.tar.gz", "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+    "md5:eb9058c3a382ffc7106e4002c42a8d85",
+)  # fmt: skip
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+CIFAR100_MEAN, CIFAR100_STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR10_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
+
+SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
+SVHN_TRAIN = Source(
+    "svhn", "train_32x32.mat", f"{SVHN_URL}train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373"
+)
+SVHN_TEST = Source(
+    "svhn", "test_32x32.mat", f"{SVHN_URL}test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3"
+)
+SVHN_MEAN, SVHN_STD = (0.4310, 0.4302, 0.4463), (0.1965, 0.1984, 0.1992)
+
+
+def digits() -> Data:
+    """Digits: 1,297 + 500 handwritten digits, 8 × 8 gray, embedded in scikit-learn; the offline default.
+
+    The first 1,297 rows are the training set and the last 500 the test set, in scikit-learn's order.
+    """
+    from sklearn.datasets import load_digits  # here, because it takes its time
+
+    mean, std = (0.3059,), (0.3755,)  # of the training rows, pixels in 0..1
+    bunch, first = load_digits(), 1297  # the last 500 are mostly from other writers
+    inputs = standardize(torch.from_numpy(bunch.images)[:, None], mean, std, white=16)  # (n, 1, 8, 8)
+    targets = torch.from_numpy(bunch.target).long()
+    train, test = Split(inputs[:first], targets[:first]), Split(inputs[first:], targets[first:])
+    return Data("digits", "classification", train, test, TEN_DIGITS, mean, std)
+
+
+def mnist(root: Path | None) -> Data:
+    """MNIST: 60,000 + 10,000 handwritten digits, 28 × 28 gray; downloaded where absent."""
+    return _idx_data(root, "mnist", MNIST_URL, MNIST_SUMS, (0.1307,), (0.3081,), TEN_DIGITS)
+
+
+def fashion_mnist(root: Path | None) -> Data:
+    """Fashion-MNIST: 60,000 + 10,000 pieces of clothing, 28 × 28 gray; downloaded where absent."""
+    return _idx_data(root, "fashion-mnist", FASHION_URL, FASHION_SUMS, (0.2860,), (0.3530,), FASHION_CLASSES)
+
+
+def cifar10(root: Path | None) -> Data:
+    """CIFAR-10: 50,000 + 10,000 photographs of 10 things, 32 × 32 color; downloaded where absent."""
+    files, source = _cifar_files(root, CIFAR10, "cifar-10-batches-py", (*CIFAR10_BATCHES, "test_batch"))
+    mean, std = CIFAR10_MEAN, CIFAR10_STD
+    train, test = (
+        _cifar_split(files, names, "labels", mean, std) for names in (CIFAR10_BATCHES, ("test_batch",))
+    )
+    return Data("cifar10", "classification", train, test, CIFAR10_CLASSES, mean, std, sources=source)
+
+
+def cifar100(root: Path | None) -> Data:
+    """CIFAR-100: 50,000 + 10,000 photographs of 100 things, 32 × 32 color; downloaded where absent."""
+    files, source = _cifar_files(root, CIFAR100, "cifar-100-python", ("train", "test", "meta"))
+    mean, std = CIFAR100_MEAN, CIFAR100_STD
+    train, test = (_cifar_split(files, (name,), "fine_labels", mean, std) for name in ("train", "test"))
+    where, content = files["meta"]
+    names = _unpickle_batch(where, content, "fine_label_names")["fine_label_names"]
+    if not isinstance(names, list) or not all(isinstance(name, str | bytes) for name in names):
+        raise DataError(f"{where}: expected a list of words as fine_label_names")
+    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names)
+    return Data("cifar100", "classification", train, test, classes, mean, std, sources=source)
+
+
+def svhn(root: Path | None) -> Data:
+    """SVHN: 73,257 + 26,032 house-number digits, 32 × 32 color; downloaded where absent.
+
+    The cropped digits without the extra set. The files say 10 for the digit 0; here it is class 0.
+    """
+    paths = fetch(root, SVHN_TRAIN), fetch(root, SVHN_TEST)
+    train, test = (_svhn_split(path) for path in paths)
+    return Data("svhn", "classification", train, test, TEN_DIGITS, SVHN_MEAN, SVHN_STD, sources=paths)
+
+
+def _idx_data(
+    root: Path | None,
+    name: str,
+    url: str,
+    sums: dict[str, str],
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    classes: tuple[str, ...],
+) -> Data:
+    paths = {
+        stem: fetch(root, Source(name, f"{stem}.gz", f"{url}{stem}.gz", sums[stem]), stem) for stem in sums
+    }
+
+    def split(part: str) -> Split:
+        images, labels = paths[f"{part}-images-idx3-ubyte"], paths[f"{part}-labels-idx1-ubyte"]
+        pixels, targets = read_idx(images, 3), read_idx(labels, 1)
+        if len(pixels) != len(targets):
+            raise DataError(f"{images} has {len(pixels)} images, but {labels} has {len(targets)} labels")
+        check_targets(str(labels), "classification", torch.from_numpy(targets), len(classes))
+        inputs = standardize(torch.from_numpy(pixels)[:, None], mean, std)  # (n, 1, height, width)
+        return Split(inputs, torch.from_numpy(targets).long())
+
+    train, test = split("train"), split("t10k")
+    return Data(name, "classification", train, test, classes, mean, std, sources=tuple(paths.values()))
+
+
+def _cifar_files(
+    root: Path | None, source: Source, folder: str, names: tuple[str, ...]
+) -> tuple[Files, tuple[Path, ...]]:
+    if local := find(root, source.folder, folder):
+        paths = {name: local / name for name in names}
+        if absent := [str(path) for path in paths.values() if not path.is_file()]:
+            raise MissingDataError(
+                f"{local} lacks {', '.join(absent)}: unpack {source.name} from {source.url} again"
+            )
+        return {name: (str(path), path.read_bytes()) for name, path in paths.items()}, tuple(paths.values())
+    archive = fetch(root, source)
+    found = {
+        PurePath(member.name).name: (str(member), member.content)
+        for member in archive_members(archive, lambda path: path.parent.name == folder and path.name in names)
+    }
+    if absent := [f"{folder}/{name}" for name in names if name not in found]:
+        raise DataError(f"{archive} lacks {', '.join(absent)}: expected the archive of {source.url}")
+    return found, (archive,)
+
+
+def _cifar_split(
+    files: Files, names: Sequence[str], labels: str, mean: Sequence[float], std: Sequence[float]
+) -> Split:
+    batches = [_cifar_batch(*files[name], labels) for name in names]
+    pixels = torch.cat([pixels for pixels, _ in batches])  # (n, 3, 32, 32)
+    return Split(standardize(pixels, mean, std), torch.cat([targets for _, targets in batches]))
+
+
+def _cifar_batch(where: str, content: bytes, labels: str) -> tuple[Tensor, Tensor]:
+    batch = _unpickle_batch(where, content, "data", labels)
+    pixels, targets = batch["data"], batch[labels]
+    if not isinstance(targets, list) or not all(type(label) is int and 0 <= label < 256 for label in targets):
+        raise DataError(f"{where}: expected a list of class numbers as {labels}")
+    shape = (len(targets), 3 * 32 * 32)
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape != shape:
+        found = f"{pixels.dtype} {pixels.shape}" if isinstance(pixels, np.ndarray) else type(pixels).__name__
+        raise DataError(
+            f"{where}: expected pixels uint8 {shape} for its {len(targets)} labels, found {found}"
+        )
+    return torch.from_numpy(pixels.copy()).view(-1, 3, 32, 32), torch.tensor(targets, dtype=torch.int64)
+
+
+def _unpickle_batch(where: str, content: bytes, *keys: str) -> dict[str, Any]:
+    try:
+        loaded = read_pickle(content)
+    except Exception as reason:  # a broken pickle can raise almost anything
+        raise DataError(f"{where} is not a whole CIFAR python batch: {reason}") from reason
+    words = loaded.items() if isinstance(loaded, dict) else ()
+    batch = {key.decode() if isinstance(key, bytes) else str(key): value for key, value in words}
+    if absent := [key for key in keys if key not in batch]:
+        raise DataError(f"{where} has no {' and no '.join(absent)}: expected a CIFAR python batch")
+    return batch
+
+
+def _svhn_split(path: Path) -> Split:
+    expected = "expected a MATLAB file with X, uint8 (32, 32, 3, n), and y, labels 1 to 10"
+    try:
+        mat = read_matlab(path, ("X", "y"))
+    except DataError as reason:
+        raise DataError(f"{path} cannot be read: {expected} ({reason})") from reason
+    if absent := {"X", "y"} - set(mat):
+        raise DataError(f"{path} has no {' and no '.join(sorted(absent))}: {expected}")
+    pixels, labels = mat["X"], mat["y"].reshape(-1)
+    if pixels.dtype != np.uint8 or pixels.shape != (32, 32, 3, len(labels)):
+        raise DataError(f"{path} has X {pixels.dtype} {pixels.shape} and {len(labels)} labels: {expected}")
+    if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:
+        raise DataError(f"{path} has labels {labels.min()} to {labels.max()}: {expected}")
+    images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)))  # (n, 3, 32, 32)
+    targets = torch.from_numpy(labels.astype(np.int64) % 10)
+    return Split(standardize(images, SVHN_MEAN, SVHN_STD), targets)

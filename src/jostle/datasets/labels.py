@@ -1,0 +1,128 @@
+"""Labels of a user's own: in a csv by the names of examples, and as the outputs of a model count classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jostle.datasets.data import Data, Split
+from jostle.datasets.fetch import DataError
+from jostle.datasets.images import ImageFiles
+from jostle.datasets.table_files import CsvFile, read_csv
+from jostle.datasets.tables import encode_targets
+from jostle.datasets.transforms import Transformed
+from jostle.datasets.views import take_rows
+from jostle.utils.sheets import unhidden
+
+LABEL_COLUMNS = ("label", "target", "answer")
+
+
+def has_labels_by_name(pool: Data, path: Path, settings: Mapping[str, Any]) -> bool:
+    """Return whether a csv holds labels of the pool's examples by name, and no inputs of its own.
+
+    Such a csv has a column `name` and a column of labels; other columns are none that the pool has.
+    """
+    header = set(CsvFile(path).header())
+    columns = {column.partition("=")[0] for column in pool.columns}
+    target = settings.get("target")
+    found = header & set(LABEL_COLUMNS) if target is None else {target} & header
+    inputs = {"text", "text1", "text2"} | (columns - {"name"})
+    return "name" in header and bool(found) and "text" not in settings and not header & inputs
+
+
+def read_labels(
+    pool: Data,
+    path: Path,
+    target: str | None = None,
+    task: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> Data:
+    """Read labels by name: the pool's examples that a csv names, with their labels.
+
+    Args:
+        pool: The data that the names are of.
+        path: A csv with a column `name`; of an export of `jostle label`, the answers of people count.
+        target: The column of labels; None: `label`, `target` or `answer`.
+        task: The name of a task; None: numbers mean regression for rows of numbers, all else means classification.
+        classes: The classes in the order of the model's outputs; None: by name.
+
+    Raises:
+        DataError: A name is not in the pool, or has two labels.
+    """
+    table = read_csv(path)
+    column = target or next((name for name in LABEL_COLUMNS if name in table), None)
+    if "name" not in table or column not in table:
+        raise DataError(f"{path} must have a column name and a column of labels; it has {', '.join(table)}")
+    people = [by in ("people", "") for by in table.get("by", [""] * len(table["name"]))]
+    labels: dict[str, str] = {}
+    for name, label, counts in zip(table["name"], table[column], people, strict=True):
+        if counts and labels.setdefault(unhidden(name), label) != label:
+            raise DataError(f"{path} has two labels for {name}: {labels[unhidden(name)]} and {label}")
+    names = pool.train.names or [str(position) for position in range(len(pool.train))]
+    positions = [position for position, name in enumerate(names) if name in labels]
+    if unknown := sorted(labels.keys() - {names[position] for position in positions}):
+        raise DataError(
+            f"{path} names {unknown[0]}, which is not in {pool.name} (and {len(unknown) - 1} more): name examples as "
+            f"the pool does, such as {names[0]}"
+        )
+    chosen = [names[position] for position in positions]
+    told, targets, found = encode_targets(
+        path, {column: [labels[name] for name in chosen]}, task or _usual_task(pool), classes
+    )
+    split = Split(_take(pool.train.inputs, torch.tensor(positions)), targets, chosen, pool.train.numbered)
+    test = Split(torch.empty(0), torch.empty(0))
+    return replace(
+        pool, name=f"csv:{path}", task=told, train=split, test=test, classes=found, sources=(path,)
+    )
+
+
+def _usual_task(pool: Data) -> str | None:
+    return None if isinstance(pool.train.inputs, Tensor) else "classification"
+
+
+def _take(inputs: Any, positions: Tensor) -> Any:
+    """Return some examples; image files stay files, so that they can be compared by content."""
+    if isinstance(inputs, Transformed):
+        names = [inputs.names[position] for position in positions.tolist()] if inputs.names else ()
+        return replace(inputs, inputs=_take(inputs.inputs, positions), names=names, preview=None)
+    return inputs.take(positions) if isinstance(inputs, ImageFiles) else take_rows(inputs, positions)
+
+
+def match_classes(labeled: Data, outputs: int, pool: Data | None = None) -> Data:
+    """Renumber the classes of a labeled set as the outputs of a model count them.
+
+    Classes that are numbers from 0 to `outputs` - 1 are taken as they are.
+
+    Args:
+        labeled: Examples with classes.
+        outputs: How many classes the model knows.
+        pool: The pool, whose folders may be named by classes too.
+
+    Raises:
+        DataError: The classes are not those of the model, so that their numbers would mean different classes.
+    """
+    names = labeled.classes
+    remedy = (
+        "pass all classes in the order of the model's outputs, as in folder:PATH(classes=[cat, dog, owl])"
+    )
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    absent = sorted(set(pool.classes) - set(names)) if pool and set(pool.classes) & set(names) else []
+    if absent and len(names) <= outputs:
+        raise DataError(
+            f"{labeled.name} has the classes {shown}, but not {absent[0]}, which the pool has: {remedy}"
+        )
+    if len(names) == outputs:
+        return labeled
+    if names and all(name.isdecimal() and int(name) < outputs for name in names):
+        numbers = torch.tensor([int(name) for name in names])
+        targets = numbers[labeled.train.targets[torch.arange(len(labeled.train))]]
+        every = tuple(map(str, range(outputs)))
+        return replace(labeled, train=replace(labeled.train, targets=targets), classes=every)
+    raise DataError(
+        f"{labeled.name} has {len(names)} classes ({shown}), but the model has {outputs}: {remedy}"
+    )

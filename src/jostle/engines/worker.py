@@ -1,0 +1,169 @@
+"""Workers of a cluster: each scores portions of a pool, keeps their rows, and runs selectors' functions on them.
+
+A portion's rows are those that one machine would give its examples, bit for bit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from jostle.engines.portions import Portion, Span
+from jostle.engines.row_files import read_rows, rows_path, write_rows
+from jostle.inference.context import QueryContext
+from jostle.inference.options import Options
+from jostle.inference.outputs import Outputs
+from jostle.inference.runner import Head, ModelRunner
+from jostle.inputs import Inputs, Labeled, Pool
+from jostle.inputs.sources import Source
+from jostle.selectors.shards import Shard
+
+T = TypeVar("T")
+
+
+class RowStrategy(Protocol):
+    """A strategy whose rows depend on their own examples alone."""
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy."""
+
+    @property
+    def head(self) -> Head:
+        """Layer or function that gives features."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """Function that reads outputs."""
+
+    def embedding(self, context: QueryContext, /) -> Any:
+        """Return rows of the context's pool, and centers where there are some."""
+
+    def check_shardable(self, context: QueryContext, /) -> None:
+        """Raise where rows of a context would depend on other examples."""
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """Settings that every worker gets, enough to score any portion."""
+
+    strategy: RowStrategy
+    model: nn.Module
+    options: Options
+    """Options of the call, with its seed and micro-batch size."""
+    example: Inputs
+    """The first examples of the pool, which show the model's shapes to every worker alike."""
+    source: Source | None
+    """The whole pool, where portions cannot be cut out of it."""
+
+
+class PortionScorer:
+    """Scores portions with one copy of the model, so that all get the same perturbations, masks and draws."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self.config = config
+        self.copy_inputs = False  # True once the model was seen to write into its inputs
+        self.runner: ModelRunner | None = None
+
+    def shard(self, portion: Portion) -> Shard:
+        """Return the rows of a portion with their places."""
+
+        def embed(context: QueryContext) -> Shard:
+            if context.labeled is not None and len(context.labeled):
+                context.labeled = first_labeled(context.labeled)  # `centers` computes the others, once
+            places = torch.arange(portion.span.start, portion.span.stop)
+            return Shard(self.config.strategy.embedding(context).rows, places)
+
+        return self.run_in_context(embed, portion.pool(self.config.source))
+
+    def centers(self, portion: Portion) -> Tensor | None:
+        """Return rows of the labeled set, where the strategy starts from them."""
+        pool = portion.pool(self.config.source)
+        few = pool.take(torch.arange(min(2, len(pool))))
+        found: Tensor | None = self.run_in_context(lambda r: self.config.strategy.embedding(r).centers, few)
+        return found
+
+    def run_in_context(self, function: Callable[[QueryContext], T], pool: Pool) -> T:
+        """Run a function in the context of a portion, with the one copy of the model that this worker has."""
+        config, strategy = self.config, self.config.strategy
+
+        def work(context: QueryContext) -> T:
+            if self.runner is None or context.copy_inputs != self.copy_inputs:
+                self.copy_inputs = context.copy_inputs
+                device = config.options.get("device")
+                self.runner = context.runner_on(device, config.model, config.example)
+            context.runner = self.runner
+            return function(context)
+
+        context = QueryContext.create(config.model, pool, config.options, strategy.head, strategy.outputs)
+        context.copy_inputs = self.copy_inputs
+        return context.run(work)
+
+
+class Worker:
+    """An actor that holds the rows of some portions; only candidates for picks leave it."""
+
+    def __init__(self, config: WorkerConfig, folder: str | None, key: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.scorer = PortionScorer(config)
+        self.folder, self.key = None if folder is None else Path(folder), key
+        self.scored: dict[Span, Shard] = {}  # not yet part of a shard
+        self.shards: dict[int, Shard] = {}
+
+    def ready(self, portion: Portion) -> str:
+        """Return once an example was read, so that all that reading needs is loaded."""
+        portion.pool(self.scorer.config.source).first(1)
+        return "ready"
+
+    def usage(self) -> tuple[float, int]:
+        """Return the seconds of computing so far, and the process id."""
+        return time.process_time(), os.getpid()
+
+    def score(self, portion: Portion) -> bool:
+        """Score a portion, or read its rows from a file; return whether it was scored."""
+        path = None if self.folder is None else rows_path(self.folder, self.key, portion.span)
+        kept = None if path is None else read_rows(path)
+        if kept is not None and len(kept) == len(portion.positions):
+            places = torch.arange(portion.span.start, portion.span.stop)
+            self.scored[portion.span] = Shard(kept, places)
+            return False
+        shard = self.scorer.shard(portion)
+        if path is not None:
+            write_rows(path, shard.rows, shard.places)
+        self.scored[portion.span] = shard
+        return True
+
+    def centers(self, portion: Portion) -> Any:
+        """Return rows of the labeled set, where there are some."""
+        found = self.scorer.centers(portion)
+        return None if found is None else found.cpu()
+
+    def build_shard(self, number: int, history: Sequence[Callable[[Shard], None]]) -> None:
+        """Make one shard of all portions scored since the last one, and repeat what changed the other shards."""
+        shard = Shard.merge([self.scored[span] for span in sorted(self.scored)])
+        for change in history:
+            change(shard)
+        self.shards[number], self.scored = shard, {}
+
+    def run(self, number: int, function: Callable[[Shard], Any]) -> Any:
+        """Run a function on a shard; return its result with tensors on the CPU."""
+        return to_cpu(function(self.shards[number]))
+
+
+def first_labeled(labeled: Labeled) -> Labeled:
+    """Return the first labeled example, enough to show that there are some."""
+    return replace(labeled, inputs=labeled.inputs.take(torch.arange(1)))
+
+
+def to_cpu(result: Any) -> Any:
+    """Return a result with its tensors on the CPU."""
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*map(to_cpu, result))
+    return result.to(torch.device("cpu")) if hasattr(result, "device") else result

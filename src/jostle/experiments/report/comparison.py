@@ -1,0 +1,199 @@
+"""One page over several folders of runs: what they say together, and where they differ."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jostle.experiments.report import figures, rank_figures
+from jostle.experiments.report.page import Drawing, Page, Section, write
+from jostle.experiments.report.report import shown_value
+from jostle.experiments.report.styles import line_styles
+from jostle.experiments.results.across import Across
+from jostle.experiments.results.across_tables import areas_table, duel_table, gains_table, overview_table
+from jostle.experiments.results.curves import Results, load, metric_named
+from jostle.experiments.results.manifest import flat_fields
+from jostle.experiments.results.store import experiment_name
+from jostle.experiments.results.summary import change_table
+from jostle.experiments.results.tables import MISSING, Cell, Table
+
+NAMED = 8  # curves that have colors and names, the best by rank, where there are more
+VARIANTS = 4  # folders at most whose settings are set side by side
+
+
+def load_all(folders: Sequence[str | Path]) -> dict[str, Results]:
+    """Read several experiments, each under its name, with as much of its path as tells them apart."""
+    if len(folders) < 2:
+        raise ValueError(f"compare needs at least two folders of runs, got {len(folders)}")
+    return dict(zip(_names(folders), map(load, folders), strict=True))
+
+
+def _names(folders: Sequence[str | Path]) -> list[str]:
+    paths = [Path(folder).resolve().with_name(experiment_name(Path(folder))) for folder in folders]
+    for parts in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"the same folder was given twice: {', '.join(map(str, folders))}")
+
+
+def write_comparison(across: Across, out: str | Path) -> Path:
+    """Write `compare.html` with its tables and figures: ranks over all folders, gains, wins, curves, differences.
+
+    Nothing in the folder is written over but an earlier comparison.
+    """
+    chapters = (
+        _overview(across),
+        *_ranks(across),
+        _gains(across),
+        _duels(across),
+        _curves(across),
+        _areas(across),
+        _differences(across),
+    )
+    page = Page(
+        title=" · ".join(across.runs) if len(across.runs) <= VARIANTS else f"{len(across.runs)} sets of runs",
+        subtitle="" if len(across.runs) <= VARIANTS else ", ".join(across.runs),
+        kind="comparison",
+        headline=_headline(across),
+        details="",
+        facts=[],
+        warnings=_left_out(across),
+        sections=[chapter for chapter in chapters if chapter],
+        colors={label: style.color for label, style in line_styles(across.labels).items()},
+    )
+    return write(page, Path(out), "compare.html")
+
+
+def _headline(across: Across) -> str:
+    titles = dict.fromkeys(metric_named(metric).title for metric in across.metrics.values())
+    counts = (
+        f"{len(across.runs)} sets of runs, {len(across.labels)} strategies, judged by {', '.join(titles)}"
+    )
+    if len(across.everywhere) < 2:
+        return f"{counts}."
+    best = across.labels[0]
+    level = next((group[1:] for group in across.cliques if group[0] == best), ())
+    doubt = f"; Nemenyi's test cannot tell {_listed(level)} from it" if level else ""
+    return f"{counts}: {best} has the best average rank, {across.average_ranks[best]:.2f}{doubt}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _left_out(across: Across) -> list[str]:
+    unfinished = [
+        f"{name}: {len(results.incomplete)}" for name, results in across.runs.items() if results.incomplete
+    ]
+    return [f"Unfinished runs are left out ({', '.join(unfinished)})."] if unfinished else []
+
+
+def _overview(across: Across) -> Section:
+    text = "Every strategy over all sets: how it ranks, what it gains and saves, where it is worst, what it costs."
+    return Section("overview", "Over all sets", text, tables={"compare-overview": overview_table(across)})
+
+
+def _ranks(across: Across) -> list[Section]:
+    """A diagram of ranks over all folders, and one for each metric where there are several."""
+    parts = {"": across, **across.parts()}
+    return [_diagram(part, metric) for metric, part in parts.items() if len(part.everywhere) > 1]
+
+
+def _diagram(across: Across, metric: str) -> Section:
+    figure = rank_figures.rank_diagram(
+        across.average_ranks, across.critical_difference, across.cliques, across.labels
+    )
+    sets = f"{len(across.runs)} sets" + (
+        f" that are judged by {metric_named(metric).title}" if metric else ""
+    )
+    caption = (
+        f"Average rank of the area over {sets}; 1 is best. A bar joins strategies that Nemenyi's test (p < 0.05) "
+        "cannot tell apart."
+    )
+    if not np.isnan(across.friedman):
+        caption += f" Friedman's test that all are alike: p = {across.friedman:.2g}."
+    title = "Average ranks" + (f", {metric_named(metric).title}" if metric else "")
+    name = "compare-ranks" + (f"-{metric}" if metric else "")
+    return Section(name, title, drawings=(Drawing(name, figure, caption),))
+
+
+def _gains(across: Across) -> Section | None:
+    labels = [label for label in across.labels if label != across.baseline]
+    rows = [across.gains(label) for label in labels]
+    found = np.array([[100 * row.get(name, np.nan) for name in across.runs] for row in rows])
+    if not np.isfinite(found).any():
+        return None
+    figure = rank_figures.gain_map(labels, list(across.runs), found)
+    caption = f"By how many percent each strategy's area lowers {across.baseline}'s error; blue is better."
+    text = "Where a strategy helps and where it harms, in a unit that accuracies and errors share."
+    drawing = Drawing("compare-gains", figure, caption)
+    title = f"Gain over {across.baseline}"
+    return Section("gains", title, text, (drawing,), filed={"compare-gains": gains_table(across)})
+
+
+def _duels(across: Across) -> Section | None:
+    labels = across.labels
+    duels = np.array([[across.duel(label, other) for other in labels] for label in labels])  # (n, n, 2)
+    if not duels.any():
+        return None
+    figure = rank_figures.duel_map(labels, duels[..., 0], duels[..., 1])
+    caption = (
+        "Sets in which the row is clearly ahead of the column : clearly behind it (paired t-test, p < 0.05)."
+    )
+    drawing = Drawing("compare-wins", figure, caption)
+    return Section("wins", "Wins and losses", drawings=(drawing,), filed={"compare-wins": duel_table(across)})
+
+
+def _curves(across: Across) -> Section:
+    """Learning curves; where there are many strategies, those by name that rank best, and the baseline."""
+    named = across.labels
+    if len(named) > NAMED:
+        best = [label for label in across.labels if label != across.baseline][: NAMED - 1]
+        named = [*best, across.baseline]
+    figure = figures.side_by_side(across.runs, across.metrics, across.labels, named)
+    others = "" if len(named) == len(across.labels) else " Gray: the other strategies."
+    caption = f"Mean of each strategy over seeds, in the same colors.{others}"
+    return Section("curves", "Learning curves", drawings=(Drawing("compare-curves", figure, caption),))
+
+
+def _areas(across: Across) -> Section:
+    tables = {"compare-aubc": areas_table(across)}
+    metrics = {*across.metrics.values()}
+    if len(metrics) == 1 and (change := change_table(across.runs, metrics.pop())):
+        tables["compare-change"] = change
+    return Section("aubc", "Area under the budget curve", tables=tables)
+
+
+def _differences(across: Across) -> Section | None:
+    """In what protocols differ, where there are few of them."""
+    if len(across.runs) > VARIANTS:
+        return None
+    settings_of = {
+        name: flat_fields(_shared_protocol(results, across.everywhere))
+        for name, results in across.runs.items()
+    }
+    keys = dict.fromkeys(key for settings in settings_of.values() for key in settings)
+    differing = [
+        key for key in keys if len({repr(settings.get(key)) for settings in settings_of.values()}) > 1
+    ]
+    if not differing:
+        return None
+    columns: dict[str, Sequence[Cell]] = {"setting": [Cell(key) for key in differing]}
+    for name, settings in settings_of.items():
+        columns[name] = [
+            Cell(shown_value(settings[key]) if key in settings else MISSING) for key in differing
+        ]
+    text = "Settings in which the protocols differ, strategies apart that not all have run."
+    table = Table.of("Settings that differ", columns)
+    return Section("protocols", "What differs", text, tables={"compare-protocols": table})
+
+
+def _shared_protocol(results: Results, shared: Sequence[str]) -> dict[str, Any]:
+    """The protocol, with only the strategies that all folders have."""
+    protocol = dict(results.protocol)
+    strategies = protocol.pop("strategies", {})
+    if isinstance(strategies, Mapping):
+        protocol["strategies"] = {label: strategies[label] for label in strategies if label in shared}
+    return protocol

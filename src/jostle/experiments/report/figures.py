@@ -1,0 +1,292 @@
+"""Figures of one experiment: learning curves, gains, areas, times, and a varied setting."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+from scipy import stats
+
+from jostle.experiments.report.styles import GREY, INK, LineStyle, blank, line_styles, name_ends, styled
+from jostle.experiments.results.curves import Floats, Results, metric_named
+from jostle.experiments.results.statistics import LEVEL, Gain, best_first, paired_curves, shared_seeds
+from jostle.experiments.results.summary import Times
+from jostle.experiments.results.tables import duration
+
+CROWD = 6  # more bands than this are drawn fainter
+FEW_PANELS = 4  # more than these are drawn smaller
+CYCLES = 9  # of a setting's figure; from longer runs as many are taken at even distances
+DRAWN_ONE_BY_ONE = 5  # fewer seeds than this are drawn one by one rather than as a band
+
+
+def band(curves: Floats) -> tuple[Floats, Floats]:
+    """The band around a mean curve: its 95 % confidence interval (t), or the range of two seeds.
+
+    With two seeds the interval would be nine standard deviations wide to either side and hide every curve.
+    """
+    n = len(curves)
+    if n < 3:
+        return curves.min(axis=0), curves.max(axis=0)
+    mean, error = curves.mean(axis=0), curves.std(axis=0, ddof=1) / np.sqrt(n)
+    width = stats.t.ppf(1 - LEVEL / 2, n - 1) * error
+    return mean - width, mean + width
+
+
+@styled
+def learning_curves(results: Results, metric: str) -> Figure:
+    """Mean curves of all strategies with their bands, named at their ends."""
+    figure = blank(8.6, max(4.6, 1.6 + 0.24 * len(results.labels)))
+    axes = figure.subplots()
+    _draw_curves(axes, results, metric, line_styles(results.labels), most_ticks=10)
+    axes.set_ylabel(metric_named(metric).axis)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def gain_curves(results: Results, metric: str, reference: str) -> Figure:
+    """A panel for each strategy: its paired gain over the reference at every point, the others in gray.
+
+    Differences seed by seed show what the plain curves hide behind the steep start that they share.
+    """
+    shown = line_styles(results.labels)
+    paired = {
+        label: metric_named(metric).sign * paired_curves(results, metric, label, reference)
+        for label in results.labels
+        if label != reference and shared_seeds(results, label, reference)
+    }
+    columns = min(4, max(1, len(paired)))
+    rows = max(1, -(-len(paired) // columns))
+    figure = blank(8.6, 0.7 + 1.5 * rows)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
+    for axes, (label, rises) in zip(grid, paired.items(), strict=False):
+        _lay_out_gains(axes, results.counts)
+        for other in paired.values():
+            axes.plot(results.counts, other.mean(axis=0), color=INK, alpha=0.14, lw=0.7)
+        _draw_gain(axes, results.counts, rises, shown[label].color)
+        axes.set_title(label, loc="left", fontsize=9, pad=3)
+    _fit(grid[0], [_drawn(rises).ravel() for rises in paired.values()])
+    _finish_grid(grid, len(paired), columns)
+    figure.supxlabel("labeled examples", fontsize=9.5)
+    figure.supylabel(f"gain over {reference}" + metric_named(metric).gain_unit, fontsize=9.5)
+    figure.set_layout_engine("constrained")  # tight_layout forgets titles that panels share
+    return figure
+
+
+@styled
+def side_by_side(
+    runs: Mapping[str, Results], metrics: Mapping[str, str], labels: Sequence[str], named: Sequence[str]
+) -> Figure:
+    """The learning curves of several runs, a panel each, in the colors that `labels` have; gray if not `named`."""
+    columns = min(2, len(runs))
+    rows = -(-len(runs) // columns)
+    figure = blank(4.9 * columns, 3.9 * rows if len(runs) <= FEW_PANELS else 2.9 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    shared = {label: style for label, style in line_styles(labels).items() if label in named}
+    for axes, (name, results) in zip(grid, runs.items(), strict=False):
+        _draw_curves(axes, results, metrics[name], shared, most_ticks=6)
+        axes.set_title(name, loc="left", fontsize=10.5)
+        axes.set_ylabel(metric_named(metrics[name]).axis)
+    _finish_grid(grid, len(runs), columns)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def setting_dots(results: Results, metric: str, setting: str, values: Mapping[str, str]) -> Figure:
+    """A setting along the x axis, and above each value the mean metric after each of several selections."""
+    figure = blank(8.0, 4.8)
+    axes = figure.subplots()
+    means = np.stack([results.mean_curve(label, metric) for label in values])  # (values, points)
+    last = len(results.counts) - 1
+    points = np.unique(np.linspace(1, last, min(last, CYCLES)).round().astype(int)).tolist()
+    colors = mpl.colormaps["viridis"](np.linspace(0.15, 0.85, len(points)))
+    ends: list[tuple[str, float, LineStyle]] = []
+    for point, color in zip(points, colors, strict=True):
+        axes.plot(range(len(values)), means[:, point], "o-", color=color, ms=6, lw=0.9, alpha=0.95)
+        look = LineStyle(to_hex(color), "-", "o")
+        ends.append((f"{results.counts[point]} labels", float(means[-1, point]), look))
+    axes.set_xticks(range(len(values)), list(values.values()))
+    axes.margins(x=0.06)
+    axes.set_xlabel(setting)
+    axes.set_ylabel(metric_named(metric).axis)
+    axes.grid(visible=True)
+    name_ends(axes, len(values) - 1, ends)
+    figure.tight_layout()
+    return figure
+
+
+def count_ticks(counts: Sequence[int], most: int) -> list[int]:
+    """At most so many of the labeled counts, the first among them, at even distances: ticks lie under points."""
+    step = max(1, -(-(len(counts) - 1) // max(1, most - 1)))
+    ticks = list(counts[::step])
+    left_over = (len(counts) - 1) % step
+    return [*ticks, counts[-1]] if 2 * left_over > step else ticks
+
+
+def _lay_out_gains(axes: Axes, counts: Sequence[int]) -> None:
+    axes.axhline(0, color=INK, lw=0.8)
+    axes.xaxis.set_major_locator(FixedLocator(count_ticks(counts, 4)))
+    axes.grid(visible=True)
+
+
+def _drawn(gains: Floats) -> Floats:
+    """What a panel must have room for: every seed where they are few, else their mean."""
+    return gains if len(gains) < DRAWN_ONE_BY_ONE else np.asarray(gains.mean(axis=0))
+
+
+def _draw_gain(axes: Axes, counts: Sequence[int], gains: Floats, color: str) -> None:
+    if len(gains) < DRAWN_ONE_BY_ONE:
+        axes.plot(counts, gains.T, color=color, alpha=0.45, lw=0.8)
+    else:
+        axes.fill_between(counts, *band(gains), color=color, alpha=0.25, lw=0)
+    axes.plot(counts, gains.mean(axis=0), color=color, lw=1.9)
+
+
+def _draw_curves(
+    axes: Axes, results: Results, metric: str, shown: Mapping[str, LineStyle], most_ticks: int
+) -> None:
+    """All mean curves; those that are `shown` with their bands and names, the others in gray behind them."""
+    faint = 0.14 if len(shown) <= CROWD else 0.07
+    means = {label: results.mean_curve(label, metric) for label in results.labels}
+    drawn = list(means.values())  # what there must be room for
+    for label in [label for label in means if label not in shown]:
+        axes.plot(results.counts, means[label], color=GREY, alpha=0.4, lw=0.8)
+    for label in [label for label in means if label in shown]:
+        color, dash, marker = shown[label]
+        if len(results.of(label)) > 1:
+            low, high = possible(band(results.curves(label, metric)), metric)
+            drawn += [low, high]
+            axes.fill_between(results.counts, low, high, color=color, alpha=faint, lw=0)
+        style = {"color": color, "ls": dash, "marker": marker, "ms": 4.2, "lw": 1.6, "mew": 0}
+        (line,) = axes.plot(results.counts, means[label], **style)
+        line.set_markevery(max(1, len(results.counts) // 12))
+    axes.margins(x=0.02)
+    _fit(axes, drawn, room=0.04)
+    axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, most_ticks)))
+    axes.set_xlabel("labeled examples")
+    axes.grid(visible=True)
+    ends = [(label, mean[-1], shown[label]) for label, mean in means.items() if label in shown]
+    name_ends(axes, results.counts[-1], ends)
+
+
+def possible(sides: Sequence[Floats], metric: str) -> list[Floats]:
+    """The sides of a band within what the metric can be: a share lies between 0 and 100 %."""
+    return [np.clip(side, 0, 100) if metric_named(metric).percent else side for side in sides]
+
+
+def _fit(axes: Axes, curves: Sequence[Floats], room: float = 0.12) -> None:
+    """Room for these curves, and a share of their height above and below."""
+    values = np.concatenate([np.zeros(0), *curves])
+    values = values[np.isfinite(values)]
+    if values.size:
+        margin = room * float(np.ptp(values)) or 1.0
+        axes.set_ylim(values.min() - margin, values.max() + margin)
+
+
+def _finish_grid(grid: Sequence[Axes], used: int, columns: int) -> None:
+    """Hide what is left over, and give the lowest panel of every column its numbers."""
+    for i, axes in enumerate(grid):
+        axes.set_visible(i < used)
+        if used - columns <= i < used:
+            axes.tick_params(labelbottom=True)
+
+
+INTERVAL_SEEDS = 3  # fewer have no interval that is worth drawing
+
+
+@styled
+def aubc_dots(results: Results, metric: str) -> Figure:
+    """AUBC of every seed, its mean and the interval of the mean; the best on top."""
+    higher, shown = metric_named(metric).higher, line_styles(results.labels)
+    areas = {label: results.aubc(label, metric) for label in results.labels}
+    order = best_first(results, metric)[::-1]
+    figure, axes = _rows(order)
+    for y, label in enumerate(order):
+        color, values = shown[label].color, areas[label]
+        _seeds(axes, values, y, color)
+        if len(values) >= INTERVAL_SEEDS:
+            low, high = band(values[:, None])
+            axes.plot([low[0], high[0]], [y, y], color=color, lw=2.2, solid_capstyle="round")
+        axes.plot(values.mean(), y, "D", color=color, ms=7, mew=0)
+    axes.set_xlabel(f"AUBC of {metric_named(metric).axis}" + ("" if higher else " (smaller is better)"))
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def gain_dots(gains: Sequence[Gain], reference: str, metric: str, labels: Sequence[str]) -> Figure:
+    """Paired AUBC differences to the reference with their bootstrap intervals; right of 0 is better."""
+    shown = line_styles(labels)
+    order = sorted((gain for gain in gains if gain.differences.size), key=lambda gain: gain.mean)
+    figure, axes = _rows([gain.label for gain in order])
+    axes.axvline(0, color=INK, lw=0.9)
+    for y, gain in enumerate(order):
+        color = shown[gain.label].color
+        _seeds(axes, gain.differences, y, color)
+        if gain.differences.size >= INTERVAL_SEEDS:
+            axes.plot([gain.low, gain.high], [y, y], color=color, lw=2.2, solid_capstyle="round")
+        axes.plot(gain.mean, y, "D", color=color, ms=7, mew=0)
+    axes.set_xlabel(f"gain in AUBC over {reference}" + metric_named(metric).gain_unit)
+    figure.tight_layout()
+    return figure
+
+
+@styled
+def time_bars(times: Sequence[Times]) -> Figure:
+    """Seconds of a selection and of a training; logarithmic where they differ by much."""
+    order = sorted(times, key=lambda each: (each.select, each.label), reverse=True)
+    shown = line_styles([each.label for each in times])
+    figure = blank(8.6, 1.0 + 0.3 * len(order))
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, title, seconds in (
+        (left, "one selection", [each.select for each in order]),
+        (right, "one training", [each.train for each in order]),
+    ):
+        _bars(axes, seconds, [shown[each.label].color for each in order])
+        axes.set_title(
+            title + (", logarithmic" if axes.get_xscale() == "log" else ""), loc="left", fontsize=9.5
+        )
+    left.set_yticks(range(len(order)), [each.label for each in order])
+    figure.tight_layout()
+    return figure
+
+
+def _bars(axes: Axes, seconds: Sequence[float], colors: Sequence[str]) -> None:
+    widths = np.nan_to_num(np.asarray(seconds))
+    axes.barh(range(len(widths)), widths, color=colors, height=0.62)
+    positive = widths[widths > 0]
+    if positive.size and positive.max() > 30 * positive.min():
+        axes.set_xscale("log")
+        axes.set_xlim(positive.min() / 3, positive.max() * 6)
+    else:
+        axes.set_xlim(0, max(widths.max(), 1e-9) * 1.2)
+    for y, width in enumerate(widths):
+        left = max(width, axes.get_xlim()[0])
+        axes.annotate(
+            duration(width), (left, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
+        )
+    axes.tick_params(axis="y", length=0)
+    axes.minorticks_off()
+    axes.set_xticks([])
+    axes.spines[["bottom"]].set_visible(False)
+
+
+def _rows(names: Sequence[str]) -> tuple[Figure, Axes]:
+    figure = blank(8.6, 0.9 + 0.34 * len(names))
+    axes = figure.subplots()
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.65, len(names) - 0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(visible=True)
+    return figure, axes
+
+
+def _seeds(axes: Axes, values: Floats, y: float, color: str) -> None:
+    """Single seeds just below their mean, so that neither hides the other; one alone is its mean."""
+    if len(values) > 1:
+        axes.plot(values, np.full(len(values), y - 0.24), "o", color=color, ms=3.6, alpha=0.5, mew=0)

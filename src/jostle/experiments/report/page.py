@@ -1,0 +1,198 @@
+"""One HTML page that needs no other file: figures, tables and pictures are inside it."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from jostle.experiments.report.styles import INK, png, svg
+from jostle.experiments.results.previews import Preview
+from jostle.experiments.results.tables import Table
+from jostle.utils.files import check_target, write_whole
+
+TITLE = re.compile(rb" jostle [a-z]+</title>")
+DRAWN, TOLD = (".png", ".svg"), (".md", ".tex", ".csv")
+ELSEWHERE = "name another folder"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with what it shows; `name` is its file's."""
+
+    name: str
+    figure: Figure
+    caption: str
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG; drawn once for the file and the page."""
+        return svg(self.figure)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """What one strategy picked first, in pick order."""
+
+    label: str
+    pictures: tuple[tuple[str, str], ...]  # (name, data URI)
+    texts: tuple[tuple[str, str], ...]  # (name, text)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the page: words, figures, tables, pictures, and text to copy."""
+
+    key: str
+    title: str
+    text: str = ""
+    drawings: tuple[Drawing, ...] = ()
+    tables: Mapping[str, Table] | None = None  # file name -> table
+    filed: Mapping[str, Table] | None = None  # written to files only, where a figure already shows them
+    strips: tuple[Strip, ...] = ()
+    listings: tuple[tuple[str, str], ...] = ()  # (heading, text to copy)
+
+    @property
+    def files(self) -> dict[str, Table]:
+        """All tables that are written to files, by name."""
+        return {**(self.tables or {}), **(self.filed or {})}
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the template needs."""
+
+    title: str
+    subtitle: str
+    kind: str
+    headline: str
+    details: str
+    facts: Sequence[tuple[str, str]]  # (figure, what it is)
+    warnings: Sequence[str]
+    sections: Sequence[Section]
+    colors: Mapping[str, str]  # strategy -> color
+
+    @property
+    def has_files(self) -> bool:
+        """Whether tables and figures are written beside the page."""
+        return any(section.drawings or section.tables or section.filed for section in self.sections)
+
+
+def write(page: Page, out: Path, name: str, own: bool = False) -> Path:
+    """Write the page and, beside it, its tables (md, tex, csv) and figures (png, svg).
+
+    Nothing is written over but an earlier page and what lies beside it, unless the folder is jostle's `own`.
+    """
+    path = out / name
+    if not own:
+        check_place(path, [out / place for place in places_of(page)])
+    write_whole(path, render(page))  # first, so that what is written half is known for ours
+    for section in page.sections:
+        for drawing in section.drawings:
+            _write_drawing(drawing, out / "figures")
+        for stem, table in section.files.items():
+            _write_table(table, out / "tables" / stem)
+    return path
+
+
+def check_place(page: Path, beside: Sequence[Path]) -> None:
+    """Refuse a folder in which the page or a file beside it would take the place of somebody else's."""
+    check_target(page, is_page, advice=ELSEWHERE)
+    if not page.exists():
+        for path in beside:
+            check_target(path, lambda head: False, advice=ELSEWHERE)
+
+
+def is_page(head: bytes) -> bool:
+    """Whether a file begins as a report or a comparison does."""
+    return TITLE.search(head) is not None
+
+
+def places_of(page: Page) -> list[str]:
+    """Every file beside a page, by its path in the folder."""
+    drawn = [f"figures/{drawing.name}" for section in page.sections for drawing in section.drawings]
+    told = [f"tables/{stem}" for section in page.sections for stem in section.files]
+    return [stem + end for stem in drawn for end in DRAWN] + [stem + end for stem in told for end in TOLD]
+
+
+def _write_drawing(drawing: Drawing, folder: Path) -> None:
+    contents: tuple[bytes | str, ...] = (png(drawing.figure), drawing.svg)
+    for end, content in zip(DRAWN, contents, strict=True):
+        write_whole(folder / (drawing.name + end), content)
+
+
+def _write_table(table: Table, stem: Path) -> None:
+    for end, text in zip(TOLD, (table.markdown(), table.latex(), table.csv()), strict=True):
+        write_whole(stem.with_name(stem.name + end), text)
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    known = templates()
+    known.filters["inline"] = inline
+    known.filters["table"] = lambda table: Markup(table.html(page.colors))  # nosec  # B704: cells are escaped
+    return known.get_template("report.html.j2").render(page=page)
+
+
+def templates() -> Environment:
+    """The templates of all pages; what they are given is escaped."""
+    loader = PackageLoader("jostle.experiments.report")
+    return Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def inline(drawing: Drawing) -> Markup:
+    """A figure as SVG inside the page: scaled with it, its ink that of the text, so that dark mode works."""
+    text = drawing.svg[drawing.svg.index("<svg") :]
+    for ground in (r"<metadata>.*?</metadata>", r'<g id="patch_1">.*?</g>'):  # the latter is the white ground
+        text = re.sub(ground, "", text, count=1, flags=re.DOTALL)
+    ids = r'\b(id="|url\(#|href="#)'  # those of one figure must not meet another's in the page
+    text = re.sub(ids, rf"\g<1>{drawing.name}-", text)
+    width = float(re.search(r'width="([\d.]+)pt"', text).group(1)) * 4 / 3  # type: ignore[union-attr]
+    text = re.sub(r'(<svg[^>]*?) width="[\d.]+pt"', rf'\1 style="width:{width:.0f}px"', text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[\d.]+pt"', r"\1", text, count=1)
+    return Markup(text.replace(INK, "currentColor"))  # nosec  # B704: Matplotlib escapes what it draws
+
+
+def strip(label: str, ids: Sequence[int], previews: Mapping[int, Preview]) -> Strip:
+    """Pictures and texts of some examples, as far as there are previews of them."""
+    shown = [(f"example {i}", previews[i]) for i in ids if i in previews]
+    return Strip(
+        label,
+        pictures=tuple((name, each.picture) for name, each in shown if each.picture),
+        texts=tuple((name, each.text) for name, each in shown if each.text),
+    )
+
+
+def toml(settings: Mapping[str, Any], prefix: str = "") -> str:
+    """Settings as a TOML file; what is None is left out, as TOML has no word for it."""
+    plain = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in plain.items() if value is not None]
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            name = prefix + _key(key)
+            header = (
+                [] if value and all(isinstance(each, Mapping) for each in value.values()) else [f"[{name}]"]
+            )
+            lines += ["", *header, toml(value, name + ".")]
+    return "\n".join(lines).strip("\n")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, flags=re.ASCII) else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
+        return f"{{{inside}}}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(each) for each in value if each is not None) + "]"
+    return json.dumps(value, ensure_ascii=False)

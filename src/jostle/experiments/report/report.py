@@ -1,0 +1,334 @@
+"""The page of one experiment."""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jostle.experiments.report import figures, rank_figures
+from jostle.experiments.report.page import Drawing, Page, Section, strip, toml, write
+from jostle.experiments.report.styles import line_styles
+from jostle.experiments.results import summary
+from jostle.experiments.results.curves import Results, Run, metric_named
+from jostle.experiments.results.manifest import flat_fields
+from jostle.experiments.results.previews import FIRST_PICKS, Preview
+from jostle.experiments.results.sentences import Lead, details, headline
+from jostle.experiments.results.statistics import (
+    best_first,
+    gains,
+    need_for_last,
+    shared_seeds,
+    targets,
+    win_matrix,
+)
+from jostle.experiments.results.store import experiment_name
+from jostle.experiments.results.summary import decimals, times
+
+
+def write_report(
+    results: Results,
+    out: str | Path | None = None,
+    baseline: str = "random",
+    *,
+    previews: Mapping[int, Preview] | None = None,
+    metric: str | None = None,
+    goals: Sequence[float] | None = None,
+    warnings: Sequence[str] = (),
+) -> Path:
+    """Write `report.html` with its tables and figures into `out` or else `report_folder`, and return the page's path.
+
+    Gains and saved labels are counted against `baseline` (gains against the best strategy if it was not run). `goals`
+    are values of the metric to reach, in percent where it is a share. `previews` are those kept with the runs, unless
+    given; `warnings` stand on the page. In a folder that is named, nothing is written over but an earlier report.
+    """
+    metric = results.metric(metric)
+    known = _baseline(results, baseline)
+    chapters = (
+        curves_section(results, metric, known),
+        setting_section(results, metric),
+        areas_section(results, metric),
+        gains_section(results, metric, known or best_first(results, metric)[0]),
+        wins_section(results, metric),
+        needs_section(results, metric, goals, known),
+        times_section(results),
+        gallery_section(results, results.previews if previews is None else previews),
+        repeat_section(results),
+    )
+    page = Page(
+        title=results.name,
+        subtitle=str(results.protocol.get("title", "")),
+        kind="report",
+        headline=headline(results, metric, known),
+        details=details(results, metric, known),
+        facts=_facts(results, metric, known),
+        warnings=[*_unfinished(results), *warnings],
+        sections=[chapter for chapter in chapters if chapter],
+        colors={label: style.color for label, style in line_styles(results.labels).items()},
+    )
+    return write(page, Path(out) if out else report_folder(results.path), "report.html", own=out is None)
+
+
+def report_folder(path: Path) -> Path:
+    """Folder of an experiment's report: inside its folder, or beside its packed file as NAME-report."""
+    return path / "report" if path.is_dir() else path.with_name(f"{experiment_name(path)}-report")
+
+
+def _baseline(results: Results, baseline: str) -> str | None:
+    """The baseline if it was run; only the usual one may be missing without a word."""
+    if baseline in results.labels or baseline == "random":
+        return baseline if baseline in results.labels else None
+    raise ValueError(f"no finished run of {baseline!r}; there are {', '.join(results.labels)}")
+
+
+def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[str, str]]:
+    best = best_first(results, metric)[0]
+    area = float(results.aubc(best, metric).mean())
+    percent = " %" if metric_named(metric).percent else ""
+    facts = [(f"{area:.{min(1, decimals(results, metric))}f}{percent}", f"best AUBC, {best}")]
+    if baseline and best != baseline and Lead.of(results, metric, best, baseline).clear:
+        need = need_for_last(results, metric, best, baseline)
+        if need < results.counts[-1]:
+            facts.append((f"−{100 * (1 - need / results.counts[-1]):.0f} %", f"labels to match {baseline}"))
+    facts.append((str(len(results.labels)), "strategies" if len(results.labels) > 1 else "strategy"))
+    seeds = seed_counts(results)
+    facts.append(("–".join(map(str, {seeds[0]: 0, seeds[-1]: 0})), "seed" if seeds == [1] else "seeds each"))
+    facts.append((f"{results.counts[0]} → {results.counts[-1]}", "labeled examples"))
+    return facts
+
+
+def _unfinished(results: Results) -> list[str]:
+    runs = ", ".join(_progress(run, len(results.counts)) for run in results.incomplete)
+    return [f"Unfinished runs are left out: {runs}."] if runs else []
+
+
+def _progress(run: Run, points: int) -> str:
+    return f"{run.label} seed {run.seed} ({len(run.counts)} of {points} points)"
+
+
+YARDSTICK = "coreset"  # the strategy whose selection time others are compared with, as in the paper's table
+
+
+def curves_section(results: Results, metric: str, baseline: str | None) -> Section:
+    """Learning curves, and what each strategy gains along them."""
+    caption = _curves_caption(metric_named(metric).title, seed_counts(results))
+    drawings = [Drawing("learning-curves", figures.learning_curves(results, metric), caption)]
+    if baseline and len(results.labels) > 1:
+        caption = (
+            f"What each strategy gains over {baseline} on the same seeds; {_gain_lines(results, baseline)}"
+        )
+        drawings.append(Drawing("gain-curves", figures.gain_curves(results, metric, baseline), caption))
+    text = (
+        "How good the model is after each round of labeling. All strategies of one seed start from the same "
+        "labeled examples and the same initial weights."
+    )
+    return Section("curves", "Learning curves", text, tuple(drawings))
+
+
+def seed_counts(results: Results) -> list[int]:
+    """The numbers of seeds that strategies have, in order, each once."""
+    return sorted({len(results.of(label)) for label in results.labels})
+
+
+def _curves_caption(title: str, seeds: Sequence[int]) -> str:
+    first = title[0].upper() + title[1:]
+    if seeds[-1] == 1:
+        return f"{first} of a single seed."
+    shaded = [
+        *(["the 95 % confidence band of each mean"] if seeds[-1] > 2 else []),
+        *(["the range of two seeds"] if 2 in seeds else []),
+    ]
+    return f"{first}, averaged over seeds. Shaded: {', or '.join(shaded)}."
+
+
+def _gain_lines(results: Results, baseline: str) -> str:
+    """What is drawn around the mean gains; a single seed is its own mean."""
+    others = [label for label in results.labels if label != baseline]
+    seeds = {len(shared_seeds(results, label, baseline)) for label in others}
+    drawn = [
+        *(["thin lines: single seeds"] if any(1 < n < figures.DRAWN_ONE_BY_ONE for n in seeds) else []),
+        *(["shaded: 95 % confidence band"] if max(seeds) >= figures.DRAWN_ONE_BY_ONE else []),
+        *(["gray: the others"] if len(others) > 1 else []),
+    ]
+    return "; ".join(drawn) + "."
+
+
+def setting_section(results: Results, metric: str) -> Section | None:
+    """The figure of a hyper-parameter, where the runs are one strategy with one setting varied."""
+    setting, values = varied_setting(results.protocol.get("strategies", {}), results.labels)
+    varied = [label for label, value in values.items() if value != label]  # and in nothing else
+    if len(varied) < 3 or len(results.counts) < 2:
+        return None
+    figure = figures.setting_dots(results, metric, setting, values)
+    caption = f"Mean {metric_named(metric).title} after each selection, for each value of {setting}."
+    return Section("setting", f"The setting {setting}", drawings=(Drawing("setting", figure, caption),))
+
+
+def areas_section(results: Results, metric: str) -> Section:
+    """One number for each curve."""
+    text = "One number for a whole curve: its mean height over the labeling budget."
+    interval = "the 95 % confidence interval of the mean"
+    caption = _dots_caption("AUBC of each seed", interval, seed_counts(results))
+    drawing = Drawing("aubc", figures.aubc_dots(results, metric), caption)
+    table = summary.aubc_table(results, metric)
+    return Section("aubc", "Area under the budget curve", text, (drawing,), {"aubc": table})
+
+
+def _dots_caption(dots: str, interval: str, seeds: Sequence[int]) -> str:
+    """What a figure of dots shows: bars only where there are enough seeds for an interval."""
+    if seeds[-1] == 1:
+        return f"{dots} (diamond)."
+    if seeds[-1] < figures.INTERVAL_SEEDS:
+        return f"{dots} (dots) and their mean (diamond); {seeds[-1]} seeds have no interval worth drawing."
+    some = (
+        f" where there are {figures.INTERVAL_SEEDS} seeds or more"
+        if seeds[0] < figures.INTERVAL_SEEDS
+        else ""
+    )
+    return f"{dots} (dots), their mean (diamond), and {interval} (bar){some}."
+
+
+def gains_section(results: Results, metric: str, reference: str) -> Section | None:
+    """Differences to a reference, seed by seed."""
+    found = gains(results, metric, reference)
+    seeds = sorted({gain.differences.size for gain in found} - {0})
+    if not seeds:
+        return None
+    text = f"Seed by seed, so that a lucky start helps no one: AUBC minus that of {reference}."
+    caption = _dots_caption("Difference of each seed", "the bootstrap interval of the mean", seeds)
+    figure = figures.gain_dots(found, reference, metric, results.labels)
+    table = summary.gain_table(results, metric, reference, found)
+    drawing = Drawing("gains", figure, caption)
+    return Section("gains", f"Gain over {reference}", text, (drawing,), {"gains": table})
+
+
+def wins_section(results: Results, metric: str) -> Section | None:
+    """Who beats whom, as a figure; as a table in files only."""
+    wins = win_matrix(results, metric)
+    few = seed_counts(results)[-1] < summary.MANY_SEEDS
+    if np.isnan(wins).all() or (few and not np.nansum(wins)):  # nothing that the seeds decide
+        return None
+    caption = "Row beats column; the least beaten first."
+    drawing = Drawing("wins", rank_figures.win_map(results.labels, wins), caption)
+    table = summary.win_table(results, wins)
+    return Section("wins", "Wins and losses", summary.WIN_NOTE, (drawing,), filed={"wins": table})
+
+
+def needs_section(
+    results: Results, metric: str, levels: Sequence[float] | None, baseline: str | None
+) -> Section | None:
+    """Labels needed for given values of the metric."""
+    wanted = list(levels) if levels is not None else targets(results, metric)
+    if not wanted:
+        return None
+    title = metric_named(metric).title
+    text = f"What labeling costs: how many labels each strategy needs for a given {title}."
+    table = summary.needs_table(results, metric, wanted, baseline)
+    return Section("labels", "Labels needed", text, tables={"labels": table})
+
+
+def times_section(results: Results) -> Section:
+    """Seconds of selecting and training."""
+    found = times(results)
+    drawing = Drawing("times", figures.time_bars(found), "Mean time of one selection and one training.")
+    tables = {"times": summary.time_table(results, found)}
+    if YARDSTICK in results.labels:
+        tables["ratios"] = summary.ratio_table(results, found, YARDSTICK)
+    return Section("times", "Time", "What a strategy costs in computing.", (drawing,), tables)
+
+
+def gallery_seed(results: Results) -> int:
+    """The seed whose picks are shown: the first that all strategies have."""
+    return min(shared_seeds(results, *results.labels) or [results.runs[0].seed])
+
+
+def first_picks(results: Results) -> dict[str, list[int]]:
+    """The ids that each strategy asked for first, in one seed, if possible the same for all."""
+    if len(results.counts) < 2:
+        return {}
+    seed = gallery_seed(results)
+    chosen = {
+        label: next((run for run in results.of(label) if run.seed == seed), results.of(label)[0])
+        for label in results.labels
+    }
+    return {label: run.cycles[1].picked[:FIRST_PICKS] for label, run in chosen.items()}
+
+
+def gallery_section(results: Results, previews: Mapping[int, Preview]) -> Section | None:
+    """What each strategy picked first, as far as there are previews."""
+    strips = tuple(strip(label, ids, previews) for label, ids in first_picks(results).items())
+    if not any(each.pictures or each.texts for each in strips):
+        return None
+    text = (
+        f"The first {FIRST_PICKS} examples that each strategy asked for in seed {gallery_seed(results)}, in the order "
+        "of its picks. All had seen the same initial labels."
+    )
+    return Section("gallery", "What each picked first", text, strips=strips)
+
+
+def repeat_section(results: Results) -> Section:
+    """Commands, seeds, versions, hardware, checksums and the protocol, to be copied."""
+    manifest = results.manifest
+    listings: list[tuple[str, str]] = []
+    commands = [*manifest.get("earlier_commands", ()), manifest.get("command", ())]
+    if any(commands):
+        said = "\n".join(shlex.join(map(str, command)) for command in commands)
+        listings.append(("Commands" if len(commands) > 1 else "Command", said))
+    seeds = {label: " ".join(map(str, results.seeds(label))) for label in results.labels}
+    same = len(set(seeds.values())) == 1
+    listings.append(("Seeds", next(iter(seeds.values())) if same else toml(seeds)))
+    for title, key in (
+        ("Versions", "versions"),
+        ("Hardware", "hardware"),
+        ("Data", "data"),
+        ("Own files", "files"),
+    ):
+        if manifest.get(key):
+            listings.append((title, toml(manifest[key])))
+    if manifest.get("protocol"):
+        listings.append(("Protocol", toml(spelled_out(manifest["protocol"]))))
+    text = "Everything needed to run this again; the same seeds give the same picks and the same numbers."
+    return Section("repeat", "Repeat it", text, listings=tuple(listings))
+
+
+def spelled_out(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """A protocol whose settings that are None say "none", as TOML has no word for it."""
+
+    def spelled(named: Any) -> Any:
+        return {key: "none" if each is None else each for key, each in dict(named).items()}
+
+    tables = {key: spelled(protocol[key]) for key in ("dataset", "model", "fit") if protocol.get(key)}
+    strategies = {label: spelled(named) for label, named in protocol.get("strategies", {}).items()}
+    return {**protocol, **tables, "strategies": strategies}
+
+
+def varied_setting(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The setting in which the strategies of the most common kind differ most, and each label's value of it.
+
+    A label that differs in something else as well is shown under its own name.
+    """
+    if not isinstance(strategies, Mapping):
+        return "", {}
+    entries = {label: flat_fields(strategies.get(label) or {}) for label in labels}
+    uses = Counter(entry.get("use", label) for label, entry in entries.items())
+    kind = uses.most_common(1)[0][0]
+    same = {label: entry for label, entry in entries.items() if entry.get("use", label) == kind}
+    keys = sorted({key for entry in same.values() for key in entry if key != "use"})
+    values_of = {key: len({repr(entry.get(key)) for entry in same.values()}) for key in keys}
+    setting = max(keys, key=lambda key: values_of[key], default="")
+    if not setting or values_of[setting] < 2:
+        return "", {}
+    rests = {label: repr({**entry, setting: None}) for label, entry in same.items()}
+    usual = Counter(rests.values()).most_common(1)[0][0]
+    plain = [label for label in same if rests[label] == usual and setting in same[label]]
+    numbers = all(isinstance(same[label][setting], int | float) for label in plain)
+    plain.sort(key=lambda label: same[label][setting] if numbers else 0)
+    shown = {label: shown_value(same[label][setting]) for label in plain}
+    return setting, {**shown, **{label: label for label in same if label not in shown}}
+
+
+def shown_value(value: Any) -> str:
+    """A value of a setting, as people write it."""
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)

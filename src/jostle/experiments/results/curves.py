@@ -1,0 +1,280 @@
+"""Learning curves of stored runs, their metrics, and the area under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jostle.experiments.renames import rename_label
+from jostle.experiments.results import manifest as manifests
+from jostle.experiments.results import previews
+from jostle.experiments.results.store import (
+    Cycle,
+    experiment_name,
+    parse_cycles,
+    read_experiment,
+    seed_in,
+    split_lines,
+)
+
+
+class Metric(NamedTuple):
+    """How a metric is written and read; a share between 0 and 1 is shown as a percentage."""
+
+    title: str
+    percent: bool = False
+    higher: bool = True  # is better
+
+    @property
+    def unit(self) -> str:
+        """The title with its unit, as a column has it."""
+        return self.title + (", %" if self.percent else "")
+
+    @property
+    def axis(self) -> str:
+        """The title with its unit, as an axis has it."""
+        return self.title + (" (%)" if self.percent else "")
+
+    @property
+    def gain_unit(self) -> str:
+        """What a difference is counted in, as an axis has it."""
+        return " (points)" if self.percent else ""
+
+    @property
+    def scale(self) -> float:
+        """From the stored value to the shown one."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def sign(self) -> float:
+        """Multiplied by this, larger is better."""
+        return 1.0 if self.higher else -1.0
+
+
+# In the order in which a report prefers them as its main metric.
+METRICS: Mapping[str, Metric] = {
+    "accuracy": Metric("accuracy", percent=True),
+    "miou": Metric("mean IoU", percent=True),
+    "token_accuracy": Metric("token accuracy", percent=True),
+    "mae": Metric("MAE", higher=False),
+    "rmse": Metric("RMSE", higher=False),
+    "published": Metric("published figure", higher=False),
+    "macro_f1": Metric("macro-F1", percent=True),
+    "micro_f1": Metric("micro-F1", percent=True),
+    "f1": Metric("F1", percent=True),
+    "exact_match": Metric("exact match", percent=True),
+    "pixel_accuracy": Metric("pixel accuracy", percent=True),
+    "nll": Metric("negative log-likelihood", higher=False),
+    "loss": Metric("loss", higher=False),
+}
+
+
+def metric_named(name: str) -> Metric:
+    """What is known of a metric; an unknown one is taken as it is, larger being better."""
+    return METRICS.get(name, Metric(name.replace("_", " ")))
+
+
+def main_metric(metrics: Mapping[str, float]) -> str:
+    """The first of the metrics that people ask for, as they write it: accuracy 81.3 %."""
+    name = next((known for known in METRICS if known in metrics), next(iter(metrics)))
+    metric = metric_named(name)
+    value = metrics[name] * metric.scale
+    shown = f"{value:.1f} %" if metric.percent else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+    return f"{metric.title} {shown}"
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One strategy with one seed, from its initial labels on."""
+
+    label: str
+    """The strategy, as the protocol calls it."""
+    seed: int
+    """What its draws follow from."""
+    cycles: tuple[Cycle, ...]
+    """What is on disk of it, in order."""
+
+    @classmethod
+    def parse(cls, text: str, path: PurePath) -> Run:
+        """Run in the text of its file LABEL/SEED.jsonl."""
+        return cls(
+            rename_label(path.parent.name), seed_in(path), tuple(parse_cycles(split_lines(text), path))
+        )
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Labeled examples at each point."""
+        return tuple(cycle.labeled for cycle in self.cycles)
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Floats]:
+        """Every metric of the first point, (points,), as stored; nan where it is missing."""
+        names = self.cycles[0].metrics if self.cycles else ()
+        return {name: floats(cycle.metrics.get(name) for cycle in self.cycles) for name in names}
+
+    @cached_property
+    def train_seconds(self) -> Floats:
+        """Seconds of each training, (points,)."""
+        return floats(cycle.train_seconds for cycle in self.cycles)
+
+    @cached_property
+    def select_seconds(self) -> Floats:
+        """Seconds of each selection, (points,), 0 at the first."""
+        return floats(cycle.select_seconds for cycle in self.cycles)
+
+    @cached_property
+    def passes(self) -> Floats:
+        """Passes of the candidates through networks for each selection, (points,); nan where they were not counted."""
+        return floats(cycle.passes for cycle in self.cycles)
+
+    @cached_property
+    def peak_memory(self) -> Floats:
+        """Bytes at each point's peak, (points,); nan where it was not recorded."""
+        return floats(cycle.peak_memory_bytes for cycle in self.cycles)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs of one experiment; only finished runs take part in any figure or table."""
+
+    path: Path
+    """Their folder or packed file."""
+    manifest: Mapping[str, Any]
+    """What the folder says of how they were made; empty where it says nothing."""
+    labels: tuple[str, ...]
+    """Strategies that have a finished run, in the protocol's order."""
+    counts: tuple[int, ...]
+    """Labeled examples at each point."""
+    runs: tuple[Run, ...]
+    """The finished runs."""
+    incomplete: tuple[Run, ...]
+    """Those that are under way."""
+    previews: Mapping[int, previews.Preview] = field(default_factory=dict)
+    """Small pictures and texts of the first picks, by example."""
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return experiment_name(self.path)
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """The protocol as the manifest has it; empty where there is none."""
+        return self.manifest.get("protocol", {})  # type: ignore[no-any-return]
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that every finished run has, the main one first."""
+        shared = [name for name in self.runs[0].metrics if all(name in run.metrics for run in self.runs)]
+        known = [name for name in METRICS if name in shared]
+        return (*known, *(name for name in shared if name not in METRICS))
+
+    def metric(self, wanted: str | None = None) -> str:
+        """The metric to judge by: the one that is `wanted`, or the main one."""
+        if not self.metrics:
+            raise ValueError(f"{self.name}: the finished runs share no metric")
+        if wanted is not None and wanted not in self.metrics:
+            raise ValueError(f"no metric {wanted!r} in {self.name}; there are {', '.join(self.metrics)}")
+        return wanted or self.metrics[0]
+
+    def only(self, labels: Sequence[str]) -> Results:
+        """The runs of these `labels`."""
+        kept = tuple(label for label in self.labels if label in labels)
+        return replace(self, labels=kept, runs=tuple(run for run in self.runs if run.label in kept))
+
+    def of(self, label: str) -> list[Run]:
+        """The finished runs of a `label`, by seed."""
+        return [run for run in self.runs if run.label == label]
+
+    def seeds(self, label: str) -> list[int]:
+        """The seeds that a `label` has finished."""
+        return [run.seed for run in self.of(label)]
+
+    def curves(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
+        """Learning curves, (seeds, points), percentages where the metric is a share.
+
+        Args:
+            label: Of which strategy.
+            metric: In which metric.
+            seeds: Of which seeds; None: of all that are finished.
+        """
+        wanted = None if seeds is None else set(seeds)
+        rows = [run.metrics[metric] for run in self.of(label) if wanted is None or run.seed in wanted]
+        return np.stack(rows) * metric_named(metric).scale
+
+    def mean_curve(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
+        """The mean over the seeds of a `label`, or over some `seeds`, in a `metric`, (points,)."""
+        return np.asarray(self.curves(label, metric, seeds).mean(axis=0))
+
+    def aubc(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
+        """The area under the budget curve of each seed of a `label` in a `metric`, (seeds,)."""
+        return np.array([aubc(self.counts, curve) for curve in self.curves(label, metric, seeds)])
+
+
+def aubc(counts: ArrayLike, values: ArrayLike) -> float:
+    """Area under the budget curve: the trapezoid rule over labeled `counts`, divided by their range.
+
+    A curve of constant `values` gives its constant; a single point gives its value.
+    """
+    n, a = np.asarray(counts, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if n.shape != a.shape or n.ndim != 1 or not n.size:
+        raise ValueError(f"a curve needs as many counts as values; {n.shape} and {a.shape} arrived")
+    if np.any(np.diff(n) <= 0):
+        raise ValueError(f"labeled counts must grow; {n.tolist()} arrived")
+    return float(a[0]) if n.size == 1 else float((a[1:] + a[:-1]) / 2 @ np.diff(n) / (n[-1] - n[0]))
+
+
+def load(path: str | Path) -> Results:
+    """Read the runs of an experiment from its folder or its packed file (.tar.xz).
+
+    A torn last line is ignored, and unfinished runs are listed apart.
+
+    Args:
+        path: The folder or the file.
+
+    Raises:
+        ValueError: It is neither, a run in it is corrupt, or none is finished.
+    """
+    path = Path(path)
+    texts = read_experiment(path)
+    stored, kept = texts.pop(manifests.FILE, ""), texts.pop(previews.FILE, "")
+    manifest = manifests.parse(stored, path / manifests.FILE) if stored else {}
+    protocol = manifest.get("protocol", {})
+    runs = [Run.parse(text, path / name) for name, text in texts.items()]
+    counts = max((run.counts for run in runs), key=len, default=())
+    for run in runs:
+        if run.counts != counts[: len(run.counts)]:
+            raise ValueError(f"{path}: {run.label}, seed {run.seed} labeled {run.counts}, others {counts}")
+    points = max(len(counts), int(protocol.get("rounds", 0)) + 1)
+    order = list(protocol.get("strategies", ()))
+    runs.sort(key=lambda run: (_place(run.label, order), run.label, run.seed))
+    finished = tuple(run for run in runs if len(run.counts) == points)
+    if not finished:
+        raise ValueError(f"{path} has no finished run yet: {len(runs)} started, {points} points to reach")
+    return Results(
+        path=path,
+        manifest=manifest,
+        labels=tuple(dict.fromkeys(run.label for run in finished)),
+        counts=counts,
+        runs=finished,
+        incomplete=tuple(run for run in runs if len(run.counts) < points),
+        previews=previews.parse(kept),
+    )
+
+
+def _place(label: str, order: Sequence[str]) -> int:
+    return order.index(label) if label in order else len(order)
+
+
+def floats(values: Iterable[float | None]) -> Floats:
+    """Numbers as an array, nan for None."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

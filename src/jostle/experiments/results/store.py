@@ -1,0 +1,290 @@
+"""Run files: one line for each cycle, JSON with a checksum, written whole or not at all by one process at a time.
+
+An experiment is a folder (manifest.json, previews.json, LABEL/SEED.jsonl) or that folder packed as NAME.tar.xz.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from math import nan
+from pathlib import Path, PurePath
+from typing import Any
+
+from filelock import FileLock, Timeout
+from pydantic import StrictInt, TypeAdapter, ValidationError
+
+from jostle.utils.files import write_whole
+
+__all__ = ["CorruptLineError", "CorruptRunError", "Cycle", "RunBusyError", "TornLineError"]
+
+CHECKSUM = "checksum"  # the field of a line that guards all others; lines of jostle 0.1 have none
+OLD_LABELED = "labelled"  # the name of the field `labeled` in files of jostle 0.1 and 0.2
+NEEDED = frozenset({"labeled", "metrics"})  # without these a line is no cycle
+ABSENT = {
+    "picked": [],
+    "train_seconds": nan,
+    "select_seconds": nan,
+    "peak_memory_bytes": None,
+    "passes": None,
+}
+
+
+class TornLineError(ValueError):
+    """A line that was not written to its end."""
+
+
+class CorruptLineError(ValueError):
+    """A whole line that cannot be true.
+
+    Args:
+        position: Its place in the file, from 0.
+        why: The message.
+    """
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(why)
+        self.position = position
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One point of a learning curve; what varies between repetitions has seconds or memory in its name."""
+
+    cycle: StrictInt
+    """Its number, from 0."""
+    labeled: StrictInt
+    """How many examples were labeled when the model was trained."""
+    picked: list[StrictInt]
+    """Ids that are newly labeled, in pick order; in cycle 0 the initial set."""
+    metrics: dict[str, float]
+    """How good the model was, by the name of the metric; nan where it could not be measured."""
+    train_seconds: float
+    """What training took."""
+    select_seconds: float
+    """What the selection took that gave `picked`."""
+    peak_memory_bytes: int | None
+    """The most memory that was held; None where the system does not tell."""
+    passes: float | None = None
+    """Passes of the candidates through networks, for the selection; None where they were not counted."""
+
+
+_CYCLE = TypeAdapter(Cycle)
+
+
+def to_line(cycle: Cycle) -> str:
+    """The line of a cycle."""
+    fields = asdict(cycle)
+    return json.dumps({**fields, CHECKSUM: checksum(fields)})
+
+
+def from_line(line: str, position: int) -> Cycle:
+    """The cycle of a line; what a line from another hand lacks is filled in, its number from its place."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise TornLineError(f"it is not JSON: {line[:40]!r}") from None
+    if not isinstance(fields, dict):
+        raise TornLineError(f"it is no cycle of a run: {line[:40]!r}")
+    stated = fields.pop(CHECKSUM, None)
+    fits = stated is None or stated == checksum(fields)
+    if OLD_LABELED in fields and "labeled" not in fields:
+        fields["labeled"] = fields.pop(OLD_LABELED)
+    if not fields.keys() >= NEEDED:
+        raise TornLineError(f"it is no cycle of a run: {line[:40]!r}")
+    if not fits:
+        raise CorruptLineError(position, "its checksum does not fit")
+    if unknown := fields.keys() - {"cycle", *ABSENT, *NEEDED}:
+        raise CorruptLineError(position, f"a cycle has no field {min(unknown)!r}")
+    return _validated({"cycle": position, **ABSENT, **fields}, position)
+
+
+def checksum(fields: Mapping[str, Any]) -> str:
+    """Sixteen digits that any change of a value changes, whatever the order of the fields."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_in_order(cycles: Iterable[Cycle]) -> None:
+    """Refuse cycles that cannot be one run's: numbers in a row, counts that add up, every id labeled once."""
+    known: set[int] = set()
+    labeled = 0
+    for place, cycle in enumerate(cycles):
+        if cycle.cycle != place:
+            raise CorruptLineError(place, f"it is cycle {cycle.cycle}, where {place} is due")
+        fresh = {example for example in cycle.picked if example >= 0} - known
+        if len(fresh) < len(cycle.picked):
+            raise CorruptLineError(place, "it labels an example twice, or one with a negative id")
+        known |= fresh
+        if cycle.labeled <= labeled or (known and cycle.labeled != len(known)):
+            said = f"{cycle.labeled} labeled examples after {labeled}, with {len(cycle.picked)} new ones"
+            raise CorruptLineError(place, f"its counts do not add up: {said}")
+        labeled = cycle.labeled
+
+
+def _validated(fields: dict[str, Any], position: int) -> Cycle:
+    if isinstance(fields["metrics"], dict):
+        measured = {name: nan if value is None else value for name, value in fields["metrics"].items()}
+        fields = {**fields, "metrics": measured}
+    try:
+        return _CYCLE.validate_python(fields)
+    except ValidationError as wrong:
+        error = wrong.errors()[0]
+        where = ".".join(map(str, error["loc"]))
+        raise CorruptLineError(position, f"{where}: {error['msg'].lower()}") from None
+
+
+PACKED = ".tar.xz"  # ending of an experiment in one file
+
+
+class RunBusyError(RuntimeError):
+    """Another process is writing this run."""
+
+
+class CorruptRunError(ValueError):
+    """A run's file that is not what was written."""
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """The file of one run, `<folder>/<label>/<seed>.jsonl`: the one place where runs are read and written."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, folder: Path, label: str, seed: int) -> RunFile:
+        """The file of a label and a seed."""
+        return cls(folder / label / f"{seed}.jsonl")
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return seed_in(self.path)
+
+    def read(self) -> list[Cycle]:
+        """All cycles; a last line that is torn is as if it had not been written, anything else is an error."""
+        return parse_cycles(self._lines(), self.path)
+
+    def append(self, cycle: Cycle) -> None:
+        """Add a cycle after those before it, whose lines stay as they are; a torn line goes."""
+        kept = self._lines()[: cycle.cycle]
+        if len(kept) < cycle.cycle:
+            raise self.corrupt(len(kept), "it is gone since the run began")
+        write_whole(self.path, "".join(f"{line}\n" for line in [*kept, to_line(cycle)]))
+
+    def corrupt(self, position: int, why: str) -> CorruptRunError:
+        """The error of a line that cannot be true, and what to do about it."""
+        return corrupt_run(self.path, position, why)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process from this run; the lock ends with its process, however that ends."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.path.with_name(f".{self.path.stem}.lock"), wait=False):
+            yield
+
+    def _lines(self) -> list[str]:
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        return split_lines(text)
+
+
+def experiment_name(path: Path) -> str:
+    """Name of the experiment at a path: its folder's, or its packed file's without the ending."""
+    return path.resolve().name.removesuffix(PACKED)
+
+
+def read_experiment(path: Path) -> dict[str, str]:
+    """Read every file of an experiment, a folder or a packed file, and return their texts by path inside."""
+    if path.is_dir():
+        found = [path / "manifest.json", path / "previews.json", *path.glob("*/*.jsonl")]
+        return {
+            str(file.relative_to(path)): _decode(file.read_bytes())
+            for file in sorted(found)
+            if file.is_file()
+        }
+    if not path.is_file() or not path.name.endswith(PACKED):
+        raise ValueError(
+            f"{path} is not an experiment: pass a folder that `jostle run` wrote, such as runs/mnist, or a {PACKED} "
+            "file of one"
+        )
+    try:
+        with tarfile.open(path, "r:xz") as packed:
+            members = [member for member in packed.getmembers() if member.isfile()]
+            return {_inside(member): _text_of(packed, member) for member in members}
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as wrong:
+        raise ValueError(f"{path} cannot be read: {wrong}; fetch or pack it again") from None
+
+
+def _inside(member: tarfile.TarInfo) -> str:
+    return member.name.partition("/")[2]  # the first part is the experiment's name
+
+
+def _text_of(packed: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    file = packed.extractfile(member)
+    return _decode(file.read()) if file else ""
+
+
+def _decode(content: bytes) -> str:
+    return content.decode("utf-8", errors="replace")
+
+
+def split_lines(text: str) -> list[str]:
+    """Split the text of a run into its lines."""
+    return text.rstrip("\n").split("\n") if text.strip("\n") else []
+
+
+def seed_in(path: PurePath) -> int:
+    """Seed in the name of a run's file, LABEL/SEED.jsonl."""
+    if not path.stem.isdecimal():
+        raise ValueError(f"{path} is not a run: its name must be a seed, such as 0.jsonl")
+    return int(path.stem)
+
+
+def parse_cycles(lines: Sequence[str], path: PurePath) -> list[Cycle]:
+    """Cycles of a run's lines; a torn last line is ignored, anything else that is wrong raises CorruptRunError."""
+    cycles: list[Cycle] = []
+    try:
+        for place, line in enumerate(lines):
+            try:
+                cycles.append(from_line(line, place))
+            except TornLineError as wrong:
+                if place < len(lines) - 1:  # a killed process tears the last line only
+                    raise CorruptLineError(place, str(wrong)) from None
+        check_in_order(cycles)
+    except CorruptLineError as wrong:
+        raise corrupt_run(path, wrong.position, str(wrong)) from None
+    return cycles
+
+
+def corrupt_run(path: PurePath, position: int, why: str) -> CorruptRunError:
+    """The error of a line that cannot be true, with what to do about it."""
+    return CorruptRunError(
+        f"{path}, line {position + 1} is corrupt: {why}. Delete the line and all after it, or the whole file; the "
+        "command that made it computes them again"
+    )
+
+
+REFUSED_AFTER = 0.2  # seconds: a holder that is just leaving is no reason to refuse
+
+
+@contextmanager
+def locked(path: Path, wait: bool) -> Iterator[None]:
+    """Hold a lock file, and remove it; of two that come at once one waits, or is refused."""
+    lock = FileLock(path, timeout=-1 if wait else REFUSED_AFTER)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunBusyError(f"another process is writing {path.parent.name}/{path.stem[1:]}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows lets nobody remove an open file
+            path.unlink()  # still held: who waits for it sees that it is gone, and makes another
+        lock.release()

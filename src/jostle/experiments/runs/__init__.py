@@ -1,0 +1,1 @@
+"""Run an experiment: protocol, setup, loop, and the runners that execute runs."""

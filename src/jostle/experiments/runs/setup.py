@@ -1,0 +1,201 @@
+"""From a protocol to what a run needs: data, networks, strategies, and what the manifest says of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from jostle import datasets, models, strategies
+from jostle.core import Strategy
+from jostle.datasets import Data, Split, Texts
+from jostle.datasets.views import take_rows
+from jostle.experiments.runs.protocol import Amount, Named, Protocol
+from jostle.inference.copies import device_named
+from jostle.rng import generator
+from jostle.tasks import TASKS, Classification, Task
+from jostle.training.evaluate import evaluate
+from jostle.training.train import Indexed
+from jostle.utils.user_files import checksums, is_own
+
+OWN_SPEC = re.compile(r"[^(),=]+\.py:\w+")  # in the words of a setting, such as features(head=mine.py:head)
+PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
+
+
+@dataclass(frozen=True)
+class ExperimentSetup:
+    """All that the runs of one protocol share."""
+
+    protocol: Protocol
+    data: Data
+    device: torch.device
+
+    @classmethod
+    def load(cls, protocol: Protocol, root: str | Path | None = None, device: str = "cpu") -> ExperimentSetup:
+        """Load the data, and refuse a budget that it cannot pay."""
+        data = datasets.named(protocol.dataset.use, root, protocol.dataset.settings)
+        if isinstance(data.train.inputs, Texts):
+            data = datasets.tokenize(data, protocol.text.encoder, protocol.text.length)
+        if data.task is None or not len(data.test):
+            lacks = "labels" if data.task is None else "test set"
+            raise ValueError(f"an experiment needs labels and a test set; {data.name} has no {lacks}")
+        setup = cls(protocol, replace(data, test=test_part(data.test, protocol)), device_named(device))
+        setup.check_budget()
+        return setup
+
+    def check_budget(self) -> None:
+        """There are examples for every round, or an error with the sums."""
+        pool, rounds = len(self.data.train), self.protocol.rounds
+        budget = self.initial + rounds * self.pick
+        if budget > pool:
+            raise ValueError(
+                f"{self.data.name} has {pool} training examples, but the budget is {budget}: "
+                f"initial {self.initial} + {rounds} rounds of pick {self.pick}"
+            )
+        if self.protocol.every_class and not self.data.classes:
+            raise ValueError(
+                f"every_class wants classes, and {self.data.name} has none: set every_class=false"
+            )
+        if self.candidates is not None and self.candidates < self.pick:
+            raise ValueError(f"cannot pick {self.pick} of {self.candidates} candidates: raise candidates")
+
+    @property
+    def initial(self) -> int:
+        """Labeled examples to begin with."""
+        return example_count(self.protocol.initial, len(self.data.train))
+
+    @property
+    def pick(self) -> int:
+        """Examples labeled in each round."""
+        return example_count(self.protocol.pick, len(self.data.train))
+
+    @property
+    def candidates(self) -> int | None:
+        """Examples among which a strategy chooses; None for all."""
+        given = self.protocol.candidates
+        return None if given == "all" else example_count(given, len(self.data.train))
+
+    @cached_property
+    def task(self) -> Task:
+        """What the outputs mean."""
+        positive = self.data.positive_class
+        return TASKS[self.data.task or "classification"] if positive is None else Classification(positive)
+
+    def model(self, seed: int) -> nn.Module:
+        """A network with fresh weights."""
+        return models.build(self.protocol.model.use, seed=seed, **self.model_settings)
+
+    def metrics(self, model: nn.Module, inputs: Indexed, targets: Indexed) -> dict[str, float]:
+        """How good a model is on these examples, by the task's metrics."""
+        return evaluate(model, inputs, targets, self.task, device=self.device)
+
+    @cached_property
+    def model_settings(self) -> dict[str, Any]:
+        """What the data says of a network, and the protocol's own settings over it."""
+        known = {
+            "classes": self.data.outputs,
+            "outputs": self.data.outputs,
+            "encoder": self.protocol.text.encoder,
+        }
+        if shape := self.data.shape:
+            known |= {"channels": shape[0], "inputs": shape[0]}
+        takes = models.settings(self.protocol.model.use)
+        fitting = {key: value for key, value in known.items() if key in takes}
+        return fitting | self.protocol.model.settings
+
+
+def build_strategy(named: Named) -> Strategy:
+    """The strategy that an entry of a protocol names."""
+    return strategies.build(named.use, **named.settings)
+
+
+def example_count(amount: Amount, whole: int) -> int:
+    """A number of examples; a share is rounded up."""
+    return ceil(amount * whole) if isinstance(amount, float) else amount
+
+
+def test_part(test: Split, protocol: Protocol) -> Split:
+    """The test set, or as much of it as the protocol wants."""
+    if protocol.test == "all" or example_count(protocol.test, len(test)) >= len(test):
+        return test
+    order = torch.randperm(len(test), generator=generator(0, "test"))
+    kept = order[: example_count(protocol.test, len(test))].sort().values
+    return Split(take_rows(test.inputs, kept), take_rows(test.targets, kept))
+
+
+def describe_setup(setup: ExperimentSetup, command: list[str]) -> dict[str, Any]:
+    """All that is needed to repeat the runs."""
+    files = user_file_checksums(setup.protocol)
+    return {
+        "protocol": setup.protocol.written(),
+        "data": dict(setup.data.checksums),
+        **({"files": files} if files else {}),
+        "versions": {"python": platform.python_version(), **installed()},
+        "hardware": hardware(setup.device),
+        "command": command,
+    }
+
+
+def user_file_checksums(protocol: Protocol) -> dict[str, str]:
+    """The sha256 of each file of the user's own that decides numbers, and of what these import from beside them."""
+    named = {"dataset": protocol.dataset, "model": protocol.model, "fit": protocol.fit}
+    named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
+    return {
+        f"{field} ({beside})" if beside else field: checksum
+        for owner, entry in named.items()
+        if entry is not None
+        for field, spec in user_specs(owner, entry).items()
+        for beside, checksum in checksums(spec).items()
+    }
+
+
+def user_specs(owner: str, entry: Named) -> dict[str, str]:
+    """What an entry takes from files of the user's own: itself, and what its settings name."""
+    found = {owner: entry.use} if is_own(entry.use) else {}
+    for setting, value in entry.settings.items():
+        for spec in OWN_SPEC.findall(value) if isinstance(value, str) else ():
+            found[f"{owner}: {setting}"] = spec.strip()
+    return found
+
+
+def installed() -> dict[str, str]:
+    """Versions of the packages that numbers may depend on."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """The machine, as far as it matters for time and for the last digits."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "device": str(device),
+        "gpu": gpu,
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def processor() -> str:
+    """The processor's name, as Linux or Python tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

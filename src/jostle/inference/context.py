@@ -1,0 +1,344 @@
+"""The context of one query: a model runner, a pool, a seed and options; strategies ask it for outputs and draws."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from jostle.inference.budget import MemoryBudget, RowBuffer
+from jostle.inference.copies import scoring_device
+from jostle.inference.defaults import our_device
+from jostle.inference.options import Options, check_options
+from jostle.inference.outputs import Outputs, output_reader
+from jostle.inference.passes import tallied
+from jostle.inference.precision import full_float32
+from jostle.inference.reader import BatchReader
+from jostle.inference.runner import Head, InputMutatedError, ModelRunner
+from jostle.inputs import Inputs, Labeled, Pool, count
+from jostle.rng import alone, as_seed, generator, seeded_globals
+from jostle.rows import non_finite, refuse_non_finite
+from jostle.tasks import TASKS, Task, task_for, task_for_labels
+from jostle.utils.once import cached_property
+from jostle.utils.progress import Advance, noted, progress_bar
+
+__all__ = ["QueryContext"]
+
+T = TypeVar("T")
+IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
+
+
+@dataclass
+class QueryContext:
+    """All that one query was given, checked. The model is copied and traced once, when it is first needed."""
+
+    model: nn.Module
+    """The user's own model, which is only read."""
+    pool: Pool
+    """The examples that can be picked."""
+    labeled: Labeled | None
+    """The labeled examples; None where the call has none."""
+    seed: int
+    """All draws of the query follow from it."""
+    options: Options
+    """The options of the call."""
+    head: Head = None
+    """The strategy's setting `head`."""
+    read: Outputs = None
+    """The strategy's setting `outputs`."""
+    memory_bytes: int | None = None
+    """The strategy's setting `memory_bytes`."""
+    copy_inputs: bool = False
+    """Whether the model gets copies of its inputs, because it writes into them."""
+    seconds: dict[str, float] = field(default_factory=lambda: {"embedding": 0.0, "selection": 0.0})
+    """Seconds of each part of the work so far."""
+    notes: list[str] = field(default_factory=list)
+    """Messages for the caller, such as rows that went to a file."""
+
+    @classmethod
+    def create(
+        cls,
+        model: nn.Module,
+        pool: Any,
+        options: Options,
+        head: Head = None,
+        outputs: Outputs = None,
+        memory_bytes: int | None = None,
+    ) -> QueryContext:
+        """Check what a call was given.
+
+        Args:
+            model: As `select` takes it.
+            pool: As `select` takes it.
+            options: The options of `select`.
+            head: The strategy's setting.
+            outputs: The strategy's setting.
+            memory_bytes: The strategy's setting.
+        """
+        check_options(options)
+        reading = options.get("collate_fn"), options.get("num_workers", 0)
+        seed, given = as_seed(options.get("seed")), options.get("labeled")
+        with guarded(seed, scoring_device(model, options.get("device"))):
+            candidates = Pool.of(pool, *reading).without(options.get("exclude"))
+            labeled = None if given is None else Labeled.of(given, *reading)
+        return cls(model, candidates, labeled, seed, options, head, outputs, memory_bytes)
+
+    @contextmanager
+    def guard(self) -> Iterator[QueryContext]:
+        """Seed the global generators and switch off rounding of float32; restore both afterwards."""
+        with guarded(self.seed, scoring_device(self.model, self.options.get("device"))):
+            yield self
+
+    def run(self, work: Callable[[QueryContext], T]) -> T:
+        """Return `work(context)`, done under `guard`; once more with copied inputs if the model writes into them."""
+        try:
+            with self.guard():
+                return work(self)
+        except InputMutatedError:
+            empty = dict.fromkeys(self.seconds, 0.0)
+            with replace(self, copy_inputs=True, seconds=empty, notes=[]).guard() as again:
+                return work(again)
+
+    @cached_property
+    def runner(self) -> ModelRunner:
+        """The model that computes: a private copy, never the user's own weights."""
+        return self.runner_on(self.options.get("device"), self.model, self.pool.first(2))
+
+    def runner_of(self, model: nn.Module) -> ModelRunner:
+        """Copy a further `model`, read as this one and on the same device."""
+        return self.runner_on(self.runner.device, model, self.runner.example)
+
+    def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
+        """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
+        read = output_reader(self.read, self.options.get("task"))
+        settings: dict[str, Any] = {"head": self.head, "outputs": read, "copy_inputs": self.copy_inputs}
+        return ModelRunner(model, example, device=device, **settings)
+
+    @cached_property
+    def reader(self) -> BatchReader:
+        """Reads single batches: probabilities, scores, vectors, masks."""
+        return BatchReader(self.runner, self.task, self.options.get("mask"), sure=isinstance(self.read, str))
+
+    @cached_property
+    def budget(self) -> MemoryBudget:
+        """The memory for rows, buffers and selectors."""
+        where = scoring_device(self.model, self.options.get("device"))
+        return MemoryBudget.of(self.memory_bytes, where, self.notes)
+
+    @cached_property
+    def task(self) -> Task:
+        """The task as given, or as outputs and labels tell; labels that do not fit the outputs are an error."""
+        given, outputs = self.options.get("task"), self.runner.example_outputs
+        if given is None and self.read == "probabilities" and outputs[0].numel() == 1:
+            given = "binary"
+        targets = None if self.labeled is None else self.labeled.targets_at_hand()
+        if targets is None or (isinstance(given, Task) and given.name not in TASKS):
+            return task_for(given, outputs)
+        return task_for_labels(given, outputs, targets)
+
+    def guessed_a_number(self, task: Task) -> bool:
+        """Whether one output was taken for a number because the call names no `task`."""
+        return task.name == "regression" and self.options.get("task") is None
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape of the model's outputs for a couple of examples, (2, ...)."""
+        return tuple(self.runner.example_outputs.shape)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes at each site."""
+        return self.task.distribution(self.runner.example_outputs).shape[-1]
+
+    @cached_property
+    def feature_width(self) -> int:
+        """The width d of features as vectors."""
+        with self.untracked():
+            return self.reader.features(self.runner.example).shape[1]
+
+    @property
+    def row_type(self) -> torch.dtype:
+        """The type of rows: that of the weights, if they have one."""
+        return self.runner.dtype or torch.get_default_dtype()
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model, of rows and of selectors."""
+        return self.runner.device
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples per forward pass."""
+        size = self.options.get("batch_size") or self.runner.micro_batch
+        return min(size, self.pool.largest_batch or size)
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pool, and after it the labeled inputs where there are any."""
+        if self.labeled is None or not len(self.labeled):
+            return (self.pool,)
+        return self.pool, self.labeled.inputs
+
+    def split(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Split `rows` of all `pools` into those of the pool and those of the labeled set, None where it is empty."""
+        n = len(self.pool)
+        return rows[:n], (rows[n:] if len(rows) > n else None)
+
+    @contextmanager
+    def untracked(self) -> Iterator[None]:
+        """Look at a few examples: no passes are counted, no draws are used, no gradients are kept."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.no_grad(), tallied(), torch.random.fork_rng(devices):
+            yield
+
+    def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
+        """Return a generator for one `purpose` of this query, on the model's `device` unless given."""
+        return generator(self.seed, *purpose, device=device or self.device)
+
+    def needs_labeled(self, method: str) -> Labeled:
+        """Return the labeled set, or raise an error that asks for it in the name of a `method`."""
+        if self.labeled is None or not len(self.labeled):
+            raise ValueError(f"{method} needs the labeled examples: pass labeled=, a dataset of (x, y)")
+        return self.labeled
+
+    def check_task(self, method: str, serves: Sequence[str], why: str) -> None:
+        """Refuse a task that a method does not serve; a user's own task is let through.
+
+        Args:
+            method: The name of the method.
+            serves: The names of the tasks that it serves.
+            why: The reason, for the error.
+        """
+        task = self.task.name
+        if task in TASKS and task not in serves:
+            hint = f". {IF_A_LOGIT}" if "binary" in serves and self.guessed_a_number(self.task) else ""
+            shape = self.output_shape
+            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}{hint}")
+
+    def batches(self, *pools: Pool) -> Iterator[Inputs]:
+        """Read prepared micro-batches of the pool, or of several `pools` in turn."""
+        for pool in pools or (self.pool,):
+            yield from (self.runner.prepared(inputs) for inputs in pool.batches(self.micro_batch))
+
+    def compute(
+        self, read: Callable[[Inputs], tuple[Tensor, ...]], *pools: Pool, what: str
+    ) -> tuple[Tensor, ...]:
+        """Join the rows of all micro-batches; raise an error that names rows that are not finite.
+
+        Args:
+            read: From a batch of inputs to its rows, one tensor for each kind of row.
+            pools: The pools to read; none: the pool.
+            what: A name for these rows, for the progress bar and errors.
+        """
+        pools = pools or (self.pool,)
+        buffer = RowBuffer(sum(map(len, pools)), self.budget, what)
+        with torch.no_grad(), self.progress(what, buffer.size) as advance:
+            for inputs in self.batches(*pools):
+                buffer.add(tuple(part.detach() for part in read(inputs)))
+                advance(count(inputs))
+        for rows in buffer.columns:
+            self.check_finite(non_finite(rows), what, *pools)
+        return buffer.columns
+
+    def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
+        """Raise an error that names the examples whose rows are not finite.
+
+        Args:
+            bad: A mask (n,) over the examples of all pools.
+            what: A name for the rows.
+            pools: The pools that were read.
+        """
+        for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
+            whose = "" if pool is self.pool else " of the labeled set"
+            refuse_non_finite(pool.positions[part], len(pool), what + whose)
+
+    def outputs(self) -> Tensor:
+        """The model's outputs for the whole pool, (n, ...)."""
+        return self.compute(lambda x: (self.runner.outputs(x),), what="outputs")[0]
+
+    def probabilities(self) -> Tensor:
+        """Class probabilities of the whole pool, (n, c)."""
+        return self.reader.probabilities(self.outputs())
+
+    def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
+        """One number for each example, averaged over the sites, (n,).
+
+        Args:
+            of: From distributions (n, sites, c) to numbers (n, sites).
+            what: A name for these numbers, for the progress bar and errors.
+        """
+
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            return (self.reader.score(of, self.runner.outputs(inputs), inputs),)
+
+        return self.compute(read, what=what)[0]
+
+    def features(self, *pools: Pool) -> Tensor:
+        """Features of the pool, or of several `pools` in turn, as vectors (n, d)."""
+        return self.compute(lambda inputs: (self.reader.features(inputs),), *pools, what="features")[0]
+
+    def features_and_scores(
+        self, of: Callable[[Tensor], Tensor], *pools: Pool, what: str
+    ) -> tuple[Tensor, Tensor]:
+        """Features (n, d) and one number for each example (n,) from one pass; `of`, `pools`, `what` as in `score`."""
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.runner.features_and_outputs(inputs)
+            return self.reader.vectors(features, inputs), self.reader.score(of, outputs, inputs)
+
+        features, scores = self.compute(read, *pools, what=what)
+        return features, scores
+
+    def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
+        """Features (n, d) and outputs of the pool, or of several `pools` in turn, from one pass."""
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.runner.features_and_outputs(inputs)
+            return self.reader.vectors(features, inputs), outputs
+
+        both = self.compute(read, *pools, what="features and outputs")
+        return both[0], both[1]
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator[Advance]:
+        """Show a progress bar named `what` for `total` examples."""
+        with progress_bar(what, total, self.options.get("progress")) as advance:
+            yield advance
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the seconds spent inside to a `part` of the query's account: "embedding" or "selection"."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += time.perf_counter() - start
+
+    @contextmanager
+    def selecting(self, steps: int) -> Iterator[Advance]:
+        """Time the selection and show a bar of `steps` picks; selectors report to it as they go."""
+        done = 0.0
+
+        def add(some: float) -> None:
+            nonlocal done
+            done += some
+            advance(some)
+
+        with self.progress("selecting", steps) as advance, noted(add), self.timed("selection"):
+            yield add
+            add(steps - done)
+
+
+@contextmanager
+def guarded(seed: int, where: torch.device) -> Iterator[None]:
+    """Seed the global generators, and compute in full float32 with gradients allowed, on the device `where`."""
+    everywhere = alone(), torch.inference_mode(False), our_device()  # alone: a fork waits for the whole of it
+    with ExitStack() as stack:
+        for each in (*everywhere, seeded_globals(seed, where), full_float32(where)):
+            stack.enter_context(each)
+        yield

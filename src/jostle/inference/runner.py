@@ -1,0 +1,344 @@
+"""Outputs and features of any nn.Module, from a private copy in eval mode: the user's own is only read."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from jostle.inference import passes
+from jostle.inference.axes import by_convention
+from jostle.inference.copies import memory, private_copy, retie, scoring_device, unwrapped
+from jostle.inference.defaults import their_device
+from jostle.inference.outputs import Read, batched, output_of
+from jostle.inference.refusals import ModelInputError, one_in_words, refused_at_first, refused_later
+from jostle.inference.trace import Trace
+from jostle.inputs import ExampleList, Inputs, arrays, count, mapped, unshared, versions
+from jostle.utils.names import unknown
+from jostle.utils.once import cached_property
+
+Head = str | Callable[[nn.Module, Inputs], Tensor] | None  # a module's name, or features as a function
+
+CPU_CACHE = 8 * 2**20  # bytes: a micro-batch whose largest activation fits here runs fastest on a CPU
+GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
+
+
+class ModelRunner:
+    """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
+
+    The copy is in eval mode and float32 at least, since a jolt of 1e-3 vanishes in half precision. A model that writes
+    into its inputs gets copies of them; if it begins to do so after the first pass, `InputMutatedError` is raised.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Inputs,
+        *,
+        head: Head = None,
+        outputs: Read | None = None,
+        device: torch.device | str | None = None,
+        copy_inputs: bool = False,
+    ) -> None:
+        self.original = unwrapped(model)
+        self.device = scoring_device(self.original, device)
+        self.module = private_copy(self.original).eval()
+        self.module._apply(lambda t: t.float() if t.is_floating_point() and t.element_size() < 4 else t)
+        self.module.to(self.device)
+        self.read = outputs or output_of
+        self.given_head = head
+        self.weights: dict[str, Tensor] | None = None
+        self.copy_inputs = copy_inputs  # gives copies, since what is given may be written into
+        convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules())
+        try:
+            self.trace = self.traced(
+                example, torch.channels_last if convolutions else torch.contiguous_format
+            )
+        except ModelInputError as refused:
+            if not convolutions or "view" not in str(refused.__cause__):
+                raise
+            self.trace = self.traced(example, torch.contiguous_format)  # `x.view` wants it so
+        if isinstance(head, str):
+            self.head  # noqa: B018 - a name that does not exist is an error now, not when features are asked for
+
+    def traced(self, example: Inputs, layout: torch.memory_format) -> Trace:
+        """What one forward pass of a few examples shows, with weights and images in this memory layout."""
+        self.layout = layout
+        self.module.to(memory_format=layout)  # type: ignore[call-overload]
+        retie(self.module, self.original)
+        self.example = self.prepared(example)
+        lent, size = mapped(torch.clone, self.example), count(self.example)
+        before = versions(lent)
+        with torch.no_grad():
+            trace = Trace.of(self.module, lambda: self.output_of(self.first_run(lent), size), size)
+        if not trace.output.is_floating_point():
+            raise TypeError(
+                f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
+            )
+        self.copy_inputs |= versions(lent) != before or not same_contents(lent, self.example)
+        return trace
+
+    def first_run(self, inputs: Inputs) -> Any:
+        """What the model returns; a batch that it cannot take is an error that says what it was given."""
+        try:
+            return self.run(inputs)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:
+            raise refused_at_first(inputs, error) from error
+
+    @property
+    def example_outputs(self) -> Tensor:
+        """Outputs of the couple of examples that the network was shown first, (2, ...)."""
+        return self.trace.output
+
+    @property
+    def order(self) -> Mapping[str, int]:
+        """When each module was first called in a forward pass; those that were not are not in it."""
+        return self.trace.order
+
+    @property
+    def likely_head(self) -> str | None:
+        """The module that looks most like the head, whatever the call names; None where none does."""
+        return self.trace.head
+
+    def prepared(self, inputs: Inputs) -> Inputs:
+        """Inputs on the device, in the weights' precision and the memory layout that convolutions like: never the
+        user's own memory.
+        """
+
+        def on_device(array: Any) -> Tensor:
+            given = torch.as_tensor(array)
+            floating = given.is_floating_point() and self.dtype is not None
+            tensor = (given.to(self.dtype) if floating else given).to(self.device, non_blocking=True)
+            tensor = tensor.contiguous(memory_format=self.layout) if tensor.ndim == 4 else tensor
+            return unshared(tensor, given)
+
+        return mapped(on_device, inputs)
+
+    @cached_property
+    def dtype(self) -> torch.dtype | None:
+        """The one floating type of the weights; None where they mix, and inputs stay as they are."""
+        kinds = {p.dtype for p in self.module.parameters() if p.is_floating_point()}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def call(self, inputs: Inputs) -> Any:
+        """What the model returns for these inputs, which stay as they are."""
+        passes.note(count(inputs))
+        with self.guard_inputs(inputs) as lent, self.explain_shape_errors(inputs):
+            return self.run(lent)
+
+    @contextmanager
+    def explain_shape_errors(self, inputs: Inputs) -> Iterator[None]:
+        """A model that fails at inputs of another form than it took at first is an error that shows both."""
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if one_in_words(inputs) == one_in_words(self.example):
+                raise
+            raise refused_later(inputs, self.example, error) from error
+
+    @contextmanager
+    def guard_inputs(self, inputs: Inputs) -> Iterator[Inputs]:
+        """Inputs for the model to do with as it likes: copies if it is known to write into them, else watched."""
+        lent = mapped(
+            torch.clone if self.copy_inputs else unchanged, inputs
+        )  # its dicts and lists are new in any case
+        before = versions(lent)
+        try:
+            yield lent
+        finally:
+            if not self.copy_inputs and versions(lent) != before:
+                raise InputMutatedError
+
+    def run(self, inputs: Inputs) -> Any:
+        """What the model returns for inputs that it may write into."""
+        args, kwargs = arguments(self.module, inputs)
+        torch.clear_autocast_cache()  # or a model with autocast inside would go on with weights of before a jolt
+        with their_device():
+            if self.weights is None:
+                return self.module(*args, **kwargs)
+            buffers = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+            return functional_call(self.module, buffers | self.weights, args, kwargs)
+
+    @contextmanager
+    def at(self, weights: dict[str, Tensor]) -> Iterator[None]:
+        """Compute with other weights for a while."""
+        self.weights = weights
+        try:
+            yield
+        finally:
+            self.weights = None
+
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """The model's output tensor (n, ...)."""
+        return self.output_of(self.call(inputs), count(inputs))
+
+    def output_of(self, returned: Any, size: int) -> Tensor:
+        """The output tensor of what the model returned for a batch of `size` examples."""
+        return batched(self.read(returned), size)
+
+    def features(self, inputs: Inputs) -> Tensor:
+        """The input of the head, (n, d) or a map; the head itself does not run."""
+        if callable(self.given_head):
+            torch.clear_autocast_cache()  # as before other passes
+            with self.guard_inputs(inputs) as lent, their_device():
+                return batched(self.given_head(self.module, lent), count(inputs))
+        with self.watching_head() as seen, suppress(HeadReached):
+            self.call(inputs)
+        return self.by_example(seen[-1], inputs)
+
+    def features_and_outputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Both from one pass where the head is a module."""
+        if callable(self.given_head):
+            return self.features(inputs), self.outputs(inputs)
+        with self.watching_head(stop=False) as seen:
+            outputs = self.outputs(inputs)
+        return self.by_example(seen[-1], inputs), outputs
+
+    def by_example(self, features: Tensor, inputs: Inputs) -> Tensor:
+        """The head's input, (n, ...), or an error where its rows are not the examples."""
+        if len(features) != count(inputs):
+            raise ValueError(
+                f"the head {self.head!r} is given shape {tuple(features.shape)} for {count(inputs)} examples, whose "
+                "rows are not the examples: give features (n, d) as a function, head=lambda model, x: ..."
+            )
+        return features
+
+    def channels_first(self, features: Tensor) -> Tensor:
+        """Features as (n, d), (n, tokens, d) or (n, d, height, width, ...), whichever way round the head takes them;
+        those of a function as they are.
+        """
+        if callable(self.given_head):
+            return features
+        return by_convention(features, self.module.get_submodule(self.head))
+
+    @contextmanager
+    def watching_head(self, stop: bool = True) -> Iterator[list[Tensor]]:
+        """The head's inputs, filled in as the model runs; `stop` ends the pass there, as nothing after is needed."""
+        name = self.head
+        seen, before = list[Tensor](), list[int]()
+
+        def watch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            features = (args or tuple(kwargs.values()))[0]
+            seen.append(features.clone() if self.copy_inputs else features)
+            before.extend(versions(seen[-1]))
+            if stop and self.trace.calls[name] == 1:
+                raise HeadReached
+
+        hook = self.module.get_submodule(name).register_forward_pre_hook(watch, with_kwargs=True)
+        try:
+            yield seen
+        finally:
+            hook.remove()
+        if versions(seen) != before:
+            raise InputMutatedError
+
+    @cached_property
+    def head(self) -> str:
+        """The name of the module whose input is the feature."""
+        if isinstance(self.given_head, str):
+            names = dict(self.module.named_modules())
+            if self.given_head not in names:
+                raise unknown("module", self.given_head, (name for name in names if name))
+            if not self.trace.calls.get(self.given_head):
+                raise ValueError(f"head={self.given_head!r} is never called in the model's forward pass")
+            return self.given_head
+        if self.trace.head is None:
+            raise ValueError(
+                f"no linear or 1x1 convolution layer is called as a module in {type(self.original).__name__}: "
+                "name the last layer with head=, or give features as a function head=lambda model, x: ..."
+            )
+        return self.trace.head
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples per forward pass: a rule on activation sizes, never a timing, so results repeat."""
+        budget = CPU_CACHE if self.device.type == "cpu" else GPU_WORK
+        fitting = max(1, budget // max(1, self.trace.largest_activation))
+        return min(1024, 1 << (fitting.bit_length() - 1))
+
+    def before_head(self, parameter: str) -> bool:
+        """Whether a parameter can move the features: the head's and those of layers after it cannot."""
+        if callable(self.given_head):
+            return True
+        order, owner = self.trace.order, parameter.rpartition(".")[0]
+        in_head = owner == self.head or owner.startswith(self.head + ".")
+        return not in_head and order.get(owner, -1) < order[self.head]
+
+    def parameters(self) -> list[Parameter]:
+        """Floating parameters, each tensor once however often it is tied."""
+        own = dict(self.original.named_parameters(remove_duplicate=False))
+        objects = dict(self.module.named_parameters())
+        found: dict[Any, Parameter] = {}
+        for name, parameter in self.module.named_parameters(remove_duplicate=False):
+            if parameter.is_floating_point() or parameter.is_complex():
+                tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
+                tied.aliases.append(name)
+                if name in objects:
+                    tied.names.append(name)
+        return list(found.values())
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
+
+    names: list[str]  # several where distinct parameters share memory
+    aliases: list[str]  # these, and all other names of the same parameters
+    copy: Tensor
+    own: Tensor
+
+    @property
+    def clean(self) -> Tensor:
+        """The user's own values."""
+        return self.own.detach()
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
+
+def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as forward takes them: by position, or a dict's entries by name; names it lacks are left out."""
+    if isinstance(inputs, ExampleList):
+        return (list(inputs),), {}
+    if not isinstance(inputs, Mapping):
+        return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
+    named = known_arguments(module, inputs)
+    return ((), named) if named else ((inputs,), {})  # a forward that names none of them takes the whole dict
+
+
+def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the named arguments that forward takes."""
+    takes = inspect.signature(module.forward).parameters
+    every = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+    return {key: value for key, value in named.items() if every or key in takes}
+
+
+class HeadReached(Exception):  # noqa: N818
+    """Ends a forward pass once the features are known."""
+
+
+class InputMutatedError(RuntimeError):
+    """A model wrote into its inputs or features, as it did not in the first pass: a copy_inputs network is needed."""
+
+
+def unchanged(array: Tensor) -> Tensor:
+    """The same array."""
+    return array
+
+
+def same_contents(inputs: Inputs, others: Inputs) -> bool:
+    """Whether two batches hold the same numbers, NaN included."""
+    pairs = zip(arrays(inputs), arrays(others), strict=True)
+    return all(torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)

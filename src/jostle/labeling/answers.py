@@ -1,0 +1,291 @@
+"""Answers of people: one class, several classes or a number; the classes of a project; the keys that choose them.
+
+Answers are stored by the number of a class, so that renaming and merging classes change no answer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import Literal, get_args
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from jostle.labeling.schema import StoreError, class_names, classes
+from jostle.labeling.store import Store
+from jostle.utils.names import unknown
+
+AnswerKind = Literal["one", "several", "number"]
+Answer = str | tuple[str, ...] | float  # as people say it
+StoredAnswer = int | list[int] | float  # as it is stored
+
+GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,250 and 1,250,000.5
+MAX_NAME_LENGTH = 200  # characters of a class's name
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Kind of answers, and the classes to begin with; more can be added later."""
+
+    kind: AnswerKind = "one"
+    """"one" class, "several" classes, or a "number"."""
+    classes: tuple[str, ...] = ()
+    """Those to begin with; of a number there are none."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(AnswerKind):
+            raise unknown("kind of answer", self.kind, get_args(AnswerKind))
+        if self.kind == "number" and self.classes:
+            raise ValueError(f"a number has no classes; got {', '.join(self.classes)}")
+        if self.kind != "number" and not self.classes:
+            raise ValueError("name the classes to choose from, such as cat,dog,other")
+        names = [clean_class_name(name) for name in self.classes]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise ValueError(f"the class {name!r} is named twice")
+            if alike := [other for other in names[:place] if other.casefold() == name.casefold()]:
+                raise ValueError(same_but_for_case(name, alike[0]))
+        object.__setattr__(self, "classes", tuple(names))
+
+
+def same_but_for_case(name: str, other: str) -> str:
+    """Return the words for two classes that people would take for one."""
+    return f"the classes {other!r} and {name!r} differ only in case: use one of them"
+
+
+def clean_class_name(name: str) -> str:
+    """Return a class's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
+    clean = " ".join(str(name).split())
+    if not clean or len(clean) > MAX_NAME_LENGTH or not clean.isprintable():
+        raise ValueError(f"a class has a name of 1 to {MAX_NAME_LENGTH} printable characters; got {name!r}")
+    return clean
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Current classes: their names, and the current number of every name and number that was ever used."""
+
+    names: Mapping[int, str]  # number -> name, of those that were not merged into another, in order
+    numbers: Mapping[str, int]  # every name ever used -> the number it stands for now
+    merged: Mapping[int, int]  # every number ever used -> the number it stands for now
+
+    def number(self, name: str) -> int:
+        """Return the number of a class by its name, an earlier name included."""
+        try:
+            return self.numbers[clean_class_name(name)]
+        except KeyError:
+            raise unknown("class", name, self.names.values()) from None
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a current class whose name differs at most in case; None where there is none."""
+        exact = (number for number, now in self.names.items() if now == name)
+        alike = (number for number, now in self.names.items() if now.casefold() == name.casefold())
+        return next(exact, next(alike, None))
+
+    def current_name(self, number: int) -> str:
+        """Return the name that a stored number has now."""
+        return self.names[self.merged[number]]
+
+
+def encode_answer(kind: AnswerKind, answer: object, classes: Classes) -> StoredAnswer:
+    """Return an answer as it is stored; raise ValueError if it does not fit the kind."""
+    if kind == "number":
+        return _encode_number(answer)
+    if kind == "one":
+        if not isinstance(answer, str):
+            raise ValueError(f"expected the name of one class; got {answer!r}")
+        return classes.number(answer)
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise ValueError(f"expected a list of class names, which may be empty; got {answer!r}")
+    return sorted({classes.number(str(name)) for name in answer})
+
+
+def as_class(value: StoredAnswer) -> int:
+    """Return a stored answer of the kind "one", typed."""
+    assert isinstance(value, int)
+    return value
+
+
+def as_classes(value: StoredAnswer) -> list[int]:
+    """Return a stored answer of the kind "several", typed."""
+    assert isinstance(value, list)
+    return value
+
+
+def as_number(value: StoredAnswer) -> float:
+    """Return a stored answer of the kind "number", typed."""
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def decode_answer(kind: AnswerKind, value: StoredAnswer, classes: Classes) -> Answer:
+    """Return a stored answer with the current names of its classes."""
+    if kind == "number":
+        return as_number(value)
+    if kind == "one":
+        return classes.current_name(as_class(value))
+    return tuple(
+        sorted({classes.current_name(n) for n in as_classes(value)}, key=list(classes.names.values()).index)
+    )
+
+
+def parse_goal(words: str | float, kind: AnswerKind, option: str = "--goal") -> float:
+    """Parse an accuracy such as 95% or 0.95; for numbers, a mean error in their unit."""
+    if kind != "number":
+        return parse_share(words, option)
+    try:
+        value = float(words)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{option} of numbers takes a mean error, such as 2.5; got {words!r}")
+    return value
+
+
+def parse_share(words: str | float, option: str) -> float:
+    """Parse a share such as 95%, 95 % or 0.95."""
+    plain = str(words).strip()
+    try:
+        value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise ValueError(f"{option} takes a share, such as 95% or 0.95; got {words!r}")
+    return value
+
+
+def _encode_number(answer: object) -> float:
+    if isinstance(answer, str):
+        return parse_number(answer)
+    try:
+        value = float(answer)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a number; got {answer!r}") from None
+    if not math.isfinite(value) or isinstance(answer, bool):
+        raise ValueError(f"expected a finite number; got {answer!r}")
+    return value
+
+
+def parse_number(text: str) -> float:
+    """Parse a number with a decimal point; "1,250" is 1250, and "1,25" raises a ValueError with both readings."""
+    plain = text.strip().replace(",", "") if GROUPED_NUMBER.fullmatch(text.strip()) else text.strip()
+    try:
+        value = float(plain)
+    except ValueError:
+        decimal, joined = plain.replace(",", ".", 1), plain.replace(",", "", 1)
+        if re.fullmatch(r"[+-]?\d+,\d+", plain):
+            raise ValueError(
+                f"{text!r} can mean {float(decimal):g} or {float(joined):g}: write one of these"
+            ) from None
+        raise ValueError(f"expected a number; got {text!r}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"expected a finite number; got {text!r}")
+    return value
+
+
+MAX_DIGIT_KEYS = 9  # classes that a digit names by their place
+
+
+def assign_keys(classes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the keys of each class, best first: its position, and a letter of its name.
+
+    A class of one character has that character as its key. Where classes are digits, positions are left out: who sees
+    a 7 presses 7.
+    """
+    owners = {name.lower(): name for name in reversed(classes) if is_key(name.lower())}
+    if not any(key.isdecimal() for key in owners):
+        owners |= {str(place): name for place, name in enumerate(classes[:MAX_DIGIT_KEYS], start=1)}
+    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name}
+    for name in classes:
+        if name not in lettered:
+            letters = (each for each in name.lower() + ascii_lowercase if each.isalpha() and is_key(each))
+            free = next((letter for letter in letters if letter not in owners), None)
+            owners |= {} if free is None else {free: name}
+    return {name: tuple(sorted(key for key, owner in owners.items() if owner == name)) for name in classes}
+
+
+def is_key(letter: str) -> bool:
+    """Whether a text is what one key of a keyboard writes."""
+    return len(letter) == 1 and letter.isalnum()
+
+
+class ClassBook:
+    """Classes in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def classes(self) -> Classes:
+        """Return the current classes."""
+        with self.store.read_transaction() as tx:
+            return read_classes(tx)
+
+    def add(self, name: str) -> int:
+        """Add a class unless it exists; return its number."""
+        clean = clean_class_name(name)
+        with self.store.write_transaction("classes") as tx:
+            known = read_classes(tx)
+            there = known.find(clean)
+            if there is not None:
+                if known.names[there] != clean:
+                    raise ValueError(same_but_for_case(clean, known.names[there]))
+                return there
+            number = int(tx.execute(select(func.coalesce(func.max(classes.c.number), -1))).scalar_one()) + 1
+            tx.execute(insert(classes).values(number=number, name=clean))
+            self.store.upsert(tx, class_names, ["name"], [{"name": clean, "number": number}])
+        return number
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a class; answers sent with the old name still mean this class."""
+        clean = clean_class_name(new)
+        with self.store.write_transaction("classes") as tx:
+            known = read_classes(tx)
+            number = known.number(old)
+            there = known.find(clean)
+            if there is not None and there != number:
+                raise ValueError(
+                    f"there is a class {known.names[there]!r} already: merge {old!r} into it instead"
+                )
+            tx.execute(update(classes).where(classes.c.number == number).values(name=clean))
+            self.store.upsert(tx, class_names, ["name"], [{"name": clean, "number": number}])
+
+    def merge(self, old: str, into: str) -> None:
+        """Merge a class into another; its answers, later ones included, count for the other."""
+        with self.store.write_transaction("classes") as tx:
+            known = read_classes(tx)
+            gone, stays = known.number(old), known.number(into)
+            if gone == stays:
+                raise ValueError(f"{old!r} and {into!r} are the same class")
+            if len(known.names) == 2:
+                raise ValueError(
+                    f"{old!r} and {into!r} are the only classes: add another before merging them"
+                )
+            tx.execute(update(classes).where(classes.c.number == gone).values(merged_into=stays))
+
+
+def read_classes(tx: Connection) -> Classes:
+    """Read the current classes inside a transaction."""
+    rows = tx.execute(select(classes).order_by(classes.c.number)).all()
+    merged = _follow_merges({row.number: row.merged_into for row in rows})
+    names = {row.number: row.name for row in rows if merged[row.number] == row.number}
+    numbers = {row.name: merged[row.number] for row in tx.execute(select(class_names))}
+    return Classes(names, numbers, merged)
+
+
+def _follow_merges(into: Mapping[int, int | None]) -> dict[int, int]:
+    """Return the class that each number stands for; of classes merged in a circle, the one with the smallest number.
+
+    No project of today has a circle. Two people who merged opposite ways at once could make one before version 0.3.
+    """
+    merged = {}
+    for number in into:
+        path = [number]
+        while (following := into[path[-1]]) is not None and following not in path:
+            if following not in into:
+                raise StoreError(f"the class {path[-1]} is merged into {following}, which does not exist")
+            path.append(following)
+        merged[number] = path[-1] if following is None else min(path[path.index(following) :])
+    return merged

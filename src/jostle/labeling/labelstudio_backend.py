@@ -1,0 +1,200 @@
+"""Label Studio in place of the page: questions become tasks, annotations become answers, an ML backend predicts.
+
+Label Studio sends an event for each annotation. They go to the session like any answer, and the background process
+trains after every batch of them: no event waits for a training. Label Studio's webhooks carry no password, so the token
+may also be the first part of the path: `http://127.0.0.1:9090/TOKEN` is the backend's address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+
+from jostle.labeling.labelstudio import (
+    KEY_FIELD,
+    LOCAL_FILES,
+    Annotation,
+    Tags,
+    id_prefix,
+    make_prediction,
+    make_task,
+    parse_tags,
+    read_annotation,
+)
+from jostle.labeling.schema import events
+from jostle.labeling.security import App, Receive, Scope, SecurityMiddleware, Send, ServerAuth
+from jostle.labeling.session import Session
+from jostle.labeling.store import UnknownKeyError
+
+TASK_PERSON = "label-studio"  # whose questions they are until somebody annotates them
+
+
+def make_tasks(session: Session, n: int, tags: Tags, images: str = LOCAL_FILES) -> list[dict[str, Any]]:
+    """Return the next n questions as tasks with predictions; nobody else is asked them meanwhile."""
+    return [
+        make_task(
+            session.content(each.key), each.key, order, tags, predict_example(session, each.key, tags), images
+        )
+        for order, each in enumerate(session.ask(n, TASK_PERSON))
+    ]
+
+
+def predict_example(session: Session, key: str, tags: Tags) -> dict[str, Any] | None:
+    """Return the prediction of an example; None before there is a model, and for audited examples."""
+    found = session.suggestion(key)
+    if found is None:
+        return None
+    return make_prediction(found.answer, found.confidence, f"round-{found.round}", tags)
+
+
+def model_version(session: Session) -> str:
+    """Return the name of the current model."""
+    return f"round-{session.store.last_model()}"
+
+
+def enter_annotation(session: Session, said: Annotation) -> None:
+    """Record an annotation as an answer, or as a skip."""
+    if said.answer is None:
+        session.skip(said.key, said.person, id=said.id)
+    else:
+        session.tell(said.key, said.answer, said.person, said.seconds, said.id)
+
+
+def import_annotations(session: Session, found: list[Annotation]) -> tuple[int, int, list[str]]:
+    """Record the annotations of an export; return the numbers of answers and skips, and the errors."""
+    answers = skips = 0
+    wrong: list[str] = []
+    for said in found:
+        try:
+            enter_annotation(session, said)
+        except (UnknownKeyError, ValueError) as reason:
+            wrong.append(str(reason))
+            continue
+        answers, skips = answers + (said.answer is not None), skips + (said.answer is None)
+    return answers, skips, wrong
+
+
+CALLS = {"health", "setup", "versions", "predict", "webhook"}  # any other first part of a path is a token
+MAX_BODY_BYTES = 64 * 1024 * 1024  # bytes; Label Studio sends whole pages of tasks
+
+
+class PredictBody(BaseModel):
+    """Request for predictions; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    tasks: list[dict[str, Any]]
+    label_config: str = ""
+
+
+class WebhookEvent(BaseModel):
+    """Event of an annotation; for deleted ones Label Studio sends the numbers only."""
+
+    model_config = ConfigDict(extra="ignore")
+    action: str
+    annotation: dict[str, Any] | None = None
+    annotations: list[dict[str, Any]] = []
+    task: dict[str, Any] | None = None
+
+
+def create_backend(session: Session) -> FastAPI:
+    """Create the backend without security checks."""
+    app = FastAPI(title="jostle labelstudio serve", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/")
+    @app.get("/health")
+    def health() -> dict[str, Any]:
+        return {"status": "UP", "model_class": "jostle"}
+
+    @app.post("/setup")
+    def setup() -> dict[str, Any]:
+        return {"model_version": model_version(session)}
+
+    @app.get("/versions")
+    def versions() -> dict[str, Any]:
+        return {"versions": [model_version(session)]}
+
+    @app.post("/predict")
+    def predict(body: PredictBody) -> dict[str, Any]:
+        shown = parse_tags(body.label_config, session.kind) if body.label_config else Tags(kind=session.kind)
+        return {"results": [predict_task(session, task, shown) for task in body.tasks]}
+
+    @app.post("/webhook")
+    def webhook(event: WebhookEvent) -> dict[str, Any]:
+        return {"status": handle_event(session, event)}
+
+    return app
+
+
+def create_backend_app(session: Session, auth: ServerAuth) -> App:
+    """Create the application of the backend: the token is Label Studio's user and password, or in the path."""
+    return accept_token_in_path(SecurityMiddleware(create_backend(session), auth, MAX_BODY_BYTES), auth)
+
+
+def accept_token_in_path(app: App, auth: ServerAuth) -> App:
+    """Wrap an application so that the first part of the path may be the token."""
+
+    async def opened(scope: Scope, receive: Receive, send: Send) -> None:
+        first, _, rest = scope.get("path", "").removeprefix("/").partition("/")
+        bare = all(name != b"authorization" for name, _ in scope.get("headers", []))
+        if scope["type"] == "http" and (
+            auth.is_valid_token(first) or (bare and first and first not in CALLS)
+        ):
+            shown = (b"authorization", f"Bearer {first}".encode())
+            others = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+            path = f"/{rest}"
+            scope = {**scope, "path": path, "raw_path": path.encode(), "headers": [*others, shown]}
+        await app(scope, receive, send)
+
+    return opened
+
+
+def predict_task(session: Session, task: dict[str, Any], shown: Tags) -> dict[str, Any]:
+    """Return the prediction of a task; an empty one for a task that is not known."""
+    key = (task.get("data") or {}).get(KEY_FIELD)
+    try:
+        found = predict_example(session, key, shown) if isinstance(key, str) else None
+    except UnknownKeyError:
+        found = None
+    return found or {"result": [], "score": 0.0, "model_version": model_version(session)}
+
+
+def handle_event(session: Session, event: WebhookEvent) -> str:
+    """Record an event; return its outcome in a word."""
+    if event.action == "START_TRAINING":
+        session.request_round()
+        return "training"
+    if event.action in ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED"):  # of many, of one
+        return (
+            "deleted"
+            if delete_annotations(session, [each.get("id") for each in event.annotations])
+            else "unknown"
+        )
+    if event.action not in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED") or event.annotation is None:
+        return "ignored"
+    said = read_annotation(event.task or {}, event.annotation, session.kind)
+    if said is None:
+        return "ignored"
+    try:
+        enter_annotation(session, said)
+    except UnknownKeyError:
+        return "unknown"
+    except ValueError as wrong:  # such as a class that this project does not have
+        return f"refused: {wrong}"
+    return "kept"
+
+
+def delete_annotations(session: Session, numbers: list[Any]) -> int:
+    """Withdraw deleted annotations; return how many were known."""
+    known: set[tuple[str, str]] = set()
+    with session.store.read_transaction() as tx:
+        for number in numbers:
+            made = select(events.c.key, events.c.person).where(
+                events.c.id.startswith(id_prefix(number), autoescape=True)
+            )
+            known |= {(row.key, row.person) for row in tx.execute(made)}
+    for key, person in sorted(known):
+        session.skip(key, person)
+    return len(known)

@@ -1,0 +1,150 @@
+"""A labeling project: the folder beside the data, what it remembers, and how it asks and learns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
+from jostle.labeling.sources import Source
+from jostle.labeling.store import Store
+
+DATABASE = "labels.db"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a project."""
+
+    strategy: str = "default"
+    """What picks the questions."""
+    batch: int = 50
+    """Answers between two models."""
+    audit: float = 0.15
+    """The share of questions whose answers only measure."""
+    goal: float | None = None
+    """The accuracy, or mean error for numbers, at which it is enough; None: there is no such."""
+    overlap: float = 0.0
+    """The share of examples that two people answer."""
+    seed: int = 0
+    """What the audit and all draws follow from."""
+    encoder: str | None = None
+    """What turns pictures and texts into rows; None: the one that is installed."""
+    model: str | None = None
+    """A network of your own, `file.py:build`."""
+    fit: str | None = None
+    """What trains it, `file.py:fit`."""
+    target: str = "number"
+    """What a number is called where it is asked for."""
+    known: str | None = None
+    """A hidden column whose filled cells are answers already."""
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"a batch has at least one question; got {self.batch}")
+        for name, share in (("audit", self.audit), ("overlap", self.overlap)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} is a share from 0 to 1 (0% to 100%); got {share}")
+
+
+def project_folder(data: str | Path | Source | None, project: str | Path | None, db: str | None) -> Path:
+    """Return the folder of a project; without data it must exist."""
+    if data is None and project is None:
+        raise ValueError("name the data, or the folder of a project that is there")
+    folder = Path(project) if project is not None else default_folder(data)
+    if data is None and not (folder.is_dir() and (db or (folder / DATABASE).exists())):
+        raise ValueError(f"{folder} is not a labeling project: name the data to begin one")
+    return folder
+
+
+@contextmanager
+def create_folder(folder: Path) -> Iterator[None]:
+    """Create the folder of a project; remove it again if the block fails and the folder was new."""
+    fresh = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def data_settings(
+    data: str | Path | Source, text: str | Sequence[str] | None, hide: Sequence[str]
+) -> dict[str, Any] | None:
+    """Return the settings that record where the data is; None where it is no file."""
+    if not isinstance(data, str | Path):
+        return None
+    texts = (text,) if isinstance(text, str) else tuple(text or ())
+    return {"place": str(Path(data).expanduser().absolute()), "text": texts, "hide": tuple(hide)}
+
+
+def stored_data(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, Sequence[str]]:
+    """Return the data that a project has recorded."""
+    found = store.setting("data")
+    if found is None:
+        raise ValueError(f"{folder} does not know where its data is: name the data")
+    return found["place"], found["text"] or None, found["hide"]
+
+
+def merge_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> Settings:
+    """Return the given settings over those of the project; its seed cannot change, because it draws the audit."""
+    before: dict[str, Any] = store.setting("settings") or {}
+    new = {name: value for name, value in given.items() if value is not None}
+    for found in (before, new):  # the first projects kept a goal as it was written
+        if found.get("goal") is not None:
+            found["goal"] = parse_goal(found["goal"], kind)
+    if before and new.get("seed", before["seed"]) != before["seed"]:
+        raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
+    return Settings(**{**before, **new})
+
+
+def resolve_answers(
+    store: Store, answers: Answers | Sequence[str] | None, add_classes: bool
+) -> tuple[AnswerKind, tuple[str, ...]]:
+    """Return the kind of answers of a project, and the classes to add to it.
+
+    Raises:
+        ValueError: An existing project has another kind, or not all of these classes; `add_classes` adds them.
+    """
+    before: Any = store.setting("answers")
+    if answers is not None and not isinstance(answers, Answers):
+        answers = Answers("one", tuple(answers))
+    if before is None:
+        if answers is None:
+            raise ValueError(
+                "a new project needs to know what to answer: classes (--classes cat,dog,other; from Python "
+                "answers=['cat', 'dog']), or a number (--target NAME; Answers('number'))"
+            )
+        if answers.kind == "one" and len(answers.classes) == 1:
+            raise ValueError(
+                f"one class leaves nothing to choose: name another beside {answers.classes[0]!r}, such as 'other'"
+            )
+        return answers.kind, answers.classes
+    if answers is None:
+        return before, ()
+    if answers.kind != before:
+        raise ValueError(
+            f"this project has answers of the kind {before!r}, not {answers.kind!r}: name another project"
+        )
+    classes = ClassBook(store).classes()
+    new = tuple(name for name in answers.classes if name not in classes.numbers)  # earlier names are known
+    if new and not add_classes:
+        raise ValueError(
+            f"this project has the classes {', '.join(classes.names.values())}, and not {', '.join(new)}: leave "
+            "--classes out, add classes with --add-classes, or name another project"
+        )
+    return before, new
+
+
+def default_folder(data: str | Path | Source | None) -> Path:
+    """Return the default folder of a project: beside its data, `photos.labels` for `photos`."""
+    if not isinstance(data, str | Path):
+        raise ValueError("name the project's folder: data that is not a file has no place beside it")
+    path = Path(str(data).rpartition(":")[0] if ".py:" in str(data) else data).expanduser().absolute()
+    return path.with_name(f"{path.stem if path.is_file() else path.name}.labels")

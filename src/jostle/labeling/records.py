@@ -1,0 +1,258 @@
+"""Records that a session returns; the page and notebooks read the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer
+from jostle.labeling.contents import Question
+from jostle.labeling.store import Store
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Accuracy of the last model on examples that were never picked, by the random audit alone.
+
+    For numbers it is the mean absolute error, smaller is better, and errors above `scale` count as `scale`.
+    """
+
+    measure: Literal["accuracy", "mean error"]
+    estimate: float | None  # None before the first audited answer
+    low: float
+    high: float
+    confidence: float  # that all such intervals of the project hold together
+    audited: int
+    population: int  # examples that were never picked, the audited ones included
+    round: int  # of the model; 0 where there is none yet
+    goal: float | None
+    reached: bool  # the bound that matters has passed the goal
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model on the curve, measured by today's audit."""
+
+    round: int
+    trained: int  # answers it learned from
+    estimate: float
+    low: float
+    high: float
+    kappa: float | None  # with the model before
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice to go on or to stop, with reasons."""
+
+    stop: bool
+    headline: str
+    reasons: tuple[str, ...]
+    gain: (
+        float | None
+    )  # an estimate of what the next hundred answers add to the accuracy, or take from the error
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Model's answer to a question."""
+
+    answer: Answer
+    confidence: float | None  # None for a number
+    round: int
+
+
+@dataclass(frozen=True)
+class Card:
+    """Example of the grid, with the model's answer."""
+
+    question: Question
+    suggestion: Suggestion
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An answer that the model, without having seen it, would not have given."""
+
+    question: Question
+    answer: Answer
+    people: tuple[str, ...]
+    suggestion: Suggestion
+    strength: (
+        float  # larger is more doubtful: the probability of another answer, or the error in typical errors
+    )
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An example that people answered differently."""
+
+    question: Question
+    answers: Mapping[str, Answer]  # by person
+    consensus: Answer
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the list of all answers."""
+
+    question: Question
+    person: str
+    act: Literal["answer", "correction", "skip"]
+    answer: Answer | None
+    purpose: Literal["pick", "audit", "given", "test"]
+    seconds: float | None
+    at: float  # seconds since 1970
+    here: bool  # whether its content still exists
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A page of the list."""
+
+    entries: tuple[Entry, ...]
+    total: int
+    page: int  # from 1
+    pages: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """Status of the background process."""
+
+    doing: str  # "", reading, encoding, training or ranking
+    done: int
+    of: int
+    problem: str  # why the last round failed; "" where it did not
+    note: str  # what a user should know of the model
+    at: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a session: everything that the fourth view shows."""
+
+    kind: AnswerKind
+    examples: int  # that can be shown
+    unreadable: Mapping[str, str]  # name -> problem, the first few
+    unreadable_count: int
+    indexed: bool  # whether everything was read once
+    answered: int
+    skipped: int
+    left: int
+    counts: Mapping[str, int]  # answers by class
+    people: Mapping[str, int]  # answers by person
+    per_minute: float
+    accuracy: Accuracy
+    curve: tuple[Point, ...]
+    kappas: tuple[float, ...]
+    stable: bool
+    change_bound: float | None  # the most by which F can still differ between the last two models
+    agreement: float | None  # Krippendorff's alpha; None where nobody answered the same
+    advice: Advice
+    round: int
+    models: int  # so far; fewer than rounds, as the first rankings need none
+    status: Status
+
+
+PREDICTIONS_FILE = "predictions.npz"
+EVEN = 0.5  # a class of several is predicted when it is likelier than not
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions by example; those of training examples are out of sample."""
+
+    kind: AnswerKind
+    keys: Sequence[str]  # (n,)
+    numbers: NDArray[np.int64]  # (c,) of the classes it knows; none for a number
+    scores: NDArray[np.float32]  # (n, c) probabilities, or (n, 1) the number
+    out_of_sample: bool = True  # whether held-out predictions were made for what it was trained on
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Position of each key."""
+        return {key: place for place, key in enumerate(self.keys)}
+
+    @cached_property
+    def confidence(self) -> NDArray[np.float32]:
+        """Probability of the answer, (n,); for several classes that of the least sure one."""
+        if self.kind == "several":
+            return np.maximum(self.scores, 1 - self.scores).min(1)  # type: ignore[no-any-return]
+        return self.scores.max(1) if self.kind == "one" else np.full(len(self.keys), np.nan, dtype=np.float32)
+
+    @cached_property
+    def best(self) -> NDArray[np.int64]:
+        """Number of the likeliest class, (n,)."""
+        likeliest: NDArray[np.int64] = self.numbers[self.scores.argmax(1)]
+        return likeliest
+
+    def answer(self, place: int, classes: Classes) -> StoredAnswer:
+        """Return the prediction at a place, as an answer would be stored."""
+        if self.kind == "number":
+            return float(self.scores[place, 0])
+        if self.kind == "one":
+            return classes.merged[int(self.best[place])]
+        chosen = self.numbers[self.scores[place] > EVEN]
+        return sorted({classes.merged[int(number)] for number in chosen})
+
+    def subset(self, keys: Sequence[str]) -> Predictions:
+        """Return the predictions of some examples."""
+        return replace(self, keys=keys, scores=self.scores[[self.places[key] for key in keys]])
+
+    def save(self, folder: Path) -> None:
+        """Write a file, probabilities with 16 bits."""
+        keys = np.frombuffer(b"".join(bytes.fromhex(key) for key in self.keys), dtype="V16")
+        scores = self.scores if self.kind == "number" else self.scores.astype(np.float16)
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{PREDICTIONS_FILE}.part"
+        with part.open("wb") as file:
+            np.savez(
+                file,
+                kind=np.array(self.kind),
+                keys=keys,
+                numbers=self.numbers,
+                scores=scores,
+                sure=np.array(self.out_of_sample),
+            )
+        part.replace(folder / PREDICTIONS_FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Predictions | None:
+        """Read the predictions of a round; None where its model is not on this machine."""
+        path = folder / PREDICTIONS_FILE
+        if not path.exists():
+            return None
+        with np.load(path) as held:
+            kind: Any = str(held["kind"])
+            keys = [key.tobytes().hex() for key in held["keys"]]
+            return cls(kind, keys, held["numbers"], held["scores"].astype(np.float32), bool(held["sure"]))
+
+
+def read_status(store: Store) -> Status:
+    """Read the last status of the background process; an empty one where there is none."""
+    found = store.setting("status") or {}
+    return Status(
+        found.get("doing", ""),
+        found.get("done", 0),
+        found.get("of", 0),
+        found.get("problem", ""),
+        found.get("note", ""),
+        found.get("at", 0.0),
+    )
+
+
+def write_status(
+    store: Store, doing: str = "", done: int = 0, of: int = 0, problem: str = "", note: str = ""
+) -> None:
+    """Write the status of the background process."""
+    store.save_unsynced(
+        status={"doing": doing, "done": done, "of": of, "problem": problem, "note": note, "at": store.clock()}
+    )

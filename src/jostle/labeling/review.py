@@ -1,0 +1,258 @@
+"""Views of a session: suggestions, the grid of a class, doubts, disagreements, all answers, progress."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlalchemy import func, select
+
+from jostle.labeling import aggregation, audit, queue, stopping
+from jostle.labeling.aggregation import CurrentAnswer
+from jostle.labeling.answers import Answer, Classes, StoredAnswer, as_classes, as_number, decode_answer
+from jostle.labeling.contents import Question
+from jostle.labeling.index import GoneError
+from jostle.labeling.records import (
+    Card,
+    Disagreement,
+    Doubt,
+    Entries,
+    Entry,
+    Predictions,
+    Progress,
+    Suggestion,
+    read_status,
+)
+from jostle.labeling.schema import examples, places
+
+if TYPE_CHECKING:
+    from jostle.labeling.session import Session
+
+MAX_UNREADABLE_SHOWN = 20  # unreadable places that are named
+PACE_MINUTES = 10.0  # that the pace is taken from
+
+
+def suggestion(session: Session, key: str) -> Suggestion | None:
+    """Return the model's answer; None for an audit question, or where it does not know the example."""
+    found = session.predictions()
+    if found is None or key not in found.places or session.store.purpose(key) == "audit":
+        return None
+    return make_suggestion(session, found, key, session.book.classes())
+
+
+def make_suggestion(session: Session, found: Predictions, key: str, classes: Classes) -> Suggestion:
+    """Return a prediction in words."""
+    place = found.places[key]
+    sure = float(found.confidence[place])
+    answer = decode_answer(session.kind, found.answer(place, classes), classes)
+    return Suggestion(answer, None if math.isnan(sure) else sure, session.store.last_model())
+
+
+def grid(session: Session, name: str, n: int) -> list[Card]:
+    """Return the surest examples of a class that nobody was asked.
+
+    Examples chosen by the model's confidence no longer measure: neither those shown, should the audit come to them, nor
+    audited examples that belong among them.
+    """
+    found, classes = session.predictions(), session.book.classes()
+    if session.kind == "number":
+        raise ValueError("answers are numbers here: there is no class to show")
+    number = classes.number(name)
+    if found is None:
+        return []
+    sure = _class_chances(found, number, classes)
+    with session.store.read_transaction() as tx:
+        free = select(examples.c.key, examples.c.name, examples.c.purpose).where(
+            examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
+        )
+        rows = [row for row in tx.execute(free) if sure.get(row.key, 0.0) > 0]
+    rows.sort(key=lambda row: (-sure[row.key], row.key))
+    shown = [row for row in rows if row.purpose is None][:n]
+    if shown:
+        session.store.mark_wanted([row.key for row in rows[: rows.index(shown[-1]) + 1]])
+    questions = [Question(row.key, session.source.kind, row.name) for row in shown]
+    return [Card(question, make_suggestion(session, found, question.key, classes)) for question in questions]
+
+
+def _class_chances(found: Predictions, number: int, classes: Classes) -> dict[str, float]:
+    """Return the probability of a class for the examples that the model assigns to it."""
+    columns = [i for i, old in enumerate(found.numbers) if classes.merged[int(old)] == number]
+    if not columns:
+        return {}
+    chances = found.scores[:, columns].sum(1)
+    taken = np.isin(found.best, found.numbers[columns]) if found.kind == "one" else chances > 0.5
+    return {found.keys[place]: float(chances[place]) for place in np.flatnonzero(taken).tolist()}
+
+
+def doubts(session: Session, n: int) -> list[Doubt]:
+    """Return answers that the model would not have given, out of sample.
+
+    Audit answers are left out: correcting only those that the model gets wrong would flatter it.
+    """
+    found, classes = session.predictions(), session.book.classes()
+    snapshot = session.snapshot()
+    if found is None or not found.out_of_sample:
+        return []
+    by_key: dict[str, list[CurrentAnswer]] = defaultdict(list)
+    for one in snapshot.answers:
+        if one.purpose != "audit" and one.act != "skip" and one.key in found.places and one.here:
+            by_key[one.key].append(one)
+    strengths = _doubt_strengths(session.kind, found, {key: snapshot.labels[key] for key in by_key}, classes)
+    worst = sorted(strengths, key=lambda key: -strengths[key])[:n]
+    return [
+        Doubt(
+            Question(key, session.source.kind, by_key[key][0].name),
+            decode_answer(session.kind, snapshot.labels[key], classes),
+            tuple(sorted({one.person for one in by_key[key]})),
+            make_suggestion(session, found, key, classes),
+            strengths[key],
+        )
+        for key in worst
+    ]
+
+
+def _doubt_strengths(
+    kind: str, found: Predictions, labels: dict[str, StoredAnswer], classes: Classes
+) -> dict[str, float]:
+    """Return how doubtful each answer is; answers that equal the model's are left out."""
+    if kind == "number":
+        off = {
+            key: abs(float(found.scores[found.places[key], 0]) - as_number(v)) for key, v in labels.items()
+        }
+        typical = float(np.median(list(off.values()))) if off else 0.0
+        return {key: error / typical for key, error in off.items() if typical and error > 3 * typical}
+    against = {}
+    for key, answer in labels.items():
+        place = found.places[key]
+        if found.answer(place, classes) == answer:
+            continue
+        if kind == "one":
+            against[key] = float(found.confidence[place])
+        else:
+            having = np.array([classes.merged[int(number)] in as_classes(answer) for number in found.numbers])
+            against[key] = float(np.abs(found.scores[place] - having).max())
+    return against
+
+
+def disagreements(session: Session) -> list[Disagreement]:
+    """Return examples with different answers, the latest first; a corrected one is settled."""
+    classes, snapshot = session.book.classes(), session.snapshot()
+    by_key: dict[str, list[CurrentAnswer]] = defaultdict(list)
+    for one in snapshot.answers:
+        by_key[one.key].append(one)
+    found = []
+    for key, group in by_key.items():
+        answers = {one.person: one.value for one in group if one.act == "answer"}
+        settled = any(one.act == "correction" for one in group)
+        if not settled and any(value != next(iter(answers.values())) for value in answers.values()):
+            question = Question(key, session.source.kind, group[0].name)
+            words = {
+                person: decode_answer(session.kind, value, classes)
+                for person, value in answers.items()
+                if value is not None
+            }
+            found.append(
+                (
+                    group[-1].seq,
+                    Disagreement(question, words, decode_answer(session.kind, snapshot.labels[key], classes)),
+                )
+            )
+    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+
+
+def entries(session: Session, search: str, page: int, size: int) -> Entries:
+    """Return a page of all answers, the latest first."""
+    classes, wanted = session.book.classes(), search.casefold().strip()
+    rows = [_make_entry(session, one, classes) for one in reversed(session.snapshot().answers)]
+    if wanted:
+        rows = [row for row in rows if wanted in _search_text(row) or wanted in _content_text(session, row)]
+    pages = max(1, math.ceil(len(rows) / size))
+    page = min(max(1, page), pages)
+    return Entries(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
+
+
+def _make_entry(session: Session, one: CurrentAnswer, classes: Classes) -> Entry:
+    words = None if one.value is None else decode_answer(session.kind, one.value, classes)
+    question = Question(one.key, session.source.kind, one.name)
+    assert one.act != "withdrawal"  # those do not stand
+    return Entry(question, one.person, one.act, words, one.purpose or "pick", one.seconds, one.at, one.here)
+
+
+def _search_text(row: Entry) -> str:
+    return "\n".join([row.question.name, row.person, row.act, answer_text(row.answer)]).casefold()
+
+
+def _content_text(session: Session, row: Entry) -> str:
+    """Return the text of a content; a picture has none."""
+    if not row.here or row.question.kind == "image":
+        return ""
+    try:
+        content = session.index.content(row.question.key, guess=row.question.name)
+    except GoneError:
+        return ""
+    return "\n".join([*content.texts, *map(str, (content.fields or {}).values())]).casefold()
+
+
+def answer_text(answer: Answer | None) -> str:
+    """Return an answer as one text."""
+    if answer is None:
+        return ""
+    return ", ".join(answer) if isinstance(answer, tuple) else str(answer)
+
+
+def progress(session: Session) -> Progress:
+    """Return the progress of a session."""
+    snapshot, classes = session.snapshot(), session.book.classes()
+    with session.store.read_transaction() as tx:
+        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
+        bad = (
+            select(places.c.name, places.c.problem)
+            .where(places.c.problem.is_not(None))
+            .order_by(places.c.name)
+        )
+        problems = tx.execute(bad.limit(MAX_UNREADABLE_SHOWN)).all()
+        broken = int(tx.execute(select(func.count()).where(places.c.problem.is_not(None))).scalar_one())
+    answers = [one for one in snapshot.answers if one.act != "skip"]
+    sample = audit.audit_sample(session)
+    accuracy, curve = audit.accuracy(session, sample), audit.curve(session, sample)
+    kappas = audit.kappas(session)
+    remaining = queue.count_unanswered(session)
+    return Progress(
+        kind=session.kind,
+        examples=here,
+        unreadable={row.name: row.problem for row in problems},
+        unreadable_count=broken,
+        indexed=bool(session.store.setting("indexed", False)),
+        answered=len(snapshot.labels),
+        skipped=len({one.key for one in snapshot.answers if one.act == "skip"} - snapshot.labels.keys()),
+        left=remaining,
+        counts=count_classes(session, snapshot.labels, classes),
+        people=dict(Counter(one.person for one in answers).most_common()),
+        per_minute=answers_per_minute([one.at for one in answers], session.store.clock()),
+        accuracy=accuracy,
+        curve=curve,
+        kappas=kappas,
+        stable=stopping.is_stable(kappas),
+        change_bound=stopping.change_bound(kappas) if session.kind != "number" else None,
+        agreement=aggregation.agreement(session.kind, answers),
+        advice=stopping.advise(accuracy, curve, kappas, remaining),
+        round=session.store.current_round(),
+        models=audit.count_models(session),
+        status=read_status(session.store),
+    )
+
+
+def count_classes(session: Session, labels: dict[str, Any], classes: Classes) -> dict[str, int]:
+    """Return the number of examples of each class; none for numbers."""
+    if session.kind == "number":
+        return {}
+    found = Counter(n for value in labels.values() for n in (value if session.kind == "several" else [value]))
+    return {name: found.get(number, 0) for number, name in classes.names.items()}
+
+
+def answers_per_minute(times: list[float], now: float) -> float:
+    """Return answers per minute over the last ten minutes, or since the first of them."""
+    recent = [at for at in times if at > now - 60 * PACE_MINUTES]
+    return len(recent) / max((now - min(recent)) / 60, 1 / 6) if recent else 0.0

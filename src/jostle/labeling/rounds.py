@@ -1,0 +1,213 @@
+"""One round: see what data there is, learn from all answers, say what the model thinks, rank what to ask next.
+
+The same function runs in a notebook and in the page's background process. It writes the model and its predictions into
+the project, then swaps in the new ranking whole: until that moment everybody goes on with the last one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from jostle.labeling import aggregation, label_files, queue
+from jostle.labeling.answers import Classes, StoredAnswer, as_classes
+from jostle.labeling.contents import draw_uniform
+from jostle.labeling.index import ProgressCallback
+from jostle.labeling.learners import TASK, Learner, Model, TrainingTargets
+from jostle.labeling.records import PREDICTIONS_FILE, Predictions
+from jostle.labeling.schema import examples
+from jostle.labeling.stopping import STOP_SET, concordance, kappa, kappa_of_sets
+from jostle.labeling.store import Purpose, QueueEntry
+from jostle.rng import derive
+
+if TYPE_CHECKING:
+    from jostle.labeling.session import Session
+
+MODEL_FILE = "model.pt"
+KEPT_ROUNDS = 3  # rounds whose predictions are kept for every example
+AUDIT_PREDICTIONS = (
+    2000  # examples, the next of the audit, whose predictions are kept apart for the curve over rounds
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Examples that a round can use, and their answers."""
+
+    keys: Sequence[str]  # (n,) those that are here, then those that are gone but were answered
+    here: int  # how many are here
+    purposes: Mapping[str, Purpose | None]
+    labels: Mapping[str, StoredAnswer]  # what counts for each answered example
+    classes: Classes
+
+    def trained_places(self) -> list[int]:
+        """Return the places of the examples to learn from: answered, and not for the audit."""
+        return [i for i, key in enumerate(self.keys) if key in self.labels and self.purposes[key] != "audit"]
+
+    def candidates(self) -> NDArray[np.int64]:
+        """Return the places that a strategy may pick: never picked before, audited or not (see `queue`)."""
+        free = [i for i, key in enumerate(self.keys[: self.here]) if self.purposes[key] in (None, "audit")]
+        return np.array(free, dtype=np.int64)
+
+    def unanswered(self) -> list[QueueEntry]:
+        """Return examples that somebody was asked and nobody answered: they are asked first."""
+        here = ((key, self.purposes[key]) for key in self.keys[: self.here] if key not in self.labels)
+        return [QueueEntry(key, purpose) for key, purpose in here if purpose in ("pick", "audit")]
+
+    def unasked(self) -> list[str]:
+        """Return the keys of examples that nobody was asked yet."""
+        return [key for key in self.keys[: self.here] if self.purposes[key] is None]
+
+
+def run_round(session: Session, progress: ProgressCallback | None = None) -> int:
+    """Run one round; return its number."""
+    started, act = time.monotonic(), session.store.last_event()
+    session.index.refresh(progress)
+    if session.settings.known:
+        label_files.import_column(session, session.settings.known)
+    learner = session.learner()
+    training_set = gather_training_set(session, learner, progress)
+    pool = learner.pool(training_set.keys)
+    number = session.store.current_round() + 1
+    seed = derive(session.settings.seed, "round", number)
+    targets = training_targets(session, training_set)
+    model = learner.learn(pool, targets, seed) if targets.is_enough else None
+    if progress is not None:
+        progress("ranking", 0, 1)
+    ranked = rank_next(session, learner, training_set, pool, targets, model, seed)
+    summary: dict[str, Any] = {
+        "act": act,
+        "answers": len(training_set.labels),
+        "trained": len(targets.places),
+        "names": list(training_set.classes.names.values()),
+        "note": learner.note,
+    }
+    if model is not None:
+        summary |= save_round(session, training_set, targets, model, number)
+    summary["seconds"] = round(time.monotonic() - started, 3)
+    session.store.begin_round(ranked, summary)
+    remove_old_predictions(session, number)
+    return number
+
+
+def remove_old_predictions(session: Session, number: int) -> None:
+    """Remove the full predictions of all models but the last few; the curve keeps its own."""
+    for old in range(1, number - KEPT_ROUNDS + 1):
+        (session.round_folder(old) / PREDICTIONS_FILE).unlink(missing_ok=True)
+
+
+def gather_training_set(session: Session, learner: Learner, progress: ProgressCallback | None) -> TrainingSet:
+    """Return all examples that exist or were answered, less those that cannot be used."""
+    classes = session.book.classes()
+    labels = aggregation.aggregate(
+        session.kind, aggregation.current_answers(session.store, session.kind, classes), classes
+    )
+    with session.store.read_transaction() as tx:
+        known = select(examples.c.key, examples.c.here, examples.c.purpose).order_by(examples.c.key)
+        rows = [row for row in tx.execute(known) if row.here or row.key in labels]
+    keys = [row.key for row in rows if row.here]
+    gone = [row.key for row in rows if not row.here]
+    usable = learner.prepare(keys, progress)
+    old = learner.cached_keys(gone)
+    return TrainingSet([*usable, *old], len(usable), {row.key: row.purpose for row in rows}, labels, classes)
+
+
+def training_targets(session: Session, training_set: TrainingSet) -> TrainingTargets:
+    """Return the targets of the answers; outputs of a probe stand for the classes that were seen."""
+    places = training_set.trained_places()
+    answers = [training_set.labels[training_set.keys[place]] for place in places]
+    if session.kind == "one":
+        seen = set(answers)
+        numbers = [number for number in training_set.classes.names if number in seen]
+    else:
+        numbers = list(training_set.classes.names) if session.kind == "several" else []
+    return TrainingTargets.from_answers(session.kind, answers, places, numbers)
+
+
+def rank_next(
+    session: Session,
+    learner: Learner,
+    training_set: TrainingSet,
+    pool: Any,
+    targets: TrainingTargets,
+    model: Model | None,
+    seed: int,
+) -> list[QueueEntry]:
+    """Return a few batches of picks and audit questions, then uniform draws for people who are faster than training."""
+    settings = session.settings
+    asked = [purpose for purpose in training_set.purposes.values() if purpose in ("pick", "audit")]
+    length = queue.BATCHES_PER_RANKING * settings.batch
+    n, measured = queue.split_batch(length, settings.audit, len(asked), asked.count("audit"))
+    audited = queue.next_audit(training_set.unasked(), measured, settings.seed)
+    if model is None:
+        strategy = queue.first_strategy(settings.strategy)
+        network, most = learner.untrained(pool), queue.MAX_FIRST_CANDIDATES
+        call: dict[str, Any] = {}
+    else:
+        strategy = queue.next_strategy(settings.strategy, session.kind)
+        network, most = model.network, queue.MAX_CANDIDATES
+        call = {"labeled": learner.labeled_dataset(pool, targets), "task": TASK[session.kind].name}
+    picked = queue.pick(
+        strategy, network, pool, n, candidates=training_set.candidates(), most=most, seed=seed, **call
+    )
+    ranked = queue.mix_audit([training_set.keys[place] for place in picked], audited, seed)
+    free = set(training_set.unasked()).difference(line.key for line in ranked)
+    counts = len(asked) + len(ranked), asked.count("audit") + len(audited)
+    spare = queue.draw_questions(session, free, *counts, queue.MIN_DRAWN, f"spare {seed}")
+    return [*training_set.unanswered(), *ranked, *spare]
+
+
+def save_round(
+    session: Session, training_set: TrainingSet, targets: TrainingTargets, model: Model, number: int
+) -> dict[str, Any]:
+    """Save a round's model and predictions; return their part of its summary."""
+    import torch
+
+    folder, seed, last = session.round_folder(number), session.settings.seed, session.store.last_model()
+    seen = Predictions(
+        session.kind, training_set.keys, np.array(targets.numbers, dtype=np.int64), model.scores
+    )
+    stop = shuffle_by_key(training_set.keys, "stop", seed)[:STOP_SET]
+    steady = measure_stability(session.round_folder(last), seen, stop, training_set.classes) if last else None
+    seen.subset(stop).save(folder / "stop")
+    measured = [training_set.keys[place] for place in training_set.candidates()]
+    seen.subset(shuffle_by_key(measured, "audit", seed)[:AUDIT_PREDICTIONS]).save(folder / "audit")
+    scores = model.scores.copy()
+    if model.held_out is not None:
+        scores[targets.places] = model.held_out
+    Predictions(session.kind, training_set.keys, seen.numbers, scores, model.held_out is not None).save(
+        folder
+    )
+    torch.save(model.network.state_dict(), folder / MODEL_FILE)
+    scale = float(np.ptp(targets.values)) if session.kind == "number" else None
+    return {"model": True, "kappa": steady, "classes": list(targets.numbers), "scale": scale}
+
+
+def shuffle_by_key(keys: Sequence[str], purpose: str, seed: int) -> list[str]:
+    """Return keys in the random order that they have for a purpose, whatever other keys there are."""
+    return sorted(keys, key=lambda key: draw_uniform(seed, purpose, key))
+
+
+def measure_stability(before: Path, seen: Predictions, stop: Sequence[str], classes: Classes) -> float | None:
+    """Return kappa between the last model and this one on the stop set; for numbers their concordance."""
+    last = Predictions.load(before / "stop")
+    shared = [key for key in stop if last is not None and key in last.places]
+    if last is None or not shared:
+        return None
+    old, new = ([which.answer(which.places[key], classes) for key in shared] for which in (last, seen))
+    if seen.kind == "number":
+        return concordance(np.array(old, dtype=np.float64), np.array(new, dtype=np.float64))
+    if seen.kind == "one":
+        return kappa(np.array(old, dtype=np.int64), np.array(new, dtype=np.int64))
+    numbers = list(classes.names)
+    tables = [
+        np.array([[n in as_classes(answer) for n in numbers] for answer in which]) for which in (old, new)
+    ]
+    return kappa_of_sets(*tables)

@@ -1,0 +1,236 @@
+"""The tables of a labeling project, and the databases they live in: SQLite for one machine, PostgreSQL for a team.
+
+Events are in `acts`, to which rows are only ever added; `standing` points at the last event of each person on each
+example, so that the current answers take one query. Table and column names are those of version 0.2.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    false,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+VERSION = 1  # of the tables; raise it with every change that an older jostle could not read
+BUSY_SECONDS = 30  # how long a process waits for another that writes
+
+metadata = MetaData()
+
+settings = Table(
+    "facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),  # JSON
+)
+classes = Table(
+    "classes",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("merged_into", ForeignKey("classes.number")),
+)
+class_names = (
+    Table(  # every name a class ever had: a page that was open during a renaming still sends the old one
+        "class_names",
+        metadata,
+        Column("name", Text, primary_key=True),
+        Column("number", ForeignKey("classes.number"), nullable=False),
+    )
+)
+examples = Table(
+    "examples",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("here", Boolean, nullable=False),  # whether a readable place with this content exists
+    Column("copies", Integer, nullable=False),  # how many people are to answer it
+    Column(
+        "purpose", String(8)
+    ),  # pick, audit or given; set once, when it is first asked, answered or imported
+    Column(
+        "wanted", Boolean, nullable=False, server_default=false()
+    ),  # shown as a pick, or labeled elsewhere: does not measure, though it be audited
+    Index("examples_by_purpose", "purpose", "copies"),
+)
+places = Table(
+    "places",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("key", ForeignKey("examples.key")),  # NULL: it cannot be read
+    Column("stamp", Text, nullable=False),  # changes when the content may have
+    Column("problem", Text),
+    Index("places_by_key", "key"),
+)
+queue = Table(
+    "queue",
+    metadata,
+    Column("round", Integer, primary_key=True),
+    Column("rank", Integer, primary_key=True),
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("purpose", String(8), nullable=False),
+    Index("queue_by_key", "key"),
+)
+leases = Table(
+    "leases",
+    metadata,
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("place", Integer, nullable=False),  # in the person's hand
+    Column("until", Float, nullable=False),
+    Index("leases_by_person", "person"),
+)
+events = Table(
+    "acts",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),  # made by the client: sent again, it is one act
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("person", Text, nullable=False),
+    Column("act", String(10), nullable=False),  # answer, correction, skip or withdrawal
+    Column("value", Text),  # JSON
+    Column("seconds", Float),
+    Column("at", Float, nullable=False),
+    Column("supersedes", ForeignKey("acts.seq")),
+)
+standing = Table(
+    "standing",
+    metadata,
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("seq", ForeignKey("acts.seq"), nullable=False),
+    Column("act", String(10), nullable=False),
+    Column("value", Text),
+    Index("standing_by_person", "person", "seq"),
+)
+rounds = Table(
+    "rounds",
+    metadata,
+    Column("round", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("summary", Text, nullable=False),  # JSON
+)
+
+
+class StoreError(ValueError):
+    """A database that cannot be used; the message says which and why."""
+
+
+def connect(url: str) -> Engine:
+    """Return an engine on a database with our tables in it; raise StoreError for one of a newer version."""
+    engine = make_engine(url)
+    try:
+        with engine.connect().execution_options(writes=True) as tx, tx.begin():
+            create_tables(tx, hide_password(url))
+    except OperationalError as wrong:
+        raise StoreError(f"{hide_password(url)} cannot be opened: {wrong.orig}") from None
+    return engine
+
+
+def make_engine(url: str) -> Engine:
+    """Return an engine for a URL, or for the path of a SQLite file."""
+    if "://" not in url:
+        Path(url).parent.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{url}"
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(f"{url!r} is not the address of a database") from None
+    if parsed.get_backend_name() == "sqlite":
+        engine = create_engine(
+            parsed,
+            pool_size=20,
+            max_overflow=40,
+            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        )
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    if parsed.get_backend_name() != "postgresql":
+        raise StoreError(
+            f"a labeling project is kept in SQLite or PostgreSQL; got {parsed.get_backend_name()}"
+        )
+    if importlib.util.find_spec("psycopg") is None:
+        raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
+    engine = create_engine(
+        parsed.set(drivername="postgresql+psycopg"), pool_size=20, max_overflow=40, pool_pre_ping=True
+    )
+    event.listen(engine, "begin", _begin_postgres)
+    return engine
+
+
+def create_tables(tx: Connection, name: str) -> None:
+    """Create the tables if there are none; raise StoreError for a newer version, or a database of something else."""
+    if tx.dialect.name == "postgresql":
+        tx.execute(
+            text("SELECT pg_advisory_xact_lock(7056783)")
+        )  # two that begin at once make the tables once
+    there = set(inspect(tx).get_table_names())
+    if "facts" not in there:
+        if there & set(metadata.tables):
+            raise StoreError(
+                f"{name} holds tables of something else: {', '.join(sorted(there))}; name another database"
+            )
+        metadata.create_all(tx)
+        tx.execute(insert(settings).values(name="schema", value=str(VERSION)))
+        return
+    found = int(
+        tx.execute(select(settings.c.value).where(settings.c.name == "schema")).scalar_one_or_none() or 0
+    )
+    if found > VERSION:
+        raise StoreError(
+            f"{name} was written by a newer jostle (its tables have version {found}, this one knows {VERSION}): "
+            "upgrade jostle to open it; nothing was changed"
+        )
+
+
+def hide_password(url: str) -> str:
+    """Return a database's address without its password."""
+    return make_url(url).render_as_string(hide_password=True) if "://" in url else url
+
+
+def _configure_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")  # an answer outlives a power cut too
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # a transaction that reads first and then writes fails at once if another wrote in between, whatever the timeout
+    options = connection.get_execution_options()
+    if options.get("writes", False):
+        connection.exec_driver_sql(
+            f"PRAGMA synchronous = {'FULL' if options.get('durable', True) else 'NORMAL'}"
+        )
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes", False) else "BEGIN")
+
+
+def _begin_postgres(connection: Connection) -> None:
+    if not connection.get_execution_options().get("durable", True):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")

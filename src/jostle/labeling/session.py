@@ -1,0 +1,363 @@
+"""The labeling loop without a page: `ask`, `tell`, `train`, `accuracy`, `advice`.
+
+A project is a folder: `labels.db` (or a PostgreSQL database), the cache of embeddings, and the models of each round.
+Opened again, it goes on where it was. The page and notebooks use the same `Session`; it may be called from many
+threads, and several processes may open one project. Everything but `train` works without importing torch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jostle.labeling import aggregation, audit, contents, queue, review, sources, stopping
+from jostle.labeling.answers import Answer, AnswerKind, Answers, ClassBook, decode_answer, encode_answer
+from jostle.labeling.contents import Content, Question
+from jostle.labeling.index import Index
+from jostle.labeling.index import ProgressCallback as Tell
+from jostle.labeling.project import (
+    DATABASE,
+    Settings,
+    create_folder,
+    data_settings,
+    merge_settings,
+    project_folder,
+    resolve_answers,
+    stored_data,
+)
+from jostle.labeling.records import (
+    Accuracy,
+    Advice,
+    Card,
+    Disagreement,
+    Doubt,
+    Entries,
+    Point,
+    Predictions,
+    Progress,
+    Suggestion,
+)
+from jostle.labeling.sources import Source
+from jostle.labeling.store import Event, Store, UnknownKeyError
+
+if TYPE_CHECKING:
+    from jostle.labeling.learners import Learner
+
+MAX_PERSON_LENGTH = 100  # characters of a person's name
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Answers of all people at some time, and the ones that count."""
+
+    answers: Sequence[aggregation.CurrentAnswer]
+    labels: dict[str, Any]  # stored answers by key
+
+
+class Session:
+    """Labeling project at work; `Session.open` opens one.
+
+    Args:
+        project: Its folder.
+        examples: Source of the examples.
+        store: Database of the answers.
+        kind: "one", "several" or "number".
+        settings: All other settings of the project.
+    """
+
+    def __init__(
+        self, project: Path, examples: Source, store: Store, kind: AnswerKind, settings: Settings
+    ) -> None:
+        self.project, self.source, self.store = project, examples, store
+        self.kind, self.settings = kind, settings
+        self.book = ClassBook(store)
+        self.index = Index(store, examples, settings.seed, settings.overlap)
+        self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
+        self._fill_lock = threading.Lock()
+        self._pictures = contents.PictureCache()
+        self._learner: Learner | None = None
+        self._snapshot: tuple[Any, Snapshot] | None = None
+        self.audit_predictions = lru_cache(maxsize=256)(
+            lambda number: Predictions.load(self.round_folder(number) / "audit")
+        )
+        self._predicted = lru_cache(maxsize=1)(lambda number: Predictions.load(self.round_folder(number)))
+
+    @classmethod
+    def open(
+        cls,
+        data: str | Path | Source | None = None,
+        *,
+        project: str | Path | None = None,
+        answers: Answers | Sequence[str] | None = None,
+        db: str | None = None,
+        text: str | Sequence[str] | None = None,
+        hide: Sequence[str] = (),
+        add_classes: bool = False,
+        **settings: Any,
+    ) -> Session:
+        """Open a project, or begin one. An existing project knows the arguments that are not given, its data included.
+
+        Args:
+            data: A folder of images, a table, `file.py:name`, or a `Source`.
+            project: Folder of the project; None: beside the data.
+            answers: Names of the classes, or an `Answers`.
+            db: Address of a database; None: SQLite in the project.
+            text: One or two text columns of a table; "none": its rows are shown and learned from as fields.
+            hide: Columns that are neither shown nor learned from.
+            add_classes: Add the classes of `answers` that an existing project does not have.
+            settings: Fields of `Settings`; None counts as not given, and a goal may be "95%".
+        """
+        folder = project_folder(data, project, db)
+        with create_folder(folder):
+            store = Store(db or str(folder / DATABASE))
+            if data is None:
+                data, text, hide = stored_data(store, folder)
+            begun = store.setting("answers") is not None
+            kind, new = resolve_answers(store, answers, add_classes)
+            chosen = merge_settings(store, settings, kind)
+            hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
+            examples = sources.open_source(data, text=text, hide=hide, ask_for_texts=not begun)
+        session = cls(folder, examples, store, kind, chosen)
+        session.open_args = {
+            "data": data,
+            "project": folder,
+            "db": db,
+            "text": text,
+            "hide": hide,
+            **settings,
+        }
+        store.save_settings(
+            answers=kind,
+            overlap=chosen.overlap,
+            settings=asdict(chosen),
+            data=data_settings(data, text, hide),
+        )
+        for name in new:
+            session.book.add(name)
+        return session
+
+    def close(self) -> None:
+        """Close the database."""
+        self.store.close()
+
+    # asking and telling
+
+    def ask(self, n: int = 1, person: str = "you") -> list[Question]:
+        """Return the n questions that a person is to have open; until they are answered, the same ones.
+
+        Args:
+            n: Number of questions.
+            person: Name of the person.
+        """
+        who = clean_person_name(person)
+        keys = self.store.claim(who, n)
+        if len(keys) < n and self._fill_lock.acquire(
+            blocking=not keys
+        ):  # who has some does not wait for more
+            try:
+                keys = self.store.claim(who, n)  # somebody may have filled it meanwhile
+                if len(keys) < n and queue.fill_queue(self, n):
+                    keys = self.store.claim(who, n)
+            finally:
+                self._fill_lock.release()
+        names = self.store.names(keys)
+        return [Question(key, self.source.kind, names[key]) for key in keys]
+
+    def tell(
+        self,
+        key: str,
+        answer: Answer,
+        person: str = "you",
+        seconds: float | None = None,
+        id: str | None = None,
+    ) -> Event:
+        """Record an answer; it is on disk when this returns.
+
+        Args:
+            key: Key of the question.
+            answer: A class, several classes, or a number.
+            person: Name of the person.
+            seconds: Time that the answer took, if known.
+            id: An answer sent again with the same id is recorded once.
+        """
+        value = encode_answer(self.kind, answer, self.book.classes())
+        return self.store.record(key, clean_person_name(person), "answer", value, seconds=seconds, id=id)
+
+    def skip(self, key: str, person: str = "you", id: str | None = None) -> Event:
+        """Never ask a `person` the question of this `key` again; `id` as in `tell`."""
+        return self.store.record(key, clean_person_name(person), "skip", id=id)
+
+    def correct(self, key: str, answer: Answer, person: str = "you", id: str | None = None) -> Event:
+        """Record an `answer` to the question of a `key` that replaces everybody's; `person` and `id` as in `tell`."""
+        value = encode_answer(self.kind, answer, self.book.classes())
+        return self.store.record(key, clean_person_name(person), "correction", value, id=id)
+
+    def undo(self, person: str = "you") -> Question | None:
+        """Undo the last answer, correction or skip of a `person`; the question comes back to them."""
+        undone = self.store.undo(clean_person_name(person))
+        if undone is None:
+            return None
+        value = aggregation.renumber(self.kind, undone.value, self.book.classes())
+        answer = None if value is None else decode_answer(self.kind, value, self.book.classes())
+        return replace(self.question(undone.key), answer=answer)
+
+    def release(self, person: str) -> None:
+        """Release the open questions of a `person`, such as when the page is closed."""
+        self.store.release(clean_person_name(person))
+
+    def question(self, key: str) -> Question:
+        """Return the question of a `key`."""
+        names = self.store.names([key])
+        if key not in names:
+            raise UnknownKeyError(key)
+        return Question(key, self.source.kind, names[key])
+
+    def content(self, key: str) -> Content:
+        """Return the content of a `key` in a format for browsers; raise GoneError if it is no longer in the data."""
+        found = self.index.content(self.question(key).key)
+        if found.kind != "image":
+            return found
+        return self._pictures.get(key, lambda: contents.to_browser_format(found))
+
+    def thumbnail(self, key: str) -> Content:
+        """Return the picture of a `key` in small; other contents as they are."""
+        found = self.content(key)
+        if found.kind != "image":
+            return found
+        return self._pictures.get(f"small {key}", lambda: contents.make_thumbnail(found))
+
+    # classes
+
+    def classes(self) -> list[str]:
+        """Return the names of the classes, in order."""
+        return list(self.book.classes().names.values())
+
+    def add_class(self, name: str) -> None:
+        """Add a class of this `name`."""
+        if self.kind == "number":
+            raise ValueError("answers are numbers here: there are no classes to add to")
+        self.book.add(name)
+
+    def rename_class(self, old: str, new: str) -> None:
+        """Rename the class `old` to `new`, in all its answers at once."""
+        self.book.rename(old, new)
+
+    def merge_class(self, old: str, into: str) -> None:
+        """Merge the class `old` into another, `into`, with all its answers."""
+        self.book.merge(old, into)
+
+    # learning
+
+    def train(self, tell: Tell | None = None) -> int:
+        """Run one round in this process: read the data, train, rank what to ask next. Return its number.
+
+        Args:
+            tell: Called with messages about the progress; None: nobody is told.
+        """
+        from jostle.labeling import rounds
+
+        return rounds.run_round(self, tell)
+
+    def request_round(self) -> None:
+        """Ask the background process for a round before a batch is full; without new answers there is none."""
+        self.store.save_settings(**{"round wanted": self.store.last_event()})
+
+    def learner(self) -> Learner:
+        """Return the learner: a probe on a frozen encoder, or the user's own model."""
+        from jostle.labeling.learners import CustomLearner, ProbeLearner
+
+        if self._learner is None:
+            chosen = self.settings
+            if chosen.model or chosen.fit:
+                self._learner = CustomLearner(self.index, chosen.model, chosen.fit, chosen.encoder)
+            else:
+                self._learner = ProbeLearner(self.index, self.project / "cache", chosen.encoder)
+        return self._learner
+
+    def round_folder(self, number: int) -> Path:
+        """Return the folder of the model and predictions of the round of this `number`."""
+        return self.project / "rounds" / f"{number:04}"
+
+    def predictions(self) -> Predictions | None:
+        """Return the last model's predictions for every example; None before there is one."""
+        number = self.store.last_model()
+        return self._predicted(number) if number else None
+
+    # numbers
+
+    def snapshot(self) -> Snapshot:
+        """Return all current answers; read again only when something was added."""
+        classes = self.book.classes()
+        mark = (self.store.state(), self.store.current_round(), classes)
+        if self._snapshot is None or self._snapshot[0] != mark:
+            rows = aggregation.current_answers(self.store, self.kind, classes)
+            found = Snapshot(rows, aggregation.aggregate(self.kind, rows, classes))
+            self._snapshot = mark, found
+        return self._snapshot[1]
+
+    def accuracy(self) -> Accuracy:
+        """Return the accuracy of the last model, by the random audit alone."""
+        return audit.accuracy(self)
+
+    def curve(self) -> tuple[Point, ...]:
+        """Return every model so far, measured by the audit as it is now."""
+        return audit.curve(self)
+
+    def advice(self) -> Advice:
+        """Return advice to go on or to stop, with reasons."""
+        return stopping.advise(
+            self.accuracy(), self.curve(), audit.kappas(self), queue.count_unanswered(self)
+        )
+
+    def progress(self) -> Progress:
+        """Return everything about the progress."""
+        return review.progress(self)
+
+    # views
+
+    def suggestion(self, key: str) -> Suggestion | None:
+        """Return the model's answer to the question of a `key`; None for audit questions, to keep them unbiased."""
+        return review.suggestion(self, key)
+
+    def grid(self, name: str, n: int = 60) -> list[Card]:
+        """Return at most n unanswered examples that the model takes for the class `name`, the surest first."""
+        return review.grid(self, name, n)
+
+    def doubts(self, n: int = 50) -> list[Doubt]:
+        """Return at most n answers that the model, out of sample, would not have given; the most doubtful first."""
+        return review.doubts(self, n)
+
+    def disagreements(self) -> list[Disagreement]:
+        """Return examples that people answered differently and nobody has corrected."""
+        return review.disagreements(self)
+
+    def answers(self, search: str = "", page: int = 1, size: int = 50) -> Entries:
+        """Return a page of all answers, the latest first.
+
+        Args:
+            search: Part of a name, person, answer or text; empty: all.
+            page: Number of the page, from 1.
+            size: Answers on a page.
+        """
+        return review.entries(self, search, page, size)
+
+    def labels(self) -> dict[str, Answer]:
+        """Return the answer that counts for each answered example, in words."""
+        classes = self.book.classes()
+        return {
+            key: decode_answer(self.kind, value, classes) for key, value in self.snapshot().labels.items()
+        }
+
+
+def clean_person_name(name: str) -> str:
+    """Return a person's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
+    clean = " ".join(str(name).split())
+    if not clean or len(clean) > MAX_PERSON_LENGTH or not clean.isprintable():
+        raise ValueError(
+            f"a person has a name of 1 to {MAX_PERSON_LENGTH} printable characters; got {name!r}"
+        )
+    return clean

@@ -1,0 +1,394 @@
+"""Labeling without people: answers come from a column of the data, with errors and delays if asked for.
+
+`answer_all` answers the questions of a `Session`, or of a server that holds one. `run_study` labels the same data with
+a strategy and with random picks, seed by seed, and tests every model on examples that neither asks for. The result is
+how many answers each needs to reach an accuracy.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import random
+import secrets
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+import numpy as np
+from sqlalchemy import update
+
+from jostle.datasets.table_encoding import is_missing, number
+from jostle.labeling.answers import Answer, AnswerKind, Answers, as_number, encode_answer
+from jostle.labeling.contents import Cell, Question, SourceError, draw_uniform
+from jostle.labeling.schema import examples
+from jostle.labeling.security import ServerAuth
+from jostle.labeling.session import Session
+from jostle.labeling.sources import Source
+from jostle.utils.files import write_whole
+from jostle.utils.sockets import listener
+
+Say = Callable[[str], None]
+ARMS = ("chosen", "random")  # picks of the strategy, and the yardstick
+TEST_SHARE = 0.3  # share of examples that measure every model and are never asked
+SEPARATORS = (";", "|")  # between several classes in one cell
+
+
+class QuestionServer(Protocol):
+    """Anything that asks questions and takes answers: a session, or a server that holds one."""
+
+    def ask(self, n: int, person: str) -> Sequence[Question]:
+        """Return the open questions of a person."""
+
+    def tell(self, key: str, answer: Answer, person: str, seconds: float | None, id: str | None) -> Any:
+        """Record an answer."""
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Behavior of simulated people."""
+
+    people: int = 1  # who take turns
+    error: float = 0.0  # share of answers that are another class; of numbers the relative spread
+    delay: float = 0.0  # mean seconds between a question and its answer
+
+
+NO_ERRORS = Habits()  # one person without a mistake
+
+
+def read_truth(source: Source, column: str, kind: AnswerKind) -> dict[str, Answer]:
+    """Return the true answers by key; places without one are left out."""
+    cells, found = source.column(column), {}
+    for content in source.contents():
+        cell = cells.get(content.name)
+        if not is_missing(cell):
+            found[content.key] = parse_truth(cell, kind)
+    if not found:
+        raise SourceError(f"the column {column!r} is empty: there is nothing to answer with")
+    return found
+
+
+def parse_truth(cell: Cell, kind: AnswerKind) -> Answer:
+    """Return a cell as an answer."""
+    if kind == "number":
+        value = number(cell)
+        if value is None:
+            raise SourceError(f"expected a number to answer with; got {cell!r}")
+        return value
+    if kind == "one":
+        return str(cell)
+    mark = next((mark for mark in SEPARATORS if mark in str(cell)), SEPARATORS[0])
+    return tuple(part.strip() for part in str(cell).split(mark) if part.strip())
+
+
+def truth_classes(truth: Mapping[str, Answer]) -> tuple[str, ...]:
+    """Return the classes of the true answers, in order."""
+    named = {name for answer in truth.values() for name in ([answer] if isinstance(answer, str) else answer)}  # type: ignore[union-attr]
+    return tuple(sorted(named, key=lambda name: (len(name), name) if name.isdecimal() else (0, name)))
+
+
+def answer_all(
+    client: QuestionServer,
+    truth: Mapping[str, Answer],
+    n: int,
+    *,
+    person: str = "simulated",
+    habits: Habits = NO_ERRORS,
+    seed: int = 0,
+) -> int:
+    """Answer n questions, or fewer if none are left; return the number of answers."""
+    draw = random.Random(f"{seed} {person}")
+    names = () if isinstance(next(iter(truth.values())), float) else truth_classes(truth)
+    for count in range(n):
+        asked = [question for question in client.ask(1, person) if question.key in truth]
+        if not asked:
+            return count
+        seconds = draw.expovariate(1 / habits.delay) if habits.delay else 0.0
+        time.sleep(seconds)
+        answer = add_error(truth[asked[0].key], names, habits.error, draw)
+        client.tell(asked[0].key, answer, person, seconds, f"{person}-{seed}-{asked[0].key}")
+    return n
+
+
+def add_error(answer: Answer, names: Sequence[str], error: float, draw: random.Random) -> Answer:
+    """Return the answer, or with some probability a wrong one."""
+    if isinstance(answer, float):
+        return answer * (1 + draw.gauss(0, error)) if error else answer
+    if draw.random() >= error:
+        return answer
+    if isinstance(answer, str):
+        return draw.choice([name for name in names if name != answer] or [answer])
+    flipped = set(answer) ^ {draw.choice(list(names))}
+    return tuple(name for name in names if name in flipped)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Study to simulate: data, its true answers, and their number."""
+
+    data: str
+    column: str
+    kind: AnswerKind = "one"
+    answers: int = 400  # per run
+    seeds: int = 5
+    opening: Mapping[str, Any] | None = None  # further arguments of `Session.open`
+    habits: Habits = NO_ERRORS
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that decide the numbers of one run; seeds may be added."""
+        fields = asdict(self)
+        del fields["seeds"]
+        return fields
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Test of one model of one run."""
+
+    arm: str
+    seed: int
+    answers: int
+    value: float  # accuracy, or mean absolute error
+    audit: float | None
+    low: float
+    high: float
+
+
+def run_study(study: Study, out: Path, say: Say = lambda words: None) -> list[Measurement]:
+    """Run what is missing of a study; completed runs are read, a killed one starts again."""
+    there = out / "study.json"
+    if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(
+        json.dumps(study.identity())
+    ):
+        raise ValueError(f"{out} holds another simulation: use the same settings, or another folder")
+    write_whole(there, json.dumps(study.identity(), indent=1) + "\n")
+    marks = []
+    for seed in range(study.seeds):
+        for arm in ARMS:
+            path = out / f"{arm}-{seed}.jsonl"
+            if not path.exists():
+                say(f"{arm} picks, seed {seed}")
+                done = run_arm(study, arm, seed, out / "project")
+                write_whole(path, "".join(json.dumps(asdict(mark)) + "\n" for mark in done))
+            marks += [
+                Measurement(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()
+            ]
+    return marks
+
+
+def run_arm(study: Study, arm: str, seed: int, project: Path) -> list[Measurement]:
+    """Run one labeling from the first question on; embeddings are kept from one run to the next."""
+    for path in [*project.glob("labels.db*"), project / "rounds"]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    opening = {"hide": (study.column,), **(study.opening or {})}
+    if Path(study.data).is_dir() or ".py:" in study.data:
+        del opening["hide"]
+    settings = {"seed": seed, **({"strategy": "random"} if arm == "random" else {})}
+    truth, answers = prepare_study(study, opening)
+    session = Session.open(study.data, project=project, answers=answers, **{**opening, **settings})
+    try:
+        with serve_session(session) as client:
+            return list(_measure_rounds(session, client, study, arm, seed, truth))
+    finally:
+        session.close()
+
+
+def prepare_study(study: Study, opening: Mapping[str, Any]) -> tuple[dict[str, Answer], Answers]:
+    """Return the true answers, and the kind of answers."""
+    from jostle.labeling.sources import open_source
+
+    columns = {name: opening[name] for name in ("text", "hide") if name in opening}
+    truth = read_truth(open_source(study.data, **columns), study.column, study.kind)
+    return truth, Answers(study.kind, () if study.kind == "number" else truth_classes(truth))
+
+
+def _measure_rounds(
+    session: Session, client: QuestionServer, study: Study, arm: str, seed: int, truth: Mapping[str, Answer]
+) -> Iterator[Measurement]:
+    session.index.refresh()
+    test, count = hold_out_test(session, seed), 0
+    while True:
+        session.train()
+        if (value := test_model(session, truth, test)) is not None:
+            here = session.accuracy()
+            yield Measurement(arm, seed, count, value, here.estimate, here.low, here.high)
+        done = _answer_batch(client, study, seed, truth, min(session.settings.batch, study.answers - count))
+        if not done:
+            return
+        count += done
+
+
+def _answer_batch(
+    client: QuestionServer, study: Study, seed: int, truth: Mapping[str, Answer], n: int
+) -> int:
+    """Answer n questions, the people in turn; return the number of answers."""
+    people = study.habits.people
+    parts = [n // people + (place < n % people) for place in range(people)]
+    return sum(
+        answer_all(client, truth, part, person=f"person {place + 1}", habits=study.habits, seed=seed)
+        for place, part in enumerate(parts)
+    )
+
+
+def hold_out_test(session: Session, seed: int) -> set[str]:
+    """Hold out the test examples of a seed: they are never asked."""
+    with session.store.read_transaction() as tx:
+        keys = list(tx.execute(examples.select().with_only_columns(examples.c.key)).scalars())
+    test = {key for key in keys if draw_uniform(seed, "test", key) < TEST_SHARE}
+    with session.store.write_transaction() as tx:
+        for key in test:
+            tx.execute(update(examples).where(examples.c.key == key).values(purpose="test"))
+    return test
+
+
+def test_model(session: Session, truth: Mapping[str, Answer], test: set[str]) -> float | None:
+    """Return the last model's accuracy or mean absolute error on the test examples; None before there is a model."""
+    found, classes = session.predictions(), session.book.classes()
+    if found is None:
+        return None
+    pairs = [
+        (found.answer(found.places[key], classes), encode_answer(session.kind, truth[key], classes))
+        for key in test
+        if key in found.places and key in truth
+    ]
+    if session.kind == "number":
+        return float(np.mean([abs(as_number(said) - as_number(true)) for said, true in pairs]))
+    return float(np.mean([said == true for said, true in pairs]))
+
+
+TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last
+
+
+@dataclass(frozen=True)
+class Need:
+    """Answers needed to reach a value, by arm and seed; None for a seed that did not reach it."""
+
+    value: float
+    by_arm: Mapping[str, Sequence[float | None]]
+
+    def median(self, arm: str) -> float | None:
+        """Return the median over seeds; None where most did not reach the value."""
+        middle = statistics.median(float("inf") if n is None else n for n in self.by_arm[arm])
+        return middle if np.isfinite(middle) else None
+
+    def saved_share(self) -> float | None:
+        """Return the share of answers that picks save against random ones; None where either missed the value."""
+        chosen, random = (self.median(arm) for arm in ARMS)
+        return None if chosen is None or not random else 1 - chosen / random
+
+
+def answers_needed(
+    marks: Sequence[Measurement], values: Sequence[float], smaller_is_better: bool
+) -> list[Need]:
+    """Return the answers at which each run first reached each value, interpolated between two models."""
+    sign = -1 if smaller_is_better else 1
+    seeds = sorted({mark.seed for mark in marks})
+    runs = {
+        (arm, seed): [m for m in marks if (m.arm, m.seed) == (arm, seed)] for arm in ARMS for seed in seeds
+    }
+    return [
+        Need(
+            value, {arm: [_answers_to_reach(runs[arm, seed], value, sign) for seed in seeds] for arm in ARMS}
+        )
+        for value in values
+    ]
+
+
+def _answers_to_reach(run: Sequence[Measurement], value: float, sign: int) -> float | None:
+    for place, mark in enumerate(run):
+        if sign * mark.value >= sign * value:
+            if place == 0:
+                return float(mark.answers)
+            before = run[place - 1]
+            share = (value - before.value) / (mark.value - before.value)
+            return before.answers + share * (mark.answers - before.answers)
+    return None
+
+
+def target_values(marks: Sequence[Measurement]) -> list[float]:
+    """Return values to count answers for: on the way of random picks, up to their mean at the end."""
+    seeds = sorted({mark.seed for mark in marks})
+    runs = [[mark.value for mark in marks if (mark.arm, mark.seed) == ("random", seed)] for seed in seeds]
+    first, last = float(np.mean([run[0] for run in runs])), float(np.mean([run[-1] for run in runs]))
+    exact = [first + way * (last - first) for way in TARGET_SHARES]
+    step = 10.0 ** (math.floor(math.log10(max(abs(last), 1e-12))) - 2)  # three digits
+    nearer = math.floor if last > first else math.ceil  # never beyond what was reached
+    return [float(f"{nearer(round(value / step, 6)) * step:.3g}") for value in exact]
+
+
+START_SECONDS = 30.0  # seconds that a server may take
+
+
+class HttpClient:
+    """Client of a labeling server on this machine, with one connection that is kept open."""
+
+    def __init__(self, session: Session, auth: ServerAuth) -> None:
+        self.session, self.auth = session, auth
+        self.connection = http.client.HTTPConnection("127.0.0.1", auth.port, timeout=START_SECONDS)
+
+    def ask(self, n: int, person: str) -> Sequence[Question]:
+        """Return the open questions of a person."""
+        found = self._call("GET", f"/api/questions?{urlencode({'person': person, 'n': n})}")
+        kind = self.session.source.kind
+        return [Question(each["key"], kind, each["name"]) for each in found["questions"]]
+
+    def tell(self, key: str, answer: Answer, person: str, seconds: float | None, id: str | None) -> None:
+        """Send an answer; it is on disk when this returns."""
+        made = {"id": id or secrets.token_hex(16), "key": key, "answer": answer, "seconds": seconds}
+        found = self._call("POST", "/api/answers", {"person": person, "answers": [made]})
+        if found["refused"]:
+            raise ValueError(f"the server refused an answer: {found['refused'][0]['words']}")
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            reply, text = self._send(method, path, body)
+        except (
+            ConnectionError,
+            http.client.HTTPException,
+        ):  # a line that was idle for long is closed by the server
+            self.connection.close()
+            reply, text = self._send(method, path, body)
+        if reply.status != http.client.OK:
+            raise ConnectionError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
+        return json.loads(text)
+
+    def _send(self, method: str, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:
+        sent = {"authorization": f"Bearer {self.auth.token}", "content-type": "application/json"}
+        self.connection.request(method, path, None if body is None else json.dumps(body), sent)
+        reply = self.connection.getresponse()
+        return reply, reply.read()
+
+
+@contextmanager
+def serve_session(session: Session) -> Iterator[HttpClient]:
+    """Serve a session on a free port until the block ends; yield a client."""
+    import uvicorn
+
+    from jostle.labeling.server import create_server_app
+
+    with listener("127.0.0.1", 0) as listening:
+        auth = ServerAuth(secrets.token_urlsafe(16), int(listening.getsockname()[1]))
+        config = uvicorn.Config(
+            create_server_app(session, auth, "simulation"), log_level="warning", access_log=False
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        end = time.monotonic() + START_SECONDS
+        while not server.started and thread.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
+        client = HttpClient(session, auth)
+        try:
+            yield client
+        finally:
+            client.connection.close()
+            server.should_exit = True
+            thread.join()

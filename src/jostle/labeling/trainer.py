@@ -1,0 +1,165 @@
+"""Learning in the background: one process of its own reads, encodes, trains and ranks, while nobody waits.
+
+It is spawned, talks through the project alone (the store, the cache, the rounds' folders), and ends with the process
+that started it, however that ends. A crash is reported and the process started again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from jostle.labeling.records import read_status, write_status
+from jostle.utils.user_files import line_in_own_file
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+    from jostle.labeling.session import Session
+
+POLL_SECONDS = 0.5  # seconds between two looks at the store
+REFRESH_SECONDS = 30.0  # seconds between two looks at the data while nothing is answered
+REPORT_SECONDS = 1.0  # seconds between two words on a long work
+RESTART_SECONDS = (
+    1.0,
+    5.0,
+    30.0,
+    120.0,
+)  # seconds before it is started again, after so many crashes in a row
+STEADY_SECONDS = 60.0  # seconds after which a crash is not in a row
+LOG_FILE = "trainer.log"
+
+
+@dataclass
+class Trainer:
+    """Background process of a session, started again when it ends."""
+
+    session: Session
+    starts: int = 0
+    _process: SpawnProcess | None = None
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _watch: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        self._stopping.clear()
+        self._watch = threading.Thread(target=self._supervise, name="jostle-trainer", daemon=True)
+        self._watch.start()
+
+    def stop(self) -> None:
+        """End the process; an unfinished round is run again next time."""
+        self._stopping.set()
+        if self._process is not None:
+            self._process.terminate()
+        if self._watch is not None:
+            self._watch.join()
+
+    @property
+    def pid(self) -> int | None:
+        """Id of the process while it runs."""
+        return self._process.pid if self._process is not None and self._process.is_alive() else None
+
+    def _supervise(self) -> None:
+        crashes = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            self._process = multiprocessing.get_context("spawn").Process(
+                target=run_worker, args=(self.session.open_args,), name="jostle-trainer", daemon=True
+            )
+            self._process.start()
+            self.starts += 1
+            self._process.join()
+            if self._stopping.is_set():
+                return
+            crashes = 0 if time.monotonic() - began > STEADY_SECONDS else crashes + 1
+            pause = RESTART_SECONDS[min(crashes, len(RESTART_SECONDS)) - 1] if crashes else RESTART_SECONDS[0]
+            write_status(
+                self.session.store,
+                problem=_describe_exit(self._process.exitcode, self.session.project, pause),
+            )
+            self._stopping.wait(pause)
+
+
+def _describe_exit(code: int | None, project: Path, pause: float) -> str:
+    how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+    return f"the training process {how}; it is started again in {pause:.0f} s (see {project / LOG_FILE})"
+
+
+def run_worker(opening: dict[str, Any]) -> None:
+    """Run rounds as they become due, until the parent process ends."""
+    from jostle.labeling.session import Session
+
+    os.nice(5)  # people come first
+    session = Session.open(**opening)
+    log = (session.project / LOG_FILE).open("a", buffering=1, encoding="utf-8")
+    sys.stdout = sys.stderr = log
+    with FileLock(session.project / ".trainer.lock"):  # one that outlived its parent may still be finishing
+        Worker(session).run()
+
+
+class Worker:
+    """Loop of the background process."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.reported_at = 0.0
+        self.failed_at = -1  # the last act when a round failed: it is tried again after the next
+        self.refreshed = time.monotonic()
+
+    def run(self) -> None:
+        """Run until the parent process ends."""
+        while self.is_parent_alive(POLL_SECONDS):
+            if is_round_due(self.session) and self.session.store.last_event() != self.failed_at:
+                self.round()
+            elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
+                self.session.index.refresh()
+                self.refreshed = time.monotonic()
+
+    def is_parent_alive(self, seconds: float) -> bool:
+        """Wait up to some seconds for the end of the parent process; return whether it lives."""
+        parent = multiprocessing.parent_process()
+        return parent is None or not wait([parent.sentinel], seconds)
+
+    def round(self) -> None:
+        """Run one round; an error is reported, and the loop goes on."""
+        try:
+            self.session.train(self.report)
+            write_status(self.session.store, note=self.session.learner().note)
+        except Exception as error:
+            traceback.print_exc()
+            where = f" ({place})" if (place := line_in_own_file(error)) else ""
+            write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
+            self.failed_at = self.session.store.last_event()
+        self.refreshed = time.monotonic()
+
+    def report(self, doing: str, done: int, of: int) -> None:
+        """Write the status, at most once a second; end if the parent process has ended."""
+        if not self.is_parent_alive(0):
+            sys.exit(0)
+        if time.monotonic() - self.reported_at > REPORT_SECONDS or not done:
+            self.reported_at = time.monotonic()
+            write_status(self.session.store, doing, done, of, note=read_status(self.session.store).note)
+
+
+def is_round_due(session: Session) -> bool:
+    """Return whether there is no ranking yet, or a batch of answers since, or some and a requested round."""
+    rounds = session.store.rounds()
+    if not rounds:
+        return True
+    _, _, last = rounds[-1]
+    news = session.store.answers_since(last.get("act", 0))
+    wanted = (
+        session.store.setting("round wanted", 0) > last.get("act", 0)
+        or last.get("names") != session.classes()
+    )
+    return news >= session.settings.batch or (news > 0 and wanted)

@@ -1,1 +1,0 @@
-"""Label Studio: its formats, its API as a client, and its ML backend as a server."""

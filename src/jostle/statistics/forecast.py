@@ -1,0 +1,137 @@
+"""Forecasts of the random answers that a proof takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from jostle.statistics.confidence import ALPHA, Array, UpperBettor
+
+SIMULATIONS = 40
+SMALLEST = 1e-3  # chances are kept this far from 0 and 1
+
+
+@dataclass(frozen=True)
+class ProofForecast:
+    """Further random answers until the error is proven to be at most the goal.
+
+    Attributes:
+        median: In half of the simulations so many were enough; None where half of them end without a proof.
+        cautious: In four of five simulations so many were enough; None likewise.
+        chance: Share of the simulations with a proof within the limit.
+    """
+
+    median: int | None
+    cautious: int | None
+    chance: float
+
+
+def answers_to_prove(
+    values: ArrayLike,
+    expected: ArrayLike,
+    goal: float,
+    *,
+    alpha: float = ALPHA / 2,
+    limit: int | None = None,
+    seed: int = 0,
+) -> ProofForecast:
+    """Forecast how many more random answers prove that the mean of a population is at most the goal.
+
+    Each simulation draws the values of the unseen rest from the expected ones and continues the audit. Audited values
+    correct the expected ones first: picks are harder than the rest, so chances from training answers are often too
+    high.
+
+    Args:
+        values: (t,) audited values so far in draw order; empty for a forecast that must not use audit answers.
+        expected: (N,) calibrated chances of a 1: those of the draws in draw order, then those of the rest.
+        goal: Largest mean error that counts as proven.
+        alpha: Share of alpha that the upper bound of this model has.
+        limit: Most further answers to consider. Default: everything.
+        seed: Seed of the simulations.
+    """
+    seen, chances = np.asarray(values, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    rest = shift_chances(chances[: len(seen)], seen, chances[len(seen) :])
+    most = len(rest) if limit is None else min(limit, len(rest))
+    rng = np.random.default_rng(seed)
+    needed = []
+    for _ in range(SIMULATIONS):
+        order = rng.permutation(len(rest))
+        coming = (rng.random(most) < rest[order[:most]]).astype(np.float64)
+        drawn, controls = np.concatenate([seen, coming]), np.concatenate([chances[: len(seen)], rest[order]])
+        needed.append(_first_proof(drawn, controls, len(seen), goal, alpha))
+    middle, high = (float(np.quantile(needed, share, method="higher")) for share in (0.5, 0.8))
+    return ProofForecast(
+        median=int(middle) if math.isfinite(middle) else None,
+        cautious=int(high) if math.isfinite(high) else None,
+        chance=float(np.isfinite(needed).mean()),
+    )
+
+
+def shift_chances(expected: ArrayLike, values: ArrayLike, others: ArrayLike) -> Array:
+    """Shift the log odds of some chances by what audited values say of theirs; for forecasts, not for proofs.
+
+    The shift maximizes the likelihood of the values, times a standard normal prior.
+
+    Args:
+        expected: (t,) expected values of the audited examples.
+        values: (t,) their values.
+        others: (n,) chances to shift.
+    """
+    known = logit(np.asarray(expected, dtype=np.float64).clip(SMALLEST, 1 - SMALLEST))
+    total = float(np.asarray(values, dtype=np.float64).sum())
+    shift = brentq(lambda b: float(expit(known + b).sum() - total + b), -20.0, 20.0) if len(known) else 0.0
+    result: Array = expit(logit(np.asarray(others, dtype=np.float64).clip(SMALLEST, 1 - SMALLEST)) + shift)
+    return result
+
+
+def _first_proof(values: Array, expected: Array, seen: int, goal: float, alpha: float) -> float:
+    """Further draws until the goal is proven; infinity where these draws do not prove it."""
+    population = len(expected)
+    wrong = np.cumsum(values)
+    certain = (
+        wrong + population - np.arange(1, len(values) + 1) <= goal * population
+    )  # even if all others err
+    possible = wrong <= goal * population
+    capital = UpperBettor(values, expected).log_capital(goal)
+    proven = np.flatnonzero(possible & (certain | (np.maximum.accumulate(capital) >= math.log(1 / alpha))))
+    return float(max(proven[0] + 1 - seen, 0)) if len(proven) else math.inf
+
+
+def growth_rate(expected: ArrayLike, goal: float) -> float:
+    """Largest mean growth of the log capital per uniform draw against the claim that the mean is the goal.
+
+    It is the smallest mean Kullback-Leibler divergence from the chances p to chances q with the mean `goal`, which are
+    a tilt of p: p = q - c q (1 - q). No bet that is valid for every population with this mean grows faster. 0 where
+    the expected mean is not below the goal.
+    """
+    chances = np.asarray(expected, dtype=np.float64).clip(SMALLEST, 1 - SMALLEST)
+    if not 0 < goal < 1:
+        raise ValueError(f"goal must be between 0 and 1, got {goal}")
+    if chances.mean() >= goal:
+        return 0.0
+
+    def tilt(stake: float) -> Array:
+        shift = 1 - stake
+        result: Array = (np.sqrt(shift**2 + 4 * stake * chances) - shift) / (2 * stake)
+        return result
+
+    top = 1.0
+    while tilt(top).mean() < goal:
+        top *= 2
+    null = tilt(brentq(lambda stake: float(tilt(stake).mean() - goal), 1e-9, top))
+    divergence = chances * np.log(chances / null) + (1 - chances) * np.log((1 - chances) / (1 - null))
+    return float(divergence.mean())
+
+
+def fewest_answers_to_prove(expected: ArrayLike, goal: float, alpha: float = ALPHA) -> float:
+    """Expected number of uniform draws that the best possible bettor needs, who knows every chance of an error.
+
+    log(1 / alpha) over `growth_rate`: a yardstick for `answers_to_prove`, and infinity where the goal is not met.
+    """
+    growth = growth_rate(expected, goal)
+    return math.log(1 / alpha) / growth if growth > 0 else math.inf

@@ -1,0 +1,81 @@
+"""The registry of strategies: a name, a constructor, and what a reader wants to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from jostle.core import Strategy
+from jostle.tasks import TASKS
+from jostle.utils import registry
+
+B = TypeVar("B", bound=Callable[..., Any])
+
+ANY_TASK = tuple(TASKS)
+NAMED: set[Any] = set()  # classes that have their name from the registry: of several, the first
+
+
+@dataclass(frozen=True)
+class Entry(registry.Entry):
+    """A strategy of the registry; docs/reference/strategies.md is written from these."""
+
+    gist: str = ""
+    """What it takes, in a few words, for lists."""
+    formula: str = ""
+    """What decides, as a formula."""
+    needs: tuple[str, ...] = ()
+    """Of: weights, probabilities, features, labeled set, dropout, extra training, images."""
+    tasks: tuple[str, ...] = ANY_TASK
+    """The tasks that it serves."""
+    cost: str = ""
+    """What takes its time and memory."""
+    paper: str = ""
+    """Where it was published."""
+    when: str = ""
+    """What it is good for."""
+
+
+REGISTRY: registry.Registry[Strategy, Entry] = registry.Registry(
+    "strategy", "jostle.strategies", Entry, makes=(Strategy, "a jostle.Strategy")
+)
+describe = REGISTRY.entry
+
+
+def register(name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
+    """Decorate a strategy that goes by a name from now on: `@register("mine")` over a class or function.
+
+    A name that is taken by another definition is an error; running the same definition again replaces it.
+
+    Args:
+        name: What every call and command will know it by, and what messages call it; of a class with
+            several names the first.
+        idea: What it is, in a sentence or two; otherwise the docstring's first paragraph.
+        card: What else a reader wants to know, as the fields of `Entry`.
+    """
+    enter = REGISTRY.register(name, idea=idea, **card)
+
+    def entered(build: B) -> B:
+        made = enter(build)
+        first = isinstance(made, type) and made not in NAMED
+        if first and issubclass(made, Strategy):  # type: ignore[arg-type]
+            made.name = name  # type: ignore[attr-defined]
+            NAMED.add(made)
+        return made
+
+    return entered
+
+
+def names() -> list[str]:
+    """The names of all strategies."""
+    return sorted(REGISTRY.names())
+
+
+def build(name: str, /, **settings: Any) -> Strategy:
+    """A strategy by name.
+
+    Args:
+        name: A name of the registry, or `file.py:name`, a class or function of your own that makes one.
+        settings: Its settings, by keyword.
+    """
+    return REGISTRY.build(name, settings)

@@ -1,0 +1,64 @@
+"""The registry: names, descriptions, the offline default, the page about it, the example."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from jostle import datasets
+from jostle.datasets import DataError
+
+PROJECT = Path(__file__).parents[2]
+
+
+def test_every_name_is_described_and_documented():
+    page = (PROJECT / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
+    for name in datasets.names():
+        assert len(datasets.describe(name)) > 20
+        assert "\n" not in datasets.describe(name)
+        assert f"`{name}`" in page, f"docs/reference/data.md does not mention {name}"
+        for setting in datasets.settings(name):
+            assert f"`{setting}`" in page or f"`{setting}=" in page, (
+                f"docs/reference/data.md: {name}, {setting}"
+            )
+
+
+def test_settings_of_paths_are_documented():
+    page = (PROJECT / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
+    for name in ("folder:x", "csv:x"):
+        assert "your own" in datasets.describe(name)
+        for setting in datasets.settings(name):
+            assert f"`{setting}`" in page, f"docs/reference/data.md: {name}, {setting}"
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="did you mean 'cifar10'"):
+        datasets.load("cifar-10")
+    with pytest.raises(ValueError, match="unknown data set 'imagenet-21k-huge'; there are"):
+        datasets.load("imagenet-21k-huge")
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(DataError, match=r"unknown setting of digits 'size' \(known: none\)"):
+        datasets.load("digits", size=3)
+
+
+def test_digits():
+    data = datasets.load("digits")
+    bunch = load_digits()
+    assert (len(data.train), len(data.test), data.shape, data.outputs) == (1297, 500, (1, 8, 8), 10)
+    assert data.train.targets.tolist() + data.test.targets.tolist() == bunch.target.tolist()
+    torch.testing.assert_close(data.train.inputs.mean(), torch.tensor(0.0), atol=1e-3, rtol=0)
+    torch.testing.assert_close(data.train.inputs.std(), torch.tensor(1.0), atol=1e-3, rtol=0)
+    shown = np.asarray(data.preview(7)).astype(float)
+    np.testing.assert_allclose(shown, bunch.images[7] * 255 / 16, atol=0.5001)
+    assert min(np.bincount(data.test.targets)) >= 46  # every digit is tested
+
+
+def test_the_example_runs(capsys, monkeypatch):
+    with datasets.REGISTRY.restored():
+        runpy.run_path(str(PROJECT / "examples" / "03_your_own_dataset.py"), run_name="__main__")
+    assert "rings" in capsys.readouterr().out

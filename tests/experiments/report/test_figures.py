@@ -1,0 +1,211 @@
+import io
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+from synthetic_runs import FOUR, write_runs
+
+from jostle.experiments.report import figures, rank_figures
+from jostle.experiments.report.figures import CYCLES, count_ticks
+from jostle.experiments.report.rank_figures import lanes
+from jostle.experiments.report.styles import COLORS, GREY, line_styles, moved_apart, png, svg
+from jostle.experiments.results.curves import load
+from jostle.experiments.results.statistics import gains, win_matrix
+from jostle.experiments.results.summary import times
+from jostle.experiments.results.tables import duration
+
+
+@pytest.fixture
+def four(tmp_path):
+    return load(write_runs(tmp_path / "digits", FOUR))
+
+
+DRAWINGS = {
+    "learning-curves": lambda r: figures.learning_curves(r, "accuracy"),
+    "gain-curves": lambda r: figures.gain_curves(r, "accuracy", "random"),
+    "side-by-side": lambda r: figures.side_by_side(
+        {"a": r, "b": r, "c": r}, dict.fromkeys("abc", "accuracy"), r.labels, r.labels[:2]
+    ),
+    "ranks": lambda r: rank_figures.rank_diagram(
+        {"random": 3.5, "badge": 1.5, "entropy": 1.0, "noise-stability": 4.0},
+        0.7,
+        [("entropy", "badge")],
+        r.labels,
+    ),
+    "gain-map": lambda r: rank_figures.gain_map(
+        r.labels, ["x", "y"], np.array([[1.0, -2], [np.nan, 0], [3, 4], [0, 0]])
+    ),
+    "duels": lambda r: rank_figures.duel_map(r.labels, np.eye(4) + 2, np.ones((4, 4))),
+    "aubc": lambda r: figures.aubc_dots(r, "accuracy"),
+    "gains": lambda r: figures.gain_dots(gains(r, "accuracy", "random"), "random", "accuracy", r.labels),
+    "wins": lambda r: rank_figures.win_map(r.labels, win_matrix(r, "accuracy")),
+    "times": lambda r: figures.time_bars(times(r)),
+    "setting": lambda r: figures.setting_dots(r, "accuracy", "scale", {"badge": "1", "entropy": "10"}),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_figures_are_the_same_bytes_every_time(four, name):
+    first, second = DRAWINGS[name](four), DRAWINGS[name](four)
+    text, image = svg(first), png(first)
+    assert (svg(second), png(second)) == (text, image)
+    assert "<dc:date>" not in text
+    with Image.open(io.BytesIO(image)) as image:
+        assert min(image.size) > 200
+        assert len(image.convert("RGB").getcolors(10**6)) > 3  # something was drawn
+
+
+def test_the_users_settings_neither_matter_nor_change(four):
+    expected = svg(DRAWINGS["aubc"](four))
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
+        assert svg(DRAWINGS["aubc"](four)) == expected
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_every_name_is_written_in_the_figure(four):
+    for name in ("learning-curves", "aubc", "wins", "times", "gain-map", "duels"):
+        text = svg(DRAWINGS[name](four))
+        assert all(f">{label}<" in text for label in four.labels)
+
+
+def test_a_diagram_of_ranks_shows_names_ranks_bars_and_the_difference(four):
+    text = svg(DRAWINGS["ranks"](four))
+    for words in (
+        "entropy  1.00",
+        "badge  1.50",
+        "3.50  random",
+        "4.00  noise-stability",
+        "critical difference 0.70",
+    ):
+        assert f">{words}<" in text
+    line = [line for line in DRAWINGS["ranks"](four).axes[0].lines if line.get_linewidth() == 3.4]
+    assert len(line) == 1
+    left, right = line[0].get_xdata()
+    assert right - left == pytest.approx(4.0 * 0.5 / 3 + 0.08)  # half a rank of three that are four inches
+
+
+def test_bars_that_meet_lie_in_lanes():
+    assert lanes([(1, 2), (1.5, 3), (2.5, 4), (5, 6)]) == [0, 1, 0, 0]
+    assert lanes([]) == []
+
+
+def test_curves_go_through_the_means(four):
+    axes = figures.learning_curves(four, "accuracy").axes[0]
+    drawn = [line.get_ydata() for line in axes.lines if len(line.get_xdata()) == 5]
+    np.testing.assert_allclose(drawn[0], four.mean_curve("random", "accuracy"))
+    assert len(drawn) == 4
+
+
+@pytest.mark.parametrize(
+    ("counts", "most", "ticks"),
+    [
+        (range(20, 201, 20), 10, [*range(20, 201, 20)]),
+        (range(20, 201, 20), 6, [20, 60, 100, 140, 180]),
+        (range(20, 71), 10, [20, 26, 32, 38, 44, 50, 56, 62, 68]),
+        ([10, 20, 50], 2, [10, 50]),
+        ([10], 4, [10]),
+        ([1, 2, 3, 4, 5, 6], 3, [1, 4, 6]),
+    ],
+)
+def test_ticks_lie_under_points(counts, most, ticks):
+    assert count_ticks(list(counts), most) == ticks
+
+
+def test_curves_have_ticks_under_their_points(four):
+    for figure in (DRAWINGS["learning-curves"](four), DRAWINGS["gain-curves"](four)):
+        assert {float(tick) for tick in figure.axes[0].get_xticks()} <= set(four.counts)
+
+
+def test_a_bar_is_drawn_from_three_seeds_on(tmp_path):
+    curves = {"random": [[0.5, 0.6], [0.5, 0.7]], "badge": [[0.5, 0.7], [0.5, 0.8]]}
+    results = load(write_runs(tmp_path / "runs", curves))
+    for figure in (DRAWINGS["aubc"](results), DRAWINGS["gains"](results)):
+        assert not [line for line in figure.axes[0].lines if line.get_solid_capstyle() == "round"]
+    four = load(write_runs(tmp_path / "four", FOUR))
+    assert (
+        len([line for line in DRAWINGS["aubc"](four).axes[0].lines if line.get_solid_capstyle() == "round"])
+        == 4
+    )
+
+
+def test_long_runs_show_some_of_their_cycles(tmp_path):
+    results = load(
+        write_runs(tmp_path / "single", {"a": [np.linspace(0.1, 0.9, 51).tolist()], "b": [[0.5] * 51]})
+    )
+    text = svg(figures.setting_dots(results, "accuracy", "scale", {"a": "1", "b": "10"}))
+    assert text.count(" labels<") == CYCLES
+    assert ">1020 labels<" in text
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_and_one_strategy_can_be_drawn(tmp_path, seeds):
+    results = load(write_runs(tmp_path / "runs", {"random": [[0.5, 0.5]] * seeds}))
+    svg(figures.learning_curves(results, "accuracy"))
+    svg(figures.aubc_dots(results, "accuracy"))
+    svg(figures.gain_curves(results, "accuracy", "random"))
+    svg(figures.time_bars(times(results)))
+
+
+def test_curves_that_diverged_can_be_drawn(tmp_path):
+    results = load(write_runs(tmp_path / "runs", {"a": [[0.5, float("nan")]], "b": [[0.5, 0.6]]}))
+    assert ">b<" in svg(figures.learning_curves(results, "accuracy"))
+
+
+def test_a_wide_band_is_drawn_whole_within_what_a_share_can_be(tmp_path):
+    results = load(write_runs(tmp_path / "runs", {"a": [[0.5, 0.5], [0.6, 0.95], [0.9, 0.99]]}))
+    axes = figures.learning_curves(results, "accuracy").axes[0]
+    (drawn,) = [part.get_paths()[0].vertices[:, 1] for part in axes.collections]
+    second = [50, 95, 99]  # the wider of the two points
+    low, _ = stats.t.interval(0.95, 2, loc=np.mean(second), scale=stats.sem(second))
+    np.testing.assert_allclose((drawn.min(), drawn.max()), (low, 100))
+    bottom, top = axes.get_ylim()
+    assert bottom < low
+    assert top > 100
+
+
+def test_the_band_is_the_t_interval_of_the_mean():
+    curves = np.random.default_rng(0).normal(size=(7, 3))
+    low, high = figures.band(curves)
+    for point in range(3):
+        sample = curves[:, point]
+        expected = stats.t.interval(0.95, 6, loc=sample.mean(), scale=stats.sem(sample))
+        np.testing.assert_allclose((low[point], high[point]), expected)
+    np.testing.assert_allclose(figures.band(curves[:2]), (curves[:2].min(axis=0), curves[:2].max(axis=0)))
+
+
+def test_fourteen_strategies_look_different():
+    labels = ["random", "noise-stability", *(f"s{i}" for i in range(12))]
+    shown = line_styles(labels)
+    assert len({(look.color, str(look.dash), look.marker) for look in shown.values()}) == 14
+    assert shown["random"].color == GREY
+    assert line_styles(["noise-stability", "x"])["noise-stability"] == shown["noise-stability"]
+    assert [look.color for look in line_styles("abcdef").values()] == list(COLORS)
+
+
+def test_names_are_moved_apart_as_little_as_possible():
+    assert moved_apart([0.0, 5.0], gap=1, low=-10, high=10) == [0.0, 5.0]
+    assert moved_apart([1.0, 1.0, 1.0], gap=2, low=-10, high=10) == [-1.0, 1.0, 3.0]
+    assert moved_apart([9.0, 9.5], gap=2, low=-10, high=10) == [8.0, 10.0]
+    assert moved_apart([], gap=1, low=0, high=1) == []
+    places = moved_apart(sorted(np.random.default_rng(0).random(14)), gap=0.05, low=0, high=1)
+    assert np.diff(places).min() >= 0.05 - 1e-9
+    assert places[0] >= -1e-9
+    assert places[-1] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0004, "0.4 ms"),
+        (0.025, "25 ms"),
+        (0.25, "0.25 s"),
+        (12.3, "12 s"),
+        (245, "4.1 min"),
+        (9000, "2.5 h"),
+        (float("nan"), "–"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text

@@ -1,0 +1,305 @@
+"""Files that are written whole or not at all, locks that die with their process, manifests that extend."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import signal
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from jostle.experiments.results import manifest as manifests
+from jostle.experiments.results.manifest import ChangedError, ManifestError
+from jostle.experiments.results.store import (
+    CorruptLineError,
+    CorruptRunError,
+    Cycle,
+    RunBusyError,
+    RunFile,
+    checksum,
+    from_line,
+)
+
+
+def cycle(number: int) -> Cycle:
+    picked = list(range(10 * number, 10 * number + 10))
+    return Cycle(number, 10 * (number + 1), picked, {"accuracy": 0.1 * number}, 1.5, 0.25, 7)
+
+
+def run_file(folder: Path, label: str, seed: int, *cycles: Cycle) -> RunFile:
+    file = RunFile.of(folder, label, seed)
+    for each in cycles:
+        file.append(each)
+    return file
+
+
+def test_a_run_reads_what_it_wrote(tmp_path: Path):
+    assert RunFile.of(tmp_path, "margin", 3).read() == []
+    file = run_file(tmp_path, "margin", 3, cycle(0), cycle(1))
+    assert file.path == tmp_path / "margin" / "3.jsonl"
+    assert file.read() == [cycle(0), cycle(1)]
+    assert [path.name for path in file.path.parent.iterdir()] == ["3.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "tail", ['{"cycle": 2, "lab', "\x00\x00\x00", '{"cycle": 7}\n', "[]\n", json.dumps({"cycle": 2}) + "\n"]
+)
+def test_a_torn_tail_is_as_if_it_had_not_been_written(tmp_path: Path, tail: str):
+    file = run_file(tmp_path, "margin", 0, cycle(0), cycle(1))
+    with file.path.open("a") as end:
+        end.write(tail)
+    assert file.read() == [cycle(0), cycle(1)]
+    file.append(cycle(2))
+    assert file.read() == [cycle(0), cycle(1), cycle(2)]
+
+
+def test_a_cycle_out_of_order_is_refused(tmp_path: Path):
+    file = run_file(tmp_path, "margin", 0, cycle(0), cycle(1), cycle(2))
+    first, _, third = file.path.read_text().splitlines()
+    file.path.write_text(f"{first}\n{third}\n")
+    with pytest.raises(CorruptRunError, match=r"0\.jsonl, line 2 is corrupt: it is cycle 2, where 1 is due"):
+        file.read()
+
+
+def outcome(file: RunFile) -> tuple[list[Cycle] | None, str]:
+    try:
+        return file.read(), ""
+    except CorruptRunError as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_no_changed_letter_is_taken_for_true(tmp_path: Path, line: int):
+    whole = [cycle(0), cycle(1), cycle(2)]
+    file = run_file(tmp_path, "margin", 0, *whole)
+    lines = file.path.read_text().splitlines()
+    refused = 0
+    for place, letter in enumerate(lines[line]):
+        for other in "17x}" if letter.isdigit() else "5,":
+            changed = lines[line][:place] + other + lines[line][place + 1 :]
+            file.path.write_text("\n".join([*lines[:line], changed, *lines[line + 1 :]]) + "\n")
+            found, error = outcome(file)
+            assert (
+                found in (None, whole, whole[:line]) if line == 2 else found in (None, whole)
+            )  # torn, or no other
+            assert found is not None or f"0.jsonl, line {line + 1} is corrupt: " in error
+            refused += found is None
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"picked": [*range(9), 3]}, "twice"),
+        ({"picked": list(range(10))}, "twice"),
+        ({"picked": [-1, *range(11, 20)]}, "negative"),
+        (
+            {"picked": list(range(10, 19))},
+            "its counts do not add up: 20 labeled examples after 10, with 9 new",
+        ),
+        ({"labeled": 10, "picked": []}, "do not add up"),
+        ({"labeled": 20.0}, "labeled: input should be a valid integer"),
+        ({"picked": ["x"]}, "picked.0: "),
+        ({"metrics": [0.5]}, "metrics: "),
+        ({"metrics": {"accuracy": "x"}}, "metrics.accuracy: "),
+        ({"acuracy": 1}, "a cycle has no field 'acuracy'"),
+        ({"cycle": 4}, "it is cycle 4, where 1 is due"),
+    ],
+)
+def test_lines_without_a_checksum_are_read_and_must_make_sense(
+    tmp_path: Path, changes: dict[str, object], why: str
+):
+    file = RunFile.of(tmp_path, "margin", 0)
+    file.path.parent.mkdir()
+    first, second = ({**asdict(each)} for each in (cycle(0), cycle(1)))
+    file.path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
+    assert file.read() == [cycle(0), cycle(1)]
+    file.path.write_text(json.dumps(first) + "\n" + json.dumps({**second, **changes}) + "\n")
+    with pytest.raises(CorruptRunError, match="line 2 is corrupt: .*" + re.escape(why)):
+        file.read()
+
+
+def test_lines_that_are_there_stay_as_they_are(tmp_path: Path):
+    file = RunFile.of(tmp_path, "margin", 0)
+    file.path.parent.mkdir()
+    old = json.dumps(asdict(cycle(0)), separators=(",", ":")) + "\n"
+    file.path.write_text(old)
+    file.append(cycle(1))
+    assert file.path.read_text().startswith(old)
+    assert file.read() == [cycle(0), cycle(1)]
+    file.path.write_text("")
+    with pytest.raises(CorruptRunError, match="line 1 is corrupt: it is gone"):
+        file.append(cycle(2))
+
+
+def test_the_checksum_is_of_all_other_fields(tmp_path: Path):
+    file = run_file(tmp_path, "margin", 0, cycle(0))
+    fields = json.loads(file.path.read_text())
+    stated = fields.pop("checksum")
+    assert stated == hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = run_file(tmp_path, "margin", 0, cycle(0))
+    before = file.path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        file.append(cycle(1))
+    assert file.path.read_bytes() == before
+    assert [path.name for path in file.path.parent.iterdir()] == ["0.jsonl"]
+
+
+def test_the_new_file_comes_by_renaming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = run_file(tmp_path, "margin", 0, cycle(0))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        file.append(cycle(1))
+    assert file.read() == [cycle(0)]
+
+
+def hold(path: str, ready: object) -> None:
+    with RunFile(Path(path)).locked():
+        ready.set()  # type: ignore[attr-defined]
+        signal.pause()
+
+
+def test_two_processes_cannot_write_a_run_and_a_lock_dies_with_its_process(tmp_path: Path):
+    file = RunFile.of(tmp_path, "margin", 0)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    holder = context.Process(target=hold, args=(str(file.path), ready))
+    holder.start()
+    assert ready.wait(20)
+    with pytest.raises(RunBusyError, match="another process is writing margin/0"), file.locked():
+        pass
+    assert holder.pid is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    with file.locked():
+        pass
+    assert list(file.path.parent.iterdir()) == []
+
+
+def manifest(**changes: object) -> dict[str, object]:
+    fields = {
+        "name": "a",
+        "rounds": 3,
+        "seeds": 2,
+        "training": {"lr": 0.1},
+        "strategies": {"random": {"use": "random"}},
+    }
+    return {
+        "protocol": fields | changes,
+        "data": {"x": "00"},
+        "versions": {"jostle": "1"},
+        "hardware": {},
+        "command": ["jostle", "run"],
+    }
+
+
+def test_manifests_extend(tmp_path: Path):
+    manifests.enter(tmp_path, manifest())
+    more = manifest(seeds=9, strategies={"margin": {"use": "margin"}}) | {
+        "command": ["jostle", "run", "more"]
+    }
+    manifests.enter(tmp_path, more)
+    merged = manifests.read(tmp_path)
+    assert merged is not None
+    assert list(merged["protocol"]["strategies"]) == ["random", "margin"]
+    assert (merged["command"], merged["earlier_commands"]) == (["jostle", "run", "more"], [["jostle", "run"]])
+    manifests.enter(tmp_path, more)
+    assert manifests.read(tmp_path) == merged
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_another_protocol_is_refused_with_the_difference(tmp_path: Path):
+    manifests.enter(tmp_path, manifest())
+    before = (tmp_path / "manifest.json").read_bytes()
+    changed = manifest(
+        rounds=4, training={"lr": 0.2}, strategies={"random": {"use": "random", "head": "x"}}
+    ) | {"data": {"x": "11"}}
+    with pytest.raises(ChangedError) as refused:
+        manifests.enter(tmp_path, changed)
+    said = str(refused.value)
+    for part in (
+        "rounds: 3 -> 4",
+        "training.lr: 0.1 -> 0.2",
+        "data.x: '00' -> '11'",
+        "strategies.random",
+        "--out-dir",
+    ):
+        assert part in said
+    assert (tmp_path / "manifest.json").read_bytes() == before
+
+
+def test_a_file_of_ones_own_may_change_while_its_strategy_has_no_runs(tmp_path: Path):
+    def with_files(**sums: str) -> dict[str, object]:
+        return manifest() | {"files": {field.replace("_", "."): each for field, each in sums.items()}}
+
+    manifests.enter(tmp_path, manifest())  # a folder from before files were noted
+    manifests.enter(tmp_path, with_files(dataset="00", strategies_random="11"))
+    manifests.enter(tmp_path, with_files(dataset="00", strategies_random="22"))  # no runs yet
+    manifests.enter(tmp_path, with_files(strategies_margin="33"))
+    merged = manifests.read(tmp_path)
+    assert merged is not None
+    assert merged["files"] == {"dataset": "00", "strategies.random": "22", "strategies.margin": "33"}
+    run_file(tmp_path, "random", 0, cycle(0))
+    with pytest.raises(ChangedError, match=r"file of strategies\.random: '22' -> '44'"):
+        manifests.enter(tmp_path, with_files(strategies_random="44"))
+    with pytest.raises(ChangedError, match="file of dataset: '00' -> '55'"):
+        manifests.enter(tmp_path, with_files(dataset="55"))
+
+
+def test_folders_that_cannot_hold_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, full = tmp_path / "file", tmp_path / "full"
+    full.mkdir()
+    manifests.check_folder(full)
+    manifests.check_folder(tmp_path / "new" / "deep")
+    (full / ".manifest.lock").touch()  # another command has just begun
+    manifests.check_folder(full)
+    file.touch()
+    (full / "thesis.txt").touch()
+    for folder, said in (
+        (file, "is a file"),
+        (file / "runs", "is a file"),
+        (full, r"not empty \(thesis.txt\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            manifests.check_folder(folder)
+    manifests.enter(full, manifest())
+    manifests.check_folder(full)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(ValueError, match="no permission to write"):
+        manifests.check_folder(tmp_path / "new")
+
+
+@pytest.mark.parametrize("field", ["protocol", "data", "command", "files"])
+def test_a_manifest_of_another_shape_is_named(tmp_path: Path, field: str):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest() | {field: 3}))
+    with pytest.raises(ManifestError, match=rf"manifest\.json: {field} is 3, expected"):
+        manifests.read(tmp_path)
+
+
+def test_a_broken_manifest_is_named(tmp_path: Path):
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ManifestError, match=r"manifest\.json is not JSON"):
+        manifests.enter(tmp_path, manifest())
+
+
+def test_lines_of_earlier_versions_are_read_with_their_spelling_and_checksum():
+    old = {"cycle": 0, "labelled": 2, "picked": [0, 1], "metrics": {"accuracy": 0.5}}
+    line = json.dumps({**old, "checksum": checksum(old)})
+    assert from_line(line, 0).labeled == 2
+    with pytest.raises(CorruptLineError, match="checksum"):
+        from_line(line.replace('"labelled": 2', '"labelled": 3'), 0)

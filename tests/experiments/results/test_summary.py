@@ -1,0 +1,185 @@
+import pytest
+from synthetic_runs import FOUR, write_runs
+
+from jostle.experiments.results.across import Across
+from jostle.experiments.results.across_tables import areas_table
+from jostle.experiments.results.curves import load
+from jostle.experiments.results.sentences import details, headline
+from jostle.experiments.results.statistics import best_first, gains, win_matrix
+from jostle.experiments.results.summary import (
+    aubc_table,
+    change_table,
+    needs_table,
+    time_table,
+    times,
+    win_table,
+)
+from jostle.experiments.results.summary import gain_table as table_of_gains
+
+
+def gain_table(results, metric, reference):
+    return table_of_gains(results, metric, reference, gains(results, metric, reference))
+
+
+@pytest.fixture
+def four(tmp_path):
+    return load(write_runs(tmp_path / "digits", FOUR))
+
+
+def texts(table):
+    return {row[0]: row[1:] for row in table.plain()}
+
+
+def test_aubc_table(four):
+    table = aubc_table(four, "accuracy")
+    assert table.columns == (
+        "strategy",
+        "AUBC, accuracy, %",
+        "last accuracy, %",
+        "rank",
+        "rank, all points",
+        "seeds",
+    )
+    assert list(texts(table)) == ["noise-stability", "badge", "random", "entropy"]
+    # AUBC by hand: random 64.75, 66.125, 63.75; noise-stability 71.25, 72.625, 70.5; badge 70.375, 72, 68.75
+    assert texts(table)["random"] == ["64.88 ± 1.19", "74.33 ± 0.58", "3.00", "2.90", "3"]
+    assert [cell.best for cell in table.rows[0]] == [False, True, True, True, True, False]
+
+
+def test_gain_table(four):
+    table = gain_table(four, "accuracy", "random")
+    gain, low, high, ahead, p, holm = texts(table)["noise-stability"]
+    assert (gain, ahead, p, holm) == ("+6.58", "3 of 3", "0.250", "0.750")
+    assert (low, high) == ("+6.50", "+6.75")  # the means of all 27 resamples, three times 6.75 among them
+    assert "With 3 seeds no p can be below 0.25" in table.note
+
+
+def test_rows_of_few_seeds_are_warned_of_beside_rows_of_many(tmp_path):
+    curves = {"random": [[50, 60]] * 8, "entropy": [[50, 61]] * 8, "vaal": [[50, 59]] * 3}
+    note = gain_table(load(write_runs(tmp_path / "mixed", curves)), "accuracy", "random").note
+    assert note.endswith("With 3 seeds no p can be below 0.25, and the intervals are too narrow.")
+    assert "With 8 seeds" not in note
+
+
+def test_win_table_puts_the_least_beaten_first(four):
+    table = win_table(four, win_matrix(four, "accuracy"))
+    assert table.columns[1] == "noise-stability"
+    assert table.plain()[-1][0] == "mean of column"
+    assert table.plain()[0][1] == "–"
+
+
+def test_needs_table_shows_the_saving(four):
+    table = needs_table(four, "accuracy", [50, 70, 82], "random")
+    assert table.columns == ("strategy", "50 %", "70 %", "82 %")
+    assert texts(table)["random"] == ["≤ 20", "75", "–"]
+    assert texts(table)["noise-stability"] == ["≤ 20", "50 (−34 %)", "98"]
+    assert "against random" in table.note
+    assert "against" not in needs_table(four, "accuracy", [50], None).note
+
+
+def test_what_was_run_on_fewer_seeds_is_compared_on_those(tmp_path):
+    # random needs 30 labels for 60 % in seed 0, and 40 in the mean of both
+    curves = {"random": [[0.50, 0.70], [0.40, 0.50]], "vaal": [[0.50, 0.75]]}
+    results = load(write_runs(tmp_path / "runs", curves))
+    table = needs_table(results, "accuracy", [60], "random")
+    assert texts(table) == {"random": ["40", "2"], "vaal": ["28 (−7 %)", "1"]}
+    assert table.columns == ("strategy", "60 %", "seeds")
+    assert not table.rows[list(texts(table)).index("vaal")][1].best
+    assert "on the seeds that both have" in table.note
+    assert "ranked, and put in order, by the seeds that both have" in aubc_table(results, "accuracy").note
+
+
+def test_time_table(four):
+    assert texts(time_table(four, times(four)))["badge"] == ["1.2 s", "1.5 s", "2 s", "15 s", "0.00"]
+
+
+def test_headline_and_details(four):
+    assert headline(four, "accuracy", "random").replace("\u00a0", " ") == (
+        "noise-stability comes out ahead, with an area under the accuracy curve of 71.46 ± 1.08 %: "
+        "6.58 points better than random."
+    )
+    said = details(four, "accuracy", "random")
+    assert said.startswith(
+        "Against random it is ahead in 3 of 3 seeds. It reaches random’s last accuracy with "
+    )
+    assert "badge comes second, 1.08 points behind (noise-stability is ahead in 3 of 3 seeds)." in said
+    assert said.endswith("3 seeds are few: take the order with care.")
+
+
+def test_a_difference_that_some_seeds_deny_is_called_so(tmp_path):
+    curves = {"random": [[0.1, 0.5], [0.1, 0.5]], "badge": [[0.1, 0.6], [0.1, 0.45]]}
+    assert "ahead in 1 of 2 seeds, which may be chance" in details(
+        load(write_runs(tmp_path / "runs", curves)), "accuracy", "random"
+    )
+
+
+@pytest.mark.parametrize(
+    ("curves", "first"),
+    [
+        ({"random": [[0.1, 0.5]], "badge": [[0.1, 0.6]]}, "One seed decides nothing yet; badge has the best"),
+        (
+            {"random": [[0.1, 0.5]] * 2, "badge": [[0.1, 0.6]] * 2},
+            "Two seeds decide nothing yet; badge has the",
+        ),
+        (
+            {"random": [[0.1, 0.5]] * 3, "badge": [[0.1, 0.8], [0.1, 0.8], [0.1, 0.4]]},
+            "No strategy is clearly better than random; badge has the best result, an area",
+        ),
+        (
+            {
+                "random": [[0.1, 0.3]] * 3,
+                "badge": [[0.1, 0.5]] * 3,
+                "qbc": [[0.1, 0.45], [0.1, 0.4], [0.1, 0.6]],
+            },
+            "badge has the best result, but no clear lead: an area under the accuracy curve of 30.00 ± 0.00 %, 10.00",
+        ),
+        ({"random": [[0.1, 0.5]] * 3, "badge": [[0.1, 0.6]] * 3}, "badge comes out ahead, with an area"),
+        ({"badge": [[0.1, 0.6]] * 3}, "badge has an area under the accuracy curve of 35.00"),
+    ],
+)
+def test_the_headline_claims_what_the_seeds_carry(tmp_path, curves, first):
+    results = load(write_runs(tmp_path / "runs", curves))
+    assert headline(results, "accuracy", "random").replace("\u00a0", " ").startswith(first)
+
+
+def test_many_seeds_are_judged_by_the_interval(tmp_path):
+    base = [[0.1, 0.5 + 0.01 * i] for i in range(8)]
+    close = [[0.1, 0.5 + 0.01 * i + (0.02 if i % 2 else -0.015)] for i in range(8)]
+    results = load(write_runs(tmp_path / "runs", {"random": base, "badge": close}))
+    said = details(results, "accuracy", "random")
+    assert "ahead in 4 of 8 seeds, 95 % interval −" in said
+    assert "may be chance" in said
+    assert "few" not in said
+
+
+def test_the_baseline_may_win(tmp_path):
+    results = load(write_runs(tmp_path / "runs", {"random": [[0.1, 0.5]], "badge": [[0.1, 0.4]]}))
+    assert headline(results, "accuracy", "random").startswith("No strategy beats random, with an area")
+    assert details(results, "accuracy", "random") == "badge comes second."
+
+
+def test_one_seed_has_no_spread_and_errors_are_best_when_small(tmp_path):
+    curves = {"random": [[30000.0, 21000.0]], "coreset": [[30000.0, 20000.0]]}
+    results = load(write_runs(tmp_path / "ames", curves, metric="mae"))
+    assert best_first(results, "mae") == ["coreset", "random"]
+    assert texts(aubc_table(results, "mae"))["coreset"][:2] == ["25000", "20000"]
+    assert texts(gain_table(results, "mae", "random"))["coreset"] == ["+500", "–", "–", "1 of 1", "–", "–"]
+    assert "A smaller MAE is better" in aubc_table(results, "mae").note
+    assert "500 better than random" in headline(results, "mae", "random")
+
+
+def test_sets_of_runs_side_by_side(four, tmp_path):
+    other = load(
+        write_runs(tmp_path / "b", {"badge": [[0.52, 0.67, 0.75, 0.80, 0.83]], "new": FOUR["badge"]})
+    )
+    table = texts(areas_table(Across.of({"a": four, "b": other})))
+    assert table["new"][0] == "–"
+    assert table["badge"][1] == "72.38"
+    change = texts(change_table({"a": four, "b": other}, "accuracy"))
+    assert change["badge"] == ["+2.00", "–", "–"]  # the one seed that both have
+    assert change["random"] == ["–", "–", "–"]
+
+
+def test_areas_of_different_budgets_are_not_subtracted(four, tmp_path):
+    other = load(write_runs(tmp_path / "b", {"badge": [[0.5, 0.6]]}))
+    assert change_table({"a": four, "b": other}, "accuracy") is None

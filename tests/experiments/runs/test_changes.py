@@ -1,0 +1,213 @@
+"""What changes under runs or in them: edited files, other data, corrupt lines. What was hashed is what runs."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run_cli
+from PIL import Image
+from tiny import OWN, numbers, tiny, tiny_file
+
+from jostle.experiments.results import manifest as manifests
+from jostle.experiments.results.store import CorruptRunError
+from jostle.experiments.runs import workers
+from jostle.experiments.runs.experiment import open_experiment, run_experiment
+from jostle.experiments.runs.setup import ExperimentSetup
+from jostle.experiments.runs.workers import Job
+from jostle.utils.user_files import kept_sources
+
+
+def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own, out = tmp_path / "own.py", tmp_path / "runs"
+    own.write_text(OWN)
+    base = ("run", tiny_file(tmp_path), "--set", "rounds=1", "--seeds", 1, "--no-report", "--out-dir", out)
+    words = (
+        *base,
+        "--strategies",
+        f"random,{own}:Own(num_perturbations=2)",
+        "--dataset",
+        f"{own}:data(rows=60)",
+    )
+    assert run_cli(*words) == 0, capsys.readouterr().err
+    before = numbers(out)
+    assert run_cli(*words) == 0
+    own.write_text(OWN + "# edited\n")
+    assert run_cli(*words) == 2
+    said = capsys.readouterr().err
+    assert "sha256 of the file of dataset: " in said
+    assert "sha256 of the file of strategies.Own: " in said
+    assert numbers(out) == before
+    own.write_text(OWN)
+    assert run_cli(*words) == 0
+
+
+IMPORTING = """
+from jostle.strategies import Margin, Random
+from helper import first
+
+class Own(first(Margin, Random)):
+    ...
+"""
+
+
+HELPER = "def first(one, other): return one"
+
+
+@pytest.mark.parametrize(("processes", "edited"), [(1, "own.py"), (2, "helper.py")])
+def test_a_file_edited_while_runs_are_under_way_changes_nothing(tmp_path: Path, processes: int, edited: str):
+    (tmp_path / "own.py").write_text(IMPORTING)
+    (tmp_path / "helper.py").write_text(HELPER)
+    use = f"{tmp_path}/own.py:Own"
+    protocol = tiny(tmp_path, "rounds=1", "strategies.margin.use=margin", f"strategies.random.use={use}")
+    edits = {
+        "own.py": IMPORTING.replace("(Margin, Random)", "(Random, Margin)"),
+        "helper.py": "def first(one, other): return other",
+    }
+
+    with open_experiment(protocol, tmp_path / "runs", [0, 1, 2]) as experiment:
+        for _ in experiment.execute(processes):
+            (tmp_path / edited).write_text(edits[edited])
+    finished = experiment.plan
+    assert not finished.failures
+    found = numbers(tmp_path / "runs")
+    for seed in range(3):
+        assert (
+            found[f"random/{seed}"] == found[f"margin/{seed}"]
+        )  # the label random is margin, as it was at first
+    recorded = manifests.read(tmp_path / "runs")
+    assert recorded is not None
+    assert recorded["files"] == {
+        "strategies.random": sha256(IMPORTING.encode()).hexdigest(),
+        "strategies.random (helper.py)": sha256(HELPER.encode()).hexdigest(),
+    }
+    with pytest.raises(manifests.ChangedError, match=r"sha256 of the file of strategies\.random"):
+        run_experiment(protocol, tmp_path / "runs", [0])
+
+
+def test_data_that_changes_while_runs_are_under_way_stops_them(tmp_path: Path):
+    table = tmp_path / "table.csv"
+    rows = ["a,b,label", *(f"{i % 7},{i % 5},{'xy'[i % 2]}" for i in range(90))]
+    table.write_text("\n".join(rows))
+    protocol = tiny(tmp_path, f'dataset="csv:{table}(target=label)"', "model.use=mlp", "test=all", "rounds=1")
+
+    with open_experiment(protocol, tmp_path / "runs", [0, 1, 2, 3]) as experiment:
+        for event in experiment.execute():
+            if event.kind == "done":
+                table.write_text("\n".join(rows[:-9]))
+    finished = experiment.plan
+    assert finished.failures
+    for event in finished.failures:
+        assert "is not what it was when the command began (table.csv changed): restore it" in event.reason
+    before = numbers(tmp_path / "runs")
+    assert len(before) < 12
+    table.write_text("\n".join(rows))
+    assert run_experiment(protocol, tmp_path / "runs", [0, 1, 2, 3]).missing == []
+
+
+def test_data_that_is_other_data_each_time_is_refused_by_workers(tmp_path: Path):
+    (tmp_path / "own.py").write_text(
+        OWN.replace(".manual_seed(0)", "").replace("generator=torch.Generator()", "")
+    )
+    protocol = tiny(tmp_path, f"dataset.use={tmp_path}/own.py:data", "candidates=all", "pick=2", "test=all")
+    with kept_sources() as sources:
+        recorded = ExperimentSetup.load(protocol).data.checksums
+        worker = workers.Worker(workers.WorkerConfig(protocol, None, "cpu", recorded, sources))
+        heard = list(worker.run(Job("random", 0), ()))
+    assert [event.kind for event in heard] == ["failed"]
+    assert "(train inputs, train targets, test inputs, test targets changed)" in heard[0].reason
+
+
+def test_images_that_change_within_a_run_are_not_written_down(tmp_path: Path):
+    for name, shade in (("a", 0), ("b", 100)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(20):
+            Image.new("L", (8, 8), shade + 5 * number).save(tmp_path / "photos" / name / f"{number}.png")
+    protocol = tiny(
+        tmp_path, f'dataset="folder:{tmp_path}/photos(mode=L)"', "test=all", "candidates=all", "pick=2"
+    )
+
+    with open_experiment(protocol, tmp_path / "runs", [0]) as experiment:
+        for event in experiment.execute():
+            if event.kind == "cycle" and event.cycle.cycle == 1:
+                (tmp_path / "photos" / "a" / "0.png").unlink()
+    finished = experiment.plan
+    assert [event.job.label for event in finished.failures] == ["random", "margin", "noise-stability"]
+    assert {run: len(lines) for run, lines in numbers(tmp_path / "runs").items()} == {"random/0": 2}
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (
+            lambda line: {**line, "picked": [*line["picked"][:-1], 1297]},
+            "line 2 is corrupt: it labels example 1297 of",
+        ),
+        (
+            lambda line: {**line, "picked": line["picked"][:-1], "labeled": 13},
+            "labels 3 examples, where the protocol",
+        ),
+    ],
+)
+def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, edit: Any, why: str):
+    protocol = tiny(tmp_path, "rounds=1")
+    run_experiment(protocol, tmp_path / "runs", [0])
+    path = tmp_path / "runs/margin/0.jsonl"
+    first, second = path.read_text().splitlines()
+    changed = {key: value for key, value in edit(json.loads(second)).items() if key != "checksum"}
+    path.write_text(first + "\n" + json.dumps(changed) + "\n")
+    with pytest.raises(CorruptRunError, match=why):
+        run_experiment(protocol, tmp_path / "runs", [0])
+
+
+def test_a_run_of_another_seed_is_refused(tmp_path: Path):
+    protocol = tiny(tmp_path, "rounds=1")
+    run_experiment(protocol, tmp_path / "runs", [0])
+    runs = tmp_path / "runs/margin"
+    (runs / "0.jsonl").rename(runs / "1.jsonl")
+    with pytest.raises(
+        CorruptRunError, match="line 1 is corrupt: its examples are not the initial set that seed 1"
+    ):
+        run_experiment(protocol, tmp_path / "runs", [0, 1])
+
+
+def test_a_corrupt_run_is_refused_with_its_line_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = (
+        "run",
+        tiny_file(tmp_path),
+        "--set",
+        "rounds=2",
+        "--seeds",
+        1,
+        "--strategies",
+        "random",
+        "--no-report",
+    )
+    assert run_cli(*words, "--out-dir", tmp_path / "runs") == 0
+    path = tmp_path / "runs/random/0.jsonl"
+    whole, text = numbers(tmp_path / "runs"), path.read_text()
+    path.write_text(text.replace('"labeled": 14', '"labeled": 15'))
+    capsys.readouterr()
+    for command_line in ((*words, "--out-dir", tmp_path / "runs"), ("report", tmp_path / "runs")):
+        assert run_cli(*command_line) == 2
+        said = capsys.readouterr().err
+        assert (
+            f"{path}, line 2 is corrupt: its checksum does not fit. Delete the line and all after it" in said
+        )
+    path.write_text("".join(text.splitlines(keepends=True)[:1]))
+    assert run_cli(*words, "--out-dir", tmp_path / "runs") == 0
+    assert numbers(tmp_path / "runs") == whole
+
+
+def test_a_corrupt_tail_is_mended(tmp_path: Path):
+    protocol = tiny(tmp_path, "rounds=2")
+    one = protocol.model_copy(update={"strategies": {"margin": protocol.strategies["margin"]}})
+    run_experiment(one, tmp_path / "runs", [0])
+    path = tmp_path / "runs/margin/0.jsonl"
+    whole, text = numbers(tmp_path / "runs"), path.read_text()
+    path.write_text(text[: len(text) - 40])
+    run_experiment(one, tmp_path / "runs", [0])
+    assert numbers(tmp_path / "runs") == whole

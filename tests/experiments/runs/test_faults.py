@@ -1,0 +1,235 @@
+"""What goes wrong: interrupts, kills, a full disk, a strategy that raises. Nothing is lost."""
+
+import errno
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from commands import command, run_cli
+from tiny import numbers, tiny, tiny_file
+
+from jostle.experiments.results import store
+from jostle.experiments.runs.checks import explain_error
+from jostle.experiments.runs.experiment import open_experiment, run_experiment
+from jostle.experiments.runs.runners import describe_exit
+from jostle.experiments.runs.workers import Job
+
+RAISES = '''
+from dataclasses import dataclass
+from pathlib import Path
+from jostle.strategies import NoiseStability
+
+@dataclass(frozen=True, kw_only=True)
+class Fragile(NoiseStability):
+    """Raises when 18 examples of seed 1 are labeled."""
+
+    def embedding(self, context):
+        known = context.labeled.targets()
+        if len(known) == 18 and int(known.sum()) == int(Path(__file__).with_name("deadly.txt").read_text()):
+            raise RuntimeError("the third cycle is too much")
+        return super().embedding(context)
+'''
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path: Path):
+    protocol = tiny(tmp_path, "rounds=5", "training.epochs=12")
+    run_experiment(protocol, tmp_path / "whole", [0])
+    words = command("run", str(tmp_path / "tiny.toml"), "--set", "rounds=5", "--set", "training.epochs=12",
+                    "--seeds", "1", "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "killed"))  # fmt: skip
+    chance, kills = random.Random(0), 0
+    for _ in range(3):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(lambda: any((tmp_path / "killed").glob("*/*.jsonl")), 120)
+        time.sleep(chance.uniform(0, 1.0))
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
+    assert kills
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
+    names = {path.name for path in (tmp_path / "killed").rglob("*") if path.is_file()}
+    assert {name for name in names if name.endswith(".jsonl")} == {"0.jsonl"}
+
+
+def wait_for(true: object, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
+    tiny_file(tmp_path)
+    words = command("run", str(tmp_path / "tiny.toml"), "--set", "training.epochs=100", "--set", "rounds=200",
+                    "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "runs"))  # fmt: skip
+    parent = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(list((tmp_path / "runs").glob("*/*.jsonl"))) == 2, 120)  # both compute
+    workers = children(parent.pid)
+    assert len(workers) >= 2
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not any(alive(worker) for worker in workers), 20)
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if f"\nPPid:\t{pid}\n" in text:
+            found.append(int(status.parent.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_ctrl_c_ends_quietly_and_keeps_what_is_done(tmp_path: Path):
+    process = started(tmp_path, "--jobs", "1")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command resumes" in said
+    assert "Traceback" not in said
+    assert numbers(tmp_path / "runs")["random/0"]
+
+
+def test_a_second_ctrl_c_changes_nothing(tmp_path: Path):
+    process = started(tmp_path, "--jobs", "2")
+    while process.poll() is None:  # a whole salvo, to all processes, as a terminal sends it
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.002)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "jostle: stopped; the same command resumes from here"
+    assert "Traceback" not in said
+    assert "KeyboardInterrupt" not in said
+    assert numbers(tmp_path / "runs")
+
+
+def started(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """A long command that has done its first cycle."""
+    tiny_file(folder)
+    process = subprocess.Popen(
+        command("run", str(folder / "tiny.toml"), "--set", "training.epochs=200", "--seeds", "60", "--no-report",
+                "--out-dir", str(folder / "runs"), *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    )  # fmt: skip
+    wait_for(lambda: any((folder / "runs").glob("*/*.jsonl")), 120)
+    time.sleep(0.3)
+    return process
+
+
+def test_a_worker_that_dies_fails_its_run_alone(tmp_path: Path):
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal\n"
+        "from dataclasses import dataclass\n"
+        "from jostle.strategies import Random\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Deadly(Random):\n"
+        "    def query(self, context, n):\n"
+        "        if len(context.pool) == 40:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return super().query(context, n)\n"
+    )
+    protocol = tiny(tmp_path, "rounds=1", f"strategies.random.use={tmp_path}/deadly.py:Deadly")
+    finished = run_experiment(protocol, tmp_path / "runs", [0], processes=2)
+    assert [(event.job, event.reason) for event in finished.failures] == [
+        (Job("random", 0), "its process ended with signal SIGKILL (out of memory?)")
+    ]
+    assert {job.label for job in finished.missing} == {"random"}
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    file, out = tiny_file(tmp_path), tmp_path / "runs"
+    words = ("run", file, "--seeds", 1, "--strategies", "random", "--no-report", "--out-dir", out)
+    write, left = store.write_whole, [3]  # three lines fit
+
+    def fills(path: Path, text: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write(path, text)
+
+    monkeypatch.setattr(store, "write_whole", fills)
+    assert run_cli(*words) == 1
+    said = capsys.readouterr().err
+    assert "random seed 0: No space left on device" in said
+    assert "Traceback" not in said
+    assert len(numbers(out)["random/0"]) == 3
+    monkeypatch.undo()
+    assert run_cli(*words) == 0
+    run_experiment(tiny(tmp_path).model_copy(update={"strategies": {"random": tiny(tmp_path).strategies["random"]}}),
+            tmp_path / "whole", [0])  # fmt: skip
+    assert numbers(out) == numbers(tmp_path / "whole")
+
+
+def test_a_strategy_that_raises_in_one_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tiny_file(tmp_path)
+    (tmp_path / "fragile.py").write_text(RAISES)
+    (tmp_path / "deadly.txt").write_text("-1")
+    spec = f"fragile={tmp_path}/fragile.py:Fragile(num_perturbations=2),random"
+    words = ("run", tmp_path / "tiny.toml", "--strategies", spec, "--seeds", 2, "--no-report")
+    assert run_cli(*words, "--out-dir", tmp_path / "whole") == 0
+    picked = [example for line in numbers(tmp_path / "whole")["fragile/1"][:3] for example in line["picked"]]  # type: ignore[attr-defined]
+    from jostle import datasets
+
+    (tmp_path / "deadly.txt").write_text(str(int(datasets.load("digits").train.targets[picked].sum())))
+    capsys.readouterr()
+    assert run_cli(*words, "--out-dir", tmp_path / "runs") == 1
+    said = capsys.readouterr().err
+    assert "1 of 4 runs failed" in said
+    assert "fragile seed 1: RuntimeError: the third cycle is too much" in said
+    assert re.search(r"fragile\.py, line 13\)", said)
+    assert "--debug shows the tracebacks" in said
+    assert "Traceback" not in said
+    found = numbers(tmp_path / "runs")
+    assert {run: len(lines) for run, lines in found.items()} == {
+        "fragile/0": 4, "fragile/1": 3, "random/0": 4, "random/1": 4,
+    }  # fmt: skip
+    (tmp_path / "deadly.txt").write_text("-1")
+    assert run_cli(*words, "--out-dir", tmp_path / "runs") == 0
+    assert numbers(tmp_path / "runs") == numbers(tmp_path / "whole")
+
+
+def test_a_run_under_way_elsewhere_is_left_alone(tmp_path: Path):
+    protocol = tiny(tmp_path, "rounds=1")
+    run_experiment(protocol, tmp_path / "runs", [])
+    with store.RunFile.of(tmp_path / "runs", "margin", 0).locked():
+        finished = run_experiment(protocol, tmp_path / "runs", [0])
+    assert [event.reason for event in finished.failures] == ["another process is writing margin/0"]
+    assert {job.label for job in finished.missing} == {"margin"}
+
+
+def test_reasons_are_a_line():
+    assert (
+        explain_error(OSError(errno.ENOSPC, "No space left on device", "x")) == "No space left on device (x)"
+    )
+    assert explain_error(ValueError("asked for 3")) == "asked for 3"
+    assert explain_error(RuntimeError("shape")) == "RuntimeError: shape"
+    assert (describe_exit(3), describe_exit(-15)) == ("exit code 3", "signal SIGTERM")
+
+
+def test_events_of_a_run_come_in_order(tmp_path: Path):
+    protocol = tiny(tmp_path, "rounds=1")
+    one = protocol.model_copy(update={"strategies": {"random": protocol.strategies["random"]}})
+    with open_experiment(one, tmp_path / "runs", [0]) as experiment:
+        events = list(experiment.execute())
+    assert [event.kind for event in events] == ["started", "cycle", "cycle", "done"]
+    assert {event.job for event in events} == {Job("random", 0)}

@@ -1,0 +1,101 @@
+"""What users ask for by mistake: refused in a sentence, before anything is written."""
+
+from pathlib import Path
+
+import pytest
+from commands import run_cli
+from PIL import Image
+from tiny import OWN, tiny_file
+
+from jostle import cli
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "taken").write_text("a file")
+    assert (
+        run_cli(
+            "run", tiny_file(tmp_path), "--strategies", "random", "--out-dir", tmp_path / "taken" / "runs"
+        )
+        == 2
+    )
+    said = capsys.readouterr().err
+    assert "taken" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("kind", ["file", "full"])
+def test_a_folder_of_something_else_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    out = tmp_path / "out"
+    out.write_text("") if kind == "file" else (out.mkdir(), (out / "thesis.txt").touch())
+    monkeypatch.setattr(
+        "jostle.experiments.runs.experiment.smoke_test", lambda bench: pytest.fail("tried out")
+    )
+    assert run_cli("run", tiny_file(tmp_path), "--out-dir", out) == 2
+    assert f"--out-dir {out}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "pick=2000", "--set", "candidates=all"], "1297 training examples, but the budget is 6010"),
+        (["--dataset", "ames", "--data", "."], "train.csv"),
+        (["--dataset", "ames", "--data", "nowhere"], "nowhere"),
+        (["--dataset", "folder:nowhere"], "nowhere"),
+        (["--strategies", "margni"], "did you mean 'margin'"),
+        (["--strategies", "margin(depth=3)"], "depth"),
+        (["--strategies", "noise-stability(num_perturbations=0)"], "num_perturbations must be at least 1"),
+        (
+            ["--strategies", "noise-stability(num_perturbations=x)"],
+            "num_perturbations takes a whole number; got 'x'",
+        ),
+        (["--strategies", "own.py:Own(depth=3)"], "unknown setting of own.py:Own 'depth'"),
+        (
+            ["--strategies", "own.py:Own(num_perturbations=3)", "--set", "model.use=mlp"],
+            "the network mlp cannot be trained",
+        ),
+        (["--strategies", "own.py:points"], "points in own.py is list; expected a function or a class"),
+        (["--strategies", "own.py:data"], "own.py:data made tuple; expected a jostle.Strategy"),
+        (["--strategies", "own.py:Raising"], "Raising does not work in tiny: KeyError: 'color'"),
+        (["--strategies", "own.py:Raising"], "own.py, line 12) (--debug shows the traceback)"),
+        (["--dataset", "own.py:dat"], "'data'? (known: Own, Raising, data)"),
+        (["--dataset", "own.py:data(rows=abc)"], "own.py:data(rows='abc'): "),
+        (["--dataset", "own.py:data(color=abc)"], "unknown setting of own.py:data 'color'"),
+        (
+            ["--dataset", "folder:photos(size=abc)"],
+            "folder:photos: size takes a whole number or a list [...] or none; got 'abc'",
+        ),
+        (["--dataset", "folder:photos(size=[1,2,3])"], "folder:photos(size=[1, 2, 3]): "),
+        (["--set", "model.use=resnet"], "unknown model 'resnet'"),
+        (["--set", "model.depth=3"], "depth"),
+        (["--seeds", "none"], "--seeds takes a number"),
+        (["--seeds", "0"], "--seeds takes a number"),
+        (["--device", "abacus"], "abacus"),
+    ],
+)
+def test_a_users_mistake_ends_with_2_and_writes_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    said: str,
+):
+    monkeypatch.delenv("JOSTLE_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    for name in "ab":
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(5):
+            Image.new("L", (8, 8), 20 * number).save(tmp_path / "photos" / name / f"{number}.png")
+    assert run_cli("run", tiny_file(tmp_path), *words, "--out-dir", tmp_path / "runs") == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_debug_shows_the_traceback(tmp_path: Path):
+    with pytest.raises(ValueError, match="unknown protocol"):
+        cli.main(["run", "digitz", "--debug"])

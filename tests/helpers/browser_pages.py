@@ -1,0 +1,34 @@
+"""What tests in a browser share: tables to label, keys, and what is on disk."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tools.serving import Server
+
+
+def table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> str:
+    """Write a csv; its path."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def on_disk(server: Server) -> list[tuple[str, Any]]:
+    """All events of Ada in order: kind and value."""
+    with sqlite3.connect(server.project / "labels.db") as reader:
+        found = reader.execute("select act, value from acts where person = 'Ada' order by seq").fetchall()
+    reader.close()
+    return [(act, None if value is None else json.loads(value)) for act, value in found]
+
+
+def answered_by(page: Any, *keys: str) -> None:
+    """Press keys and wait for another example."""
+    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    before = page.get_attribute(".stage", "data-key")
+    for key in keys:
+        page.keyboard.press(key)
+    page.wait_for_selector(f".stage[data-key]:not([data-key='']):not([data-key='{before}'])")

@@ -1,0 +1,118 @@
+"""Rows that would not fit go to a temporary file by themselves, for every strategy and selector, and it is told."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import jostle
+from jostle import selectors
+from jostle.inference import budget
+from jostle.rows.mapped import is_mapped, mapped_rows, release, rows_again, spilled_rows
+
+N, D = 3000, 40
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, D), nn.ReLU(), nn.Linear(D, 5))
+
+
+@pytest.fixture
+def pool() -> torch.Tensor:
+    return torch.randn(N, 8, generator=torch.Generator().manual_seed(0))
+
+
+def open_files() -> list[str]:
+    folder = Path("/proc/self/fd")
+    return [os.readlink(each) for each in folder.iterdir() if each.is_symlink() and each.exists()]
+
+
+@pytest.mark.parametrize("name", ["noise-stability", "coreset", "badge", "max-herding", "typiclust"])
+def test_large_rows_go_to_a_file_and_the_picks_are_the_same(
+    name: str, model: nn.Module, pool: torch.Tensor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    settings: dict[str, Any] = {"num_perturbations": 4} if name == "noise-stability" else {}
+    labeled = TensorDataset(torch.randn(10, 8), torch.arange(10) % 5)
+    strategy = jostle.strategies.build(name, **settings)
+    plain = strategy.select(model, pool, 7, labeled=labeled, seed=0)
+    assert plain.notes == ()
+    monkeypatch.setattr(budget.MemoryBudget, "spills", lambda self, size: size > 10_000)
+    spilled = strategy.select(model, pool, 7, labeled=labeled, seed=0)
+    assert spilled.indices.tolist() == plain.indices.tolist()
+    assert str(tmp_path) in spilled.notes[0]
+    assert "temporary file" in spilled.notes[0]
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+    assert not [path for path in open_files() if path.startswith(str(tmp_path))]
+
+
+def test_the_rule_is_half_of_what_is_allowed() -> None:
+    cpu = torch.device("cpu")
+    given = budget.MemoryBudget(1000, None, cpu)
+    assert (given.spills(500), given.spills(501)) == (False, True)
+    free = budget.MemoryBudget(None, 1000, cpu)
+    assert (free.allowed, free.spills(250), free.spills(251)) == (500, False, True)
+    assert given.buffer(10**6) == 250
+
+
+def test_embedded_rows_in_a_file_outlive_the_call(model: nn.Module, pool: torch.Tensor) -> None:
+    rows = jostle.embeddings.build("features", memory_bytes=N * D * 4).embed(model, pool)
+    assert is_mapped(rows)
+    assert torch.equal(rows, jostle.embeddings.build("features").embed(model, pool))
+
+
+@pytest.mark.parametrize("name", selectors.names())
+def test_every_selector_picks_the_same_of_mapped_rows(name: str) -> None:
+    rows = torch.randn(500, 1 if name == "top-k" else 12, generator=torch.Generator().manual_seed(0))
+    mapped = spilled_rows(tuple(rows.shape), rows.dtype)
+    mapped.copy_(rows)
+    chosen = selectors.build(name)
+    centers = rows[:9] + 1 if chosen.uses_centers else None
+    own, other = (chosen.pick(each, 6, centers=centers, seed=3) for each in (rows, mapped))
+    assert own.positions.tolist() == other.positions.tolist()
+    torch.testing.assert_close(own.scores, other.scores, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(mapped, rows), "rows stay as they are"
+
+
+def test_released_rows_are_still_there(tmp_path: Path) -> None:
+    rows = mapped_rows(tmp_path / "rows", (100, 50), torch.float32)
+    rows.copy_(torch.arange(5000.0).view(100, 50))
+    release(rows)
+    release(torch.zeros(3))  # of no file
+    assert float(rows.sum()) == sum(range(5000))
+    again = rows_again(tmp_path / "rows", (100, 50), torch.float32)
+    assert again is not None
+    assert torch.equal(again, rows)
+    assert rows_again(tmp_path / "rows", (100, 51), torch.float32) is None
+    (tmp_path / "other").write_bytes(b"no rows")
+    assert rows_again(tmp_path / "other", (1,), torch.float32) is None
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in jostle.strategies.names() if name not in ("vaal", "sraal", "ll4al")]
+)
+def test_every_strategy_refuses_what_it_has_no_memory_for_before_the_work(
+    name: str, pool: torch.Tensor
+) -> None:
+    seen = [0]
+
+    class Counted(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen[0] += len(x)
+            return super().forward(x)
+
+    model = nn.Sequential(Counted(8, D), nn.ReLU(), nn.Dropout(0.3), nn.Linear(D, 5))
+    labeled = TensorDataset(torch.randn(10, 8), torch.arange(10) % 5)
+    strategy = jostle.strategies.build(name, memory_bytes=2000)
+    with pytest.raises(ValueError, match=r"would need [\d,]+ bytes for .*, more than memory_bytes=2,000"):
+        strategy.select(model, pool, 5, labeled=labeled, fit=lambda dataset, seed: model, seed=0)
+    assert seen[0] < 20, "only a first look"

@@ -1,0 +1,178 @@
+"""Private copies share nothing with the user's model, whatever its `__deepcopy__` says."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zoo import ZOO
+
+import jostle
+from jostle.inference.copies import overlaps, private_copy, scoring_device, unwrapped
+
+X = torch.randn(30, 6)
+
+
+class Itself(nn.Module):
+    """Gives itself for a copy, as huge frozen parts do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+    def __deepcopy__(self, memo: Any) -> nn.Module:
+        return self
+
+
+class SharesWeights(Itself):
+    def __deepcopy__(self, memo: Any) -> nn.Module:
+        made = type(self)()
+        for own, new in zip(self.parameters(), made.parameters(), strict=True):
+            new.data = own.data
+        return made
+
+
+class SharesViews(Itself):
+    """Its copy's weights lie inside its own."""
+
+    def __deepcopy__(self, memo: Any) -> nn.Module:
+        made = type(self)()
+        for own, new in zip(self.parameters(), made.parameters(), strict=True):
+            new.data = own.data.reshape(-1).view(own.shape)
+        return made
+
+
+class SharesBuffers(Itself):
+    def __deepcopy__(self, memo: Any) -> nn.Module:
+        made = type(self)()
+        made.load_state_dict(self.state_dict())
+        made.net[1]._buffers = self.net[1]._buffers
+        return made
+
+
+class Holds(nn.Module):
+    """Holds such a module twice, behind a bound method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Itself()
+        self.again = self.part
+        self.run = self.part.forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.run(x) + self.again(x)
+
+
+class StubbornParameter(nn.Parameter):
+    def __deepcopy__(self, memo: Any) -> nn.Parameter:
+        return self
+
+
+class Stubborn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 3)
+        self.net.weight = StubbornParameter(self.net.weight.data)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+SHARING = [Itself, SharesWeights, SharesViews, SharesBuffers, Holds, Stubborn]
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_a_copy_by_force_shares_nothing_and_computes_the_same(kind: type[nn.Module]) -> None:
+    model = kind().eval()
+    made = private_copy(model)
+    torch.testing.assert_close(made(X), model(X), rtol=0, atol=0)
+    before = copy.deepcopy(model.state_dict())
+    with torch.no_grad():
+        for tensor in [*made.parameters(), *made.buffers()]:
+            tensor.fill_(7)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not torch.allclose(made(X), model(X)), "the copy must compute with its own weights"
+    assert not {id(part) for part in made.modules()} & {id(part) for part in model.modules()}
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_picks_are_those_of_the_same_network_without_the_trick(kind: type[nn.Module], unchanged: Any) -> None:
+    model = kind()
+    check = unchanged(model)
+    found = jostle.select("noise-stability", model, X, n=6, seed=0, num_perturbations=4)
+    check()
+    plain = plain_version(model)
+    assert (
+        found.indices.tolist()
+        == jostle.select("noise-stability", plain, X, n=6, seed=0, num_perturbations=4).indices.tolist()
+    )
+
+
+def plain_version(model: nn.Module) -> nn.Module:
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(x) + self.net(x) if isinstance(model, Holds) else self.net(x)
+
+    made: Any = Plain()
+    if isinstance(model, Stubborn):
+        made.net = nn.Linear(6, 3)
+    made.net.load_state_dict((model.part if isinstance(model, Holds) else model).net.state_dict())
+    return made
+
+
+def test_what_cannot_be_separated_is_refused() -> None:
+    class Insists(nn.Linear):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+
+        def __deepcopy__(self, memo: Any) -> nn.Module:
+            return self
+
+        def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+            return own.items()  # whoever asks, gets these
+
+    model = Insists(6, 3)
+    own = {"weight": nn.Parameter(torch.randn(3, 6))}
+    with pytest.raises(ValueError, match="a copy of Insists shares or lacks weight"):
+        private_copy(model)
+
+
+@pytest.mark.parametrize("kind", ZOO)
+def test_ordinary_models_are_copied_as_ever(kind: str) -> None:
+    model = unwrapped(ZOO[kind][0]())
+    made = private_copy(model)
+    assert list(made.state_dict()) == list(model.state_dict())
+
+
+def test_extents() -> None:
+    taken = [("cpu", 10, 20), ("cpu", 30, 40), ("cuda:0", 0, 99)]
+    apart = [("cpu", 0, 10), ("cpu", 20, 30), ("cpu", 40, 50), ("cuda:1", 5, 6)]
+    assert not any(overlaps(extent, taken) for extent in [None, *apart])
+    meeting = [("cpu", 0, 11), ("cpu", 19, 30), ("cpu", 12, 14), ("cpu", 0, 99), ("cuda:0", 98, 200)]
+    assert all(overlaps(extent, taken) for extent in meeting)
+
+
+def test_a_model_is_scored_where_there_is_float64() -> None:
+    model = nn.Linear(6, 3)
+    assert scoring_device(model) == scoring_device(model, "mps") == torch.device("cpu")
+    plain, told = (jostle.select("entropy", model, X, 5, device=device) for device in (None, "mps"))
+    assert plain.indices.tolist() == told.indices.tolist()
+
+
+def test_devices_that_hold_nothing_or_do_not_exist_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="the model is on the meta device, which holds no numbers: load"):
+        jostle.select("entropy", nn.Linear(6, 3, device="meta"), X, 5)
+    with pytest.raises(ValueError, match="the model is on the meta device"):
+        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="meta")
+    with pytest.raises(ValueError, match="cannot compute on the device 'gpu'"):
+        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="gpu")

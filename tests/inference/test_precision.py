@@ -1,0 +1,121 @@
+"""Full float32 while scoring: every switch is off inside, readable as before, and back afterwards."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from zoo import N, mlp
+
+from jostle import NoiseStability
+from jostle.inference.precision import full_float32, switches
+
+X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
+newer = pytest.mark.skipif(
+    not hasattr(torch.backends, "fp32_precision"), reason="this PyTorch has the older switches only"
+)
+
+STATE = """
+import torch
+from jostle.inference.precision import full_float32, switches
+
+backends = torch.backends
+{set_up}
+before = [switch.read() for switch in switches()]
+with full_float32(torch.device("cpu")):
+    inside = [switch.read() for switch in switches()]
+    for switch, value, was in zip(switches(), inside, before):
+        assert value in switch.off or was is value is None, (before, inside)
+after = [switch.read() for switch in switches()]
+assert after == before, (before, after)
+"""
+WAYS = {
+    "nothing": "",
+    "high": "torch.set_float32_matmul_precision('high')",
+    "medium": "torch.set_float32_matmul_precision('medium')",
+    "highest": "torch.set_float32_matmul_precision('highest')",
+    "older, off": "backends.cudnn.allow_tf32 = False",
+    "older, on": "backends.cuda.matmul.allow_tf32 = True",
+}
+NEWER_WAYS = {
+    "all tf32": "backends.fp32_precision = 'tf32'",
+    "all ieee": "backends.fp32_precision = 'ieee'",
+    "all bf16 but products": "backends.fp32_precision = 'bf16'; backends.cuda.matmul.fp32_precision = 'ieee'",
+    "the GPU's": "backends.cudnn.fp32_precision = 'tf32'",
+    "convolutions of the CPU": "backends.mkldnn.conv.fp32_precision = 'bf16'",
+    "convolutions of the GPU apart from its recurrences": "backends.cudnn.conv.fp32_precision = 'ieee'",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_from_every_state_and_back(way: str) -> None:
+    subprocess.run([sys.executable, "-c", STATE.format(set_up=WAYS[way])], check=True)
+
+
+@newer
+@pytest.mark.parametrize("way", NEWER_WAYS)
+def test_from_every_state_of_the_newer_switches_and_back(way: str) -> None:
+    subprocess.run([sys.executable, "-c", STATE.format(set_up=NEWER_WAYS[way])], check=True)
+
+
+def test_scoring_is_in_full_float32_on_any_gpu() -> None:
+    seen = []
+
+    def look(outputs: Tensor) -> Tensor:
+        seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
+        return outputs
+
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
+    NoiseStability(num_perturbations=1, outputs=look).select(mlp(), X, n=2, seed=0)
+    assert set(seen) == {(False, False)}
+    assert torch.backends.cudnn.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@newer
+def test_scoring_is_in_full_float32_on_a_cpu() -> None:
+    cpu = torch.backends.mkldnn.matmul
+    seen = []
+
+    def look(outputs: Tensor) -> Tensor:
+        seen.append(cpu.fp32_precision)
+        return outputs
+
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert cpu.fp32_precision == "bf16"
+        NoiseStability(num_perturbations=1, outputs=look).select(mlp(), X, n=2, seed=0)
+        assert set(seen) == {"ieee"}
+        assert cpu.fp32_precision == "bf16"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@newer
+def test_tf32_set_through_the_newer_switches_is_no_obstacle() -> None:
+    conv = torch.backends.cudnn.conv
+    before = conv.fp32_precision
+    try:
+        conv.fp32_precision = "ieee"  # apart from recurrent layers: the old switch cannot say this
+        NoiseStability(num_perturbations=1).select(mlp(), X, n=2, seed=0)
+        assert conv.fp32_precision == "ieee"
+    finally:
+        conv.fp32_precision = before
+
+
+def test_a_model_may_use_the_older_switches_itself() -> None:
+    def copy_inputs(outputs: Tensor) -> Tensor:
+        with torch.backends.cudnn.flags(enabled=False):
+            return outputs
+
+    assert len(NoiseStability(num_perturbations=1, outputs=copy_inputs).select(mlp(), X, n=2, seed=0)) == 2
+
+
+def test_an_error_puts_everything_back() -> None:
+    before = [switch.read() for switch in switches()]
+    with pytest.raises(KeyError), full_float32(torch.device("cpu")):
+        raise KeyError
+    assert [switch.read() for switch in switches()] == before

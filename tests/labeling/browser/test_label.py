@@ -1,0 +1,195 @@
+"""One example at a time, by keys, in a real browser: nothing is lost whatever happens."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.serving import Person, Server
+
+from jostle.labeling.contents import digest
+
+CLASSES = "red,green,<b>blue</b>"
+HTML = "<img src=x onerror=alert(1)>.png"
+READING = 120  # seconds that a folder may take on a busy machine
+Visit = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def server(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for all tests that let it live; each has people of its own."""
+    with Server([str(photos), "--classes", CLASSES], tmp_path_factory.mktemp("label")) as running:
+        yield running
+
+
+def acts(server: Server, *people: str) -> list[tuple[str, str, str]]:
+    """What some people did, as it is on disk: person, act, value."""
+    with sqlite3.connect(server.project / "labels.db") as reader:
+        found = reader.execute("select person, act, value from acts order by seq").fetchall()
+    reader.close()
+    return [each for each in found if each[0] in people]
+
+
+def shown(page: Any) -> str:
+    """The key of the example on the stage, once there is one."""
+    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    return str(page.get_attribute(".stage", "data-key"))
+
+
+def press(page: Any, key: str) -> str:
+    """Press a key and wait for another example."""
+    before = shown(page)
+    page.keyboard.press(key)
+    page.wait_for_selector(f".stage:not([data-key='{before}'])")
+    return before
+
+
+def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Ada")
+    first = press(page, "1")
+    assert page.url == f"{server.origin}/?name=Ada#label", "the token stays in the address"
+    second = press(page, "G")
+    assert acts(server, "Ada") == [("Ada", "answer", "0"), ("Ada", "answer", "1")]
+
+    page.keyboard.press("Backspace")  # take the second back
+    page.wait_for_selector(f".stage[data-key='{second}']")
+    assert acts(server, "Ada")[-1][:2] == ("Ada", "withdrawal")
+    assert press(page, "3") == second
+
+    skipped = press(page, " ")
+    assert acts(server, "Ada")[-1][:2] == ("Ada", "skip")
+    clicked = shown(page)
+    page.click("[data-class=green]")
+    page.wait_for_selector(f".stage:not([data-key='{clicked}'])")
+    assert acts(server, "Ada")[-1] == ("Ada", "answer", "1")
+    page.wait_for_selector(".meter:has-text('answers of 60')", timeout=1000 * READING)
+
+    open_ones = {each["key"] for each in Person("Ada", server.port).questions(5)}
+    assert not open_ones & {first, second, skipped, clicked}
+    page.reload()
+    assert shown(page) not in {first, second, skipped, clicked}
+
+
+def test_a_name_is_asked_once_and_keys_write_while_it_is(server: Server, visit: Visit) -> None:
+    page = visit(server, name=None)
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.type("Bo 1 g")  # letters and digits that name classes
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Enter")
+    shown(page)
+    assert page.inner_text("#person") == "Bo 1"
+    assert acts(server, "Bo 1") == []
+    page.goto(server.origin)
+    shown(page)
+    assert page.inner_text("#person") == "Bo 1", "it is asked once"
+
+
+def test_keys_of_the_browser_and_held_keys_do_nothing(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Cy")
+    before = shown(page)
+    page.keyboard.press("Control+1")
+    page.keyboard.press("x")
+    page.evaluate("document.dispatchEvent(new KeyboardEvent('keydown', {key: '1', repeat: true}))")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open] .keys")
+    page.keyboard.press("1")  # in a dialog
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(200)
+    assert shown(page) == before
+    assert acts(server, "Cy") == []
+
+
+def test_two_people_get_different_questions(server: Server, visit: Visit) -> None:
+    pages = visit(server, name="Di"), visit(server, name="Ed")
+    seen = [{press(page, "1") for _ in range(4)} for page in pages]
+    assert not seen[0] & seen[1]
+    assert [person for person, _, _ in acts(server, "Di", "Ed")] == ["Di"] * 4 + ["Ed"] * 4
+
+
+def held(server: Server, person: str) -> int:
+    """How many questions are kept for somebody."""
+    with sqlite3.connect(server.project / "labels.db") as reader:
+        (found,) = reader.execute("select count(*) from leases where person = ?", [person]).fetchone()
+    reader.close()
+    return int(found)
+
+
+def test_a_page_that_is_closed_gives_its_questions_back(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Gus")
+    shown(page)
+    assert held(server, "Gus") == 5
+    page.goto("about:blank")
+    for _ in range(100):
+        if not held(server, "Gus"):
+            break
+        page.wait_for_timeout(50)
+    assert not held(server, "Gus")
+
+
+def test_names_of_files_and_classes_are_text(photos: Path, server: Server, visit: Visit) -> None:
+    flo, end = Person("Flo", server.port), time.monotonic() + READING
+    while not flo.call("GET", "/api/progress")[1]["indexed"]:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert flo.answer(digest((photos / HTML).read_bytes()), "<b>blue</b>")["kept"]
+    page = visit(server, name="Flo", view="review")
+    page.on("dialog", lambda box: pytest.fail(f"a script ran: {box.message}"))
+    page.click("text=All answers")
+    page.fill("input[type=search]", "onerror")
+    item = page.wait_for_selector(f".item:has-text('{HTML}')")
+    assert "<b>blue</b> by Flo" in item.inner_text()
+    assert page.query_selector("img[src=x]") is None
+    page.goto(f"{server.origin}/#label")
+    assert page.inner_text("[data-class='<b>blue</b>']").strip().endswith("<b>blue</b>")
+
+
+def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit: Visit) -> None:
+    with Server([str(photos), "--classes", CLASSES], tmp_path) as server:
+        page = visit(server)
+        press(page, "1")
+        shown(page)
+        server.kill()
+        given = [press(page, "2") for _ in range(3)]  # loaded ahead, so the page goes on
+        page.wait_for_selector("#line[data-state=away]")
+        assert "3 answers kept here" in page.inner_text("#line")
+        assert len(acts(server, "Ada")) == 1
+
+        server.start()
+        page.wait_for_selector("#line[data-state=there]", state="attached")
+        while page.evaluate("Object.keys(localStorage).some((name) => name.includes(':kept:'))"):
+            page.wait_for_timeout(50)
+        assert acts(server, "Ada") == [("Ada", "answer", "0"), *[("Ada", "answer", "1")] * 3]
+        assert press(page, "3") not in given
+        assert len(acts(server, "Ada")) == 5
+
+        server.kill()  # and answers that are kept are sent after the page was closed, too
+        key = press(page, "2")
+        page.goto("about:blank")
+        server.start()
+        page.goto(server.origin)
+        assert shown(page) not in {key, *given}
+        assert len(acts(server, "Ada")) == 6
+
+
+def test_other_machines_answer_too(photos: Path, tmp_path: Path, visit: Visit) -> None:
+    """A browser trusts plain http from its own machine only, and takes functions away from pages of others."""
+    with Server([str(photos), "--classes", CLASSES, "--host", "0.0.0.0"], tmp_path) as server:
+        page = visit(server, origin=f"http://0.0.0.0:{server.port}")
+        press(page, "1")
+        assert not page.evaluate("isSecureContext")
+        assert acts(server, "Ada") == [("Ada", "answer", "0")]
+
+
+def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Hal")
+    shown(page)
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
+    page.route("**/api/answers", lambda route: route.abort())
+    press(page, "1")
+    page.evaluate("dispatchEvent(new StorageEvent('storage'))")  # another tab keeps something
+    page.unroute("**/api/answers")
+    page.wait_for_selector("#line[data-state=there]", state="attached")
+    press(page, "2")
+    assert acts(server, "Hal") == [("Hal", "answer", "0"), ("Hal", "answer", "1")]

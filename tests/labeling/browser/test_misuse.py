@@ -1,0 +1,196 @@
+"""Slips of people at the page: stray keys, two tabs, pictures that are not there, numbers as people write them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_pages import answered_by, on_disk, table
+from tools.serving import TOKEN, Person, Server
+
+Visit = Callable[..., Any]
+TIMEOUT = 120  # seconds that a model may take on a busy machine
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> list[str]:
+    """Houses whose price is asked for."""
+    data = table(tmp_path / "houses.csv", ["id", "area", "price"], ([i, 40 + i, ""] for i in range(30)))
+    return [data, "--target", "price"]
+
+
+@pytest.fixture
+def tickets(tmp_path: Path) -> list[str]:
+    """Long texts, several classes of which can be right."""
+    lines = "\n".join(f"line {line}" for line in range(200))
+    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
+    return [data, "--classes", "billing,bug,praise", "--several", "--encoder", "words"]
+
+
+def test_numbers_are_read_as_english_and_never_guessed(
+    prices: list[str], tmp_path: Path, visit: Visit
+) -> None:
+    with Server(prices, tmp_path / "project") as server:
+        page = visit(server)
+        page.wait_for_selector("input[aria-label=price]")
+        for typed in ("1,250", "1 250 000.5", "-1,000", "1e3", ".5"):
+            answered_by(page, *typed, "Enter")
+        assert [value for _, value in on_disk(server)] == [1250, 1250000.5, -1000, 1000, 0.5]
+        for typed, readings in (
+            ("1,25", "1.25 or 125"),
+            ("0,250", "0.25 or 250"),
+            ("12,3456", "12.3456 or 123456"),
+        ):
+            page.fill("input[name=number]", typed)
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f".toast.shown:has-text('{readings}')")
+        for typed in ("1,2,3", "0x10", "1 25", "Infinity", "1.250,5"):
+            page.fill("input[name=number]", typed)
+            page.keyboard.press("Enter")
+            page.wait_for_selector(".toast.shown:has-text('not a number')")
+            page.evaluate("document.getElementById('toast').textContent = ''")
+        assert len(on_disk(server)) == 5
+
+
+def test_undo_and_edit_bring_back_the_number_that_is_stored(
+    prices: list[str], tmp_path: Path, visit: Visit
+) -> None:
+    exact = "1234.567890123"
+    with Server(prices, tmp_path / "project") as server:
+        page = visit(server)
+        page.wait_for_selector("input[aria-label=price]")
+        answered_by(page, *exact, "Enter")
+        page.keyboard.type("77")  # begun on the next one
+        answered_by(page, "Escape", "Backspace")
+        assert page.input_value("input[name=number]") == exact
+        page.focus("input[name=number]")
+        answered_by(page, "Enter")
+        assert page.input_value("input[name=number]") == "77"
+        assert [value for _, value in on_disk(server)] == [float(exact), None, float(exact)]
+        page.goto(f"{server.origin}/#review")
+        page.click("text=All answers")
+        field = page.wait_for_selector(".item input")
+        assert field.input_value() == exact
+
+
+def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
+    tickets: list[str], tmp_path: Path, visit: Visit
+) -> None:
+    with Server(tickets, tmp_path / "project") as server:
+        page = visit(server)
+        page.wait_for_selector(".stage:has-text('ticket')")
+        before = page.get_attribute(".stage", "data-key")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".toast.shown:has-text('none of them')")
+        assert on_disk(server) == []
+        assert page.get_attribute(".stage", "data-key") == before
+        answered_by(page, "1", "3", "Enter")
+        answered_by(page, "Backspace")
+        ticked = "[...document.querySelectorAll('[aria-pressed=true]')].map((each) => each.dataset.class)"
+        assert page.evaluate(ticked) == ["billing", "praise"]
+        answered_by(page, "3", "Enter")
+        answered_by(page, "Enter", "Enter")
+        assert [value for act, value in on_disk(server) if act == "answer"] == [[0, 2], [0], []]
+
+
+def test_the_next_text_begins_at_its_beginning(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
+    with Server(tickets, tmp_path / "project") as server:
+        page = visit(server)
+        page.wait_for_selector(".stage:has-text('ticket')")
+        page.evaluate("document.querySelector('.stage').scrollTop = 900")
+        assert page.evaluate("document.querySelector('.stage').scrollTop") > 100
+        answered_by(page, "1", "Enter")
+        assert page.evaluate("document.querySelector('.stage').scrollTop") == 0
+
+
+def test_each_tab_has_its_own_person(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
+    with Server(tickets, tmp_path / "project") as server:
+        first = visit(server, name="Ada")
+        first.wait_for_selector(".stage:has-text('ticket')")
+        second = first.context.new_page()
+        second.goto(f"{server.origin}/?token={TOKEN}")
+        second.wait_for_selector("dialog[open]")
+        assert second.input_value("input[name=name]") == "Ada"  # offered, and asked
+        second.fill("input[name=name]", "Bo")
+        second.keyboard.press("Enter")
+        second.wait_for_selector(".stage:has-text('ticket')")
+        first.goto(server.origin)
+        first.wait_for_selector(".stage:has-text('ticket')")
+        assert (first.inner_text("#person"), second.inner_text("#person")) == ("Ada", "Bo")
+
+
+def test_a_picture_is_answered_when_it_can_be_seen(photos: Path, tmp_path: Path, visit: Visit) -> None:
+    with Server([str(photos), "--classes", "red,green,blue"], tmp_path / "project") as server:
+        page = visit(server, name=None)
+        page.wait_for_selector("dialog[open]")
+        held: list[Any] = []
+        page.route("**/api/content/*", lambda route: held.append(route))  # they never come
+        page.keyboard.type("Ada")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[data-class=red]")
+        page.keyboard.press("1")
+        page.wait_for_selector(".toast.shown:has-text('Wait for the picture')")
+        assert on_disk(server) == []
+        held.pop(0).continue_()
+        page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+        page.keyboard.press("1")
+        while not on_disk(server):
+            page.wait_for_timeout(50)
+        assert on_disk(server) == [("answer", 0)]
+
+
+def test_a_picture_that_cannot_be_shown_can_only_be_skipped(
+    photos: Path, tmp_path: Path, visit: Visit
+) -> None:
+    with Server([str(photos), "--classes", "red,green,blue"], tmp_path / "project") as server:
+        page = visit(server, name=None)
+        page.wait_for_selector("dialog[open]")
+        page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
+        page.keyboard.type("Ada")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".stage .broken")
+        page.keyboard.press("1")
+        page.wait_for_selector(".toast.shown:has-text('cannot be shown')")
+        page.keyboard.press(" ")
+        while not on_disk(server):
+            page.wait_for_timeout(50)
+        assert on_disk(server) == [("skip", None)]
+
+
+def test_tiles_whose_pictures_are_not_shown_are_not_answered(
+    photos: Path, tmp_path: Path, visit: Visit
+) -> None:
+    names = ("red", "green", "blue")
+    words = [str(photos), "--classes", ",".join(names), "--batch", "9", "--encoder", "pixels"]
+    with Server(words, tmp_path / "project") as server:
+        somebody, end = Person("Bo", server.port), time.monotonic() + TIMEOUT
+        for _ in range(12):
+            question = somebody.questions(1)[0]
+            number = question["name"].removesuffix(".png")
+            somebody.answer(question["key"], names[int(number) % 3 if number.isdecimal() else 7 % 3])
+        while not somebody.call("GET", "/api/grid?class=red&n=24")[1]["examples"]:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        page = visit(server)
+        page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+        page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
+        page.goto(f"{server.origin}/#grid")
+        page.wait_for_selector(".tile .broken")
+        page.click(".tile .right")
+        page.wait_for_selector(".toast.shown:has-text('nothing was answered')")
+        page.click(".foot .done")
+        page.wait_for_selector(".toast.shown:has-text('not answered')")
+        assert on_disk(server) == []
+
+
+def test_the_end_of_a_project_says_what_to_do_next(tmp_path: Path, visit: Visit) -> None:
+    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}"] for i in range(3)))
+    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as server:
+        page = visit(server)
+        for _ in range(2):
+            answered_by(page, "1")
+        page.keyboard.press("1")
+        page.wait_for_selector(".stage:has-text('Everything has an answer')", timeout=1000 * TIMEOUT)
+        assert "jostle label --export labels.csv" in page.inner_text(".stage")
+        assert page.get_attribute(".stage a", "href") == "#review"

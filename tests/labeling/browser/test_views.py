@@ -1,0 +1,200 @@
+"""The grid, the review, the progress and other kinds of answers, on a project whose model has learned something."""
+
+import csv
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tools.serving import Person, Server
+
+Visit = Callable[..., Any]
+TIMEOUT = 120  # seconds that a model may take on a busy machine
+
+
+def size_of(question: dict[str, Any]) -> float:
+    return float(dict(question["content"]["fields"])["size"])
+
+
+def right(question: dict[str, Any]) -> str:
+    return "large" if size_of(question) > 0.5 else "small"
+
+
+def other(answer: str) -> str:
+    return "small" if answer == "large" else "large"
+
+
+def figures(port: int) -> Any:
+    return Person("probe", port).call("GET", "/api/progress")[1]
+
+
+def until(port: int, wanted: Callable[[Any], bool]) -> Any:
+    """The figures once they are as wanted."""
+    end = time.monotonic() + TIMEOUT
+    while not wanted(found := figures(port)):
+        assert time.monotonic() < end, found
+        time.sleep(0.2)
+    return found
+
+
+def labeled(server: Server, person: str, n: int, wrong: int = 0) -> list[str]:
+    """Answer n questions, the first few of them wrongly; the keys of those."""
+    somebody, slips = Person(person, server.port), []
+    for count in range(n):
+        question = somebody.questions(1)[0]
+        answer = right(question)
+        if count < wrong and abs(size_of(question) - 0.5) > 0.3:
+            answer = other(answer)
+            slips.append(question["key"])
+        somebody.answer(question["key"], answer, seconds=1.0)
+    return slips
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two people have labeled rows, with some slips; a model knows what is large."""
+    folder = tmp_path_factory.mktemp("views")
+    draw = random.Random(0)
+    with (folder / "parcels.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "size", "weight"])
+        for number in range(300):
+            size = draw.choice((0.2, 0.8)) + draw.uniform(-0.1, 0.1)
+            writer.writerow([f"parcel {number}", round(size, 4), round(draw.random(), 4)])
+    words = [str(folder / "parcels.csv"), "--classes", "small,large", "--goal", "60%"]
+    words += ["--batch", "15", "--audit", "40%", "--overlap", "20%"]
+    with Server(words, folder / "project") as running:
+        until(running.port, lambda found: found["round"] >= 1)
+        labeled(running, "Ada", 30, wrong=3)
+        until(running.port, lambda found: found["curve"])
+        labeled(running, "Bo", 30)
+        until(
+            running.port, lambda found: len(found["people"]) == 2
+        )  # figures are made anew now and then only
+        yield running
+
+
+def test_progress_shows_the_audit_and_the_advice(server: Server, visit: Visit) -> None:
+    page = visit(server, view="progress")
+    page.wait_for_selector("svg.curve .point")
+    facts = page.inner_text(".facts")
+    assert "accuracy by the audit" in facts
+    assert " %" in facts
+    assert page.get_attribute("svg.curve", "aria-label").startswith("accuracy over answers")
+    assert "large" in page.inner_text(".bars")
+    assert "Ada" in page.inner_text(".halves")
+    assert page.inner_text(".verdict h1")
+
+
+def test_a_suggestion_is_shown_only_when_asked_for(server: Server, visit: Visit) -> None:
+    page = visit(server)
+    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    assert not page.is_visible(".hint")
+    page.keyboard.press(".")
+    page.wait_for_selector(".hint:not([hidden])")
+    assert "The model" in page.inner_text(".hint")
+    page.keyboard.press(".")
+    assert not page.is_visible(".hint")
+
+
+def test_review_finds_slips_and_corrects_them(server: Server, visit: Visit) -> None:
+    page = visit(server, view="review")
+    page.wait_for_selector(".item")
+    key = page.get_attribute(".item", "data-key")
+    assert "the model says" in page.inner_text(".item")
+    now = page.input_value(".item select")
+    page.select_option(".item select", other(now))
+    page.wait_for_selector(f".item[data-key='{key}'].answered")
+
+    page.click("text=All answers")
+    page.wait_for_selector(".item")
+    assert "who corrected it" in page.inner_text(".item")
+    page.fill("input[type=search]", "Bo")
+    page.wait_for_selector(".item:has-text('by Ada')", state="detached")
+    assert "by Bo" in page.inner_text(".item")
+    page.fill("input[type=search]", "no such words")
+    page.wait_for_selector("text=No answer has these words.")
+
+
+def test_disagreements_are_settled(server: Server, visit: Visit) -> None:
+    ada, bo = Person("Ada", server.port), Person("Bo", server.port)
+    key = ada.questions(1)[0]["key"]
+    ada.answer(key, "small")
+    bo.answer(key, "large")
+    page = visit(server, view="review")
+    page.click("text=Disagreed")
+    item = page.wait_for_selector(f".item[data-key='{key}']")
+    assert "small by Ada" in item.inner_text()
+    assert "large by Bo" in item.inner_text()
+    page.select_option(f".item[data-key='{key}'] select", other(item.query_selector("select").input_value()))
+    page.wait_for_selector(f".item[data-key='{key}'].answered")
+    page.click("text=Doubted")
+    page.click("text=Disagreed")
+    page.wait_for_selector(f".item[data-key='{key}']", state="detached")
+
+
+def test_classes_are_renamed_merged_and_added(server: Server, visit: Visit) -> None:
+    page = visit(server, view="progress")
+    page.click("text=Add a class")
+    page.fill("dialog input", "<i>huge</i>")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("th:text-is('<i>huge</i>')")
+    page.click("[aria-label='Change <i>huge</i>']")
+    page.fill("dialog input", "huge")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("th:text-is('huge')")
+    page.click("[aria-label='Change huge']")
+    page.select_option("dialog select", "large")
+    page.click("dialog button[value=save]")
+    page.wait_for_selector("th:text-is('huge')", state="detached")
+    spec = Person("probe", server.port).call("GET", "/api/project")[1]["answers"]
+    assert [each["name"] for each in spec["classes"]] == ["small", "large"]
+
+
+def test_enough_is_said_on_the_label_view_too(server: Server, visit: Visit) -> None:
+    """The goal is low and the model good: some rounds more, and the advice is to stop."""
+    for _ in range(8):
+        if figures(server.port)["advice"]["stop"]:
+            break
+        before = figures(server.port)["round"]
+        labeled(server, "Bo", 15)
+        until(server.port, lambda found, before=before: found["round"] > before)
+    page = visit(server)
+    banner = page.wait_for_selector(".advice:not([hidden])")
+    assert "stop" in banner.inner_text()
+    banner.click()
+    page.wait_for_selector(".verdict.stop")
+
+
+def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(server: Server, visit: Visit) -> None:
+    page = visit(server, view="grid")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile")
+    held: list[Any] = []
+    page.route("**/api/grid?class=large*", lambda route: held.append(route))
+    page.click(".chips button:has-text('large')")
+    page.wait_for_selector(".chips button[aria-pressed=true]:has-text('large')")
+    assert page.get_attribute(".tiles", "aria-busy") == "true"
+    box = page.query_selector(".tile .right").bounding_box()
+    page.mouse.click(box["x"] + 5, box["y"] + 5)
+    assert not page.query_selector_all(".tile.answered")
+    held[0].continue_()
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
+
+
+def test_the_grid_confirms_and_corrects_with_a_click(server: Server, visit: Visit) -> None:
+    page = visit(server, view="grid")
+    page.click(".chips button:has-text('large')")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
+    before = figures(server.port)["answered"]
+    first, second = (tile.get_attribute("data-key") for tile in page.query_selector_all(".tile")[:2])
+    page.click(f"[data-key='{first}'] .right")
+    page.wait_for_selector(f"[data-key='{first}'].answered:not(.changed)")
+    page.select_option(f"[data-key='{second}'] select", "small")
+    page.wait_for_selector(f"[data-key='{second}'].answered.changed")
+    until(server.port, lambda found: found["answered"] == before + 2)
+
+    left = len(page.query_selector_all(".tile:not(.answered)"))
+    page.click(f"text=The other {left} are right too")
+    until(server.port, lambda found: found["answered"] == before + 2 + left)
+    page.wait_for_selector(f"[data-key='{first}']", state="detached")  # others are shown

@@ -1,0 +1,68 @@
+"""Databases of both kinds, and small data to label."""
+
+import os
+import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from labeling_data import COLORS, colored_folder, picture
+
+pytest.importorskip("sqlalchemy", reason="labeling needs the extra `label`")
+
+from jostle.labeling import Session
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server: that of JOSTLE_POSTGRES, or one of our own from the package pgserver."""
+    pytest.importorskip("psycopg", reason="PostgreSQL needs the extra `postgres`")
+    if given := os.environ.get("JOSTLE_POSTGRES"):
+        yield given
+        return
+    pgserver = pytest.importorskip(
+        "pgserver", reason="no PostgreSQL: set JOSTLE_POSTGRES or pip install pgserver"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pgserver.get_server(tempfile.mkdtemp(prefix="jostle-"), cleanup_mode="delete")
+    yield server.get_uri()
+    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: there is nothing to save
+    server._postmaster_info.process.wait(10)
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "labels.db")
+    from databases import empty_schema
+
+    return empty_schema(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of twenty different pictures."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(20):
+        picture(number).save(folder / f"{number:02}.png")
+    return folder
+
+
+@pytest.fixture
+def colors(tmp_path: Path) -> Path:
+    """A folder of pictures in three colors."""
+    return colored_folder(tmp_path / "colors")
+
+
+@pytest.fixture
+def session(colors: Path, url: str) -> Iterator[Session]:
+    """The same on both databases."""
+    opened = Session.open(colors, answers=COLORS, batch=20, encoder="pixels", db=url)
+    yield opened
+    opened.close()

@@ -1,0 +1,40 @@
+"""Keys name classes without two meanings for one key."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jostle.labeling.answers import assign_keys
+
+
+def test_places_and_first_letters() -> None:
+    assert assign_keys(["cat", "dog", "other"]) == {"cat": ("1", "c"), "dog": ("2", "d"), "other": ("3", "o")}
+
+
+def test_a_letter_that_is_taken_gives_way_to_the_next() -> None:
+    assert assign_keys(["bug", "billing", "big"]) == {
+        "bug": ("1", "b"),
+        "billing": ("2", "i"),
+        "big": ("3", "g"),
+    }
+
+
+def test_digits_are_answered_by_themselves() -> None:
+    assert assign_keys([str(i) for i in range(10)]) == {str(i): (str(i),) for i in range(10)}
+    assert assign_keys(["cat", "7"]) == {"cat": ("c",), "7": ("7",)}
+    assert assign_keys(["a", "B"]) == {"a": ("1", "a"), "B": ("2", "b")}
+
+
+def test_more_than_nine_have_letters_and_other_alphabets_their_own() -> None:
+    many = assign_keys([f"{letter}-class" for letter in "abcdefghijkl"])
+    assert many["j-class"] == ("j",)
+    assert assign_keys(["кот", "пёс"]) == {"кот": ("1", "к"), "пёс": ("2", "п")}
+
+
+@given(st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=60))
+def test_no_key_has_two_meanings_and_none_is_reserved(classes: list[str]) -> None:
+    keys = [key for name in assign_keys(classes).values() for key in name]
+    assert len(set(keys)) == len(keys)
+    assert not set(keys) & {" ", ".", "?", "Enter", "Backspace"}
+    assert list(assign_keys(classes)) == classes
+    if len(classes) <= 9:
+        assert all(assign_keys(classes).values())

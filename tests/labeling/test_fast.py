@@ -1,0 +1,75 @@
+"""People do not wait, and the server stays small: the small form of `python -m benchmarks.labeling`."""
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from benchmarks.labeling import computed, pictures, resident, rows
+from tools.serving import Person, Server
+
+from jostle.labeling.server import FRESH_SECONDS, REST_FACTOR, ProgressCache
+from jostle.utils.sockets import listener
+
+MEMORY = 500  # MB, without the encoder
+COMPUTING = 50  # ms of the server for an answer and the next question; 20 people give 20 a second
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="memory is read from /proc")
+
+
+@needs_proc
+def test_a_folder_is_asked_about_before_it_is_read_by_a_server_without_torch(tmp_path: Path) -> None:
+    pictures(tmp_path / "photos", 200)
+    with Server([str(tmp_path / "photos"), "--classes", "a,b"], tmp_path / "photos.labels") as server:
+        somebody = Person("first", server.port)
+        shown = somebody.questions(5)
+        assert len(shown) == 5
+        assert somebody.call("GET", shown[0]["content"]["url"])[0] == 200
+        assert server.process is not None
+        assert resident(server.process.pid) < MEMORY
+        assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
+
+
+@needs_proc
+def test_an_answer_costs_little_however_many_examples_there_are(tmp_path: Path) -> None:
+    rows(tmp_path / "rows.csv", 10_000)
+    with Server([str(tmp_path / "rows.csv"), "--classes", "a,b"], tmp_path / "project") as server:
+        assert server.process is not None
+        people = [Person(f"p{number}", server.port) for number in range(5)]
+        hands = {each.name: each.questions(5) for each in people}
+        before = computed(server.process.pid)
+        for turn in range(100):
+            each = people[turn % 5]
+            key = hands[each.name].pop(0)["key"]
+            have = [question["key"] for question in hands[each.name]]
+            each.answer(key, "a")
+            hands[each.name] += each.questions(5, have)
+        assert 1000 * (computed(server.process.pid) - before) / 100 < COMPUTING
+        assert resident(server.process.pid) < MEMORY
+
+
+def test_a_reply_does_not_wait_until_its_head_is_confirmed() -> None:
+    with listener("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        taken, _ = listening.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_figures_that_take_long_are_computed_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, times = SimpleNamespace(now=0.0), []
+
+    def compute() -> dict[str, Any]:
+        times.append(clock.now)
+        clock.now += 0.3
+        return {"computed": len(times)}
+
+    monkeypatch.setattr("jostle.labeling.server.time", SimpleNamespace(monotonic=lambda: clock.now))
+    seen = ProgressCache(compute)
+    while clock.now < 3 * REST_FACTOR * 0.3:
+        found = seen.get()
+        assert found == {"computed": len(times), "age": pytest.approx(clock.now - times[-1])}
+        clock.now += FRESH_SECONDS / 10
+    assert len(times) == 3
+    seen.expire()
+    assert seen.get()["computed"] == 4

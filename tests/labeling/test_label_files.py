@@ -1,0 +1,327 @@
+"""Labels out and in again, in every format; nothing that a spreadsheet would reckon, no name that leaves its folder."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from labeling_data import COLORS, colored, colored_folder, houses, tickets
+
+from jostle.labeling import Answers, Session
+from jostle.labeling.contents import SourceError
+from jostle.labeling.label_files import (
+    COLUMNS,
+    export,
+    export_folders,
+    import_labels,
+    keys_by_name,
+    safe_file_name,
+)
+from jostle.labeling.simulation import answer_all, read_truth
+from jostle.utils.sheets import unhidden
+
+
+@pytest.fixture
+def colors(tmp_path: Path) -> Path:
+    return colored_folder(tmp_path / "colors", 30)
+
+
+@pytest.fixture
+def session(colors: Path) -> Session:
+    made = Session.open(colors, answers=COLORS, batch=10, encoder="pixels")
+    made.train()
+    for question in made.ask(10):
+        made.tell(question.key, question.name[4:-4], seconds=1.5)
+    made.train()
+    return made
+
+
+def test_csv(session: Session, tmp_path: Path) -> None:
+    assert export(session, tmp_path / "labels.csv") == 10
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert {row["name"]: row["answer"] for row in rows} == {row["name"]: row["name"][4:-4] for row in rows}
+    assert {row["people"] for row in rows} == {"you"}
+    assert {row["purpose"] for row in rows} <= {"pick", "audit"}
+
+
+def test_predictions_fill_the_rest_and_say_so(session: Session, tmp_path: Path) -> None:
+    assert export(session, tmp_path / "labels.csv", predictions=True) == 30
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    guessed = [row for row in rows if row["by"] == "model"]
+    assert len(guessed) == 20
+    assert all(0.3 < float(row["confidence"]) <= 1 for row in guessed)
+
+
+@pytest.mark.parametrize("nasty", ["=1+1", "+SUM(A1)", "-2+3", "@cmd", "\tx", "'=1"])
+def test_no_cell_is_a_formula(tmp_path: Path, nasty: str) -> None:
+    data = tmp_path / "t.csv"
+    with data.open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], [nasty, "one"], ["b", "two"]])
+    session = Session.open(data, answers=["fine", f"{nasty.strip()} class"])
+    for question in session.ask(2):
+        session.tell(question.key, f"{nasty.strip()} class", nasty.strip() + " person")
+    export(session, tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert not [cell for row in rows for cell in row if cell[:1] in ("=", "+", "-", "@", "\t")]
+    assert nasty in [unhidden(row[0]) for row in rows]
+
+
+def test_parquet(session: Session, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra `label`")
+    export(session, tmp_path / "labels.parquet")
+    rows = parquet.read_table(tmp_path / "labels.parquet").to_pylist()
+    assert {row["name"][4:-4] == row["answer"] for row in rows} == {True}
+    assert rows[0]["people"] == ["you"]
+    export(session, tmp_path / "labels.parquet")  # it is ours
+    parquet.write_table(
+        parquet.read_table(tmp_path / "labels.parquet").replace_schema_metadata(), tmp_path / "x.parquet"
+    )
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, tmp_path / "x.parquet")
+
+
+def test_json_says_who_said_what(session: Session, tmp_path: Path) -> None:
+    key = next(iter(session.labels()))
+    session.correct(key, "blue", "bob")
+    export(session, tmp_path / "labels.json")
+    held = json.loads((tmp_path / "labels.json").read_text())
+    assert (held["kind"], held["classes"]) == ("one", list(COLORS))
+    [example] = [each for each in held["examples"] if each["key"] == key]
+    assert example["answer"] == "blue"
+    assert [(said["person"], said["act"]) for said in example["said"]] == [
+        ("you", "answer"),
+        ("bob", "correction"),
+    ]
+
+
+def test_label_studio(session: Session, tmp_path: Path) -> None:
+    export(session, tmp_path / "for.labelstudio.json", predictions=True)
+    tasks = json.loads((tmp_path / "for.labelstudio.json").read_text())
+    assert len(tasks) == 30
+    answered = [task for task in tasks if task.get("annotations")]
+    assert len(answered) == 10
+    [result] = answered[0]["annotations"][0]["result"]
+    assert (result["type"], result["from_name"], result["to_name"]) == ("choices", "label", "image")
+    assert answered[0]["data"]["jostle_key"] in session.labels()
+    assert all(task["predictions"][0]["model_version"] == "round-2" for task in tasks if task not in answered)
+
+
+def test_folders_by_class(session: Session, tmp_path: Path, colors: Path) -> None:
+    assert export_folders(session, tmp_path / "sorted") == 10
+    for link in (tmp_path / "sorted").glob("*/*.png"):
+        assert link.is_symlink()
+        assert link.parent.name == link.name[4:-4]
+        assert link.read_bytes() == (colors / link.name).read_bytes()
+    export_folders(session, tmp_path / "copied", "copy")
+    assert not any(path.is_symlink() for path in (tmp_path / "copied").rglob("*"))
+    with pytest.raises(FileExistsError, match="is not empty"):
+        export_folders(session, tmp_path / "copied")
+
+
+@pytest.mark.parametrize("name", ["../up", "..", "/root", "a/b", ".hidden", "a\\b", "c:d", "end. ", "=1"])
+def test_no_class_leaves_its_folder(name: str) -> None:
+    clean = safe_file_name(name)
+    assert "/" not in clean
+    assert "\\" not in clean
+    assert ":" not in clean
+    assert not clean.startswith(".")
+    assert not clean.endswith((".", " "))
+
+
+def test_nothing_of_others_is_written_over(session: Session, tmp_path: Path) -> None:
+    target = tmp_path / "labels.csv"
+    target.write_text("my own notes\n")
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, target)
+    export(session, target, overwrite=True)
+    export(session, target)  # now it is ours
+    with pytest.raises(ValueError, match="cannot tell the format"):
+        export(session, tmp_path / "labels.txt")
+
+
+def with_a_column(path: Path) -> None:
+    """As somebody adds one in a spreadsheet."""
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([f"{head},mine", *(f"{row},precious" for row in rows)]), encoding="utf-8")
+
+
+def with_a_field(path: Path) -> None:
+    """As pyarrow adds a column, our mark of the file kept."""
+    import pyarrow
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    parquet.write_table(table.append_column("mine", pyarrow.array(["precious"] * len(table))), path)
+
+
+def by_label_studio(path: Path) -> None:
+    """As Label Studio writes tasks that came from here, with what people did to them there."""
+    tasks = [{"id": place, **task} for place, task in enumerate(json.loads(path.read_text(encoding="utf-8")))]
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [("a.csv", with_a_column), ("a.parquet", with_a_field), ("a.labelstudio.json", by_label_studio)],
+)
+def test_an_export_that_somebody_worked_on_is_theirs(
+    session: Session, tmp_path: Path, name: str, work: Callable[[Path], None]
+) -> None:
+    target = tmp_path / name
+    export(session, target)
+    export(session, target)  # as it is, it is ours
+    work(target)
+    theirs = target.read_bytes()
+    with pytest.raises(FileExistsError, match="not of jostle's making"):
+        export(session, target)
+    assert target.read_bytes() == theirs
+
+
+def test_what_people_label_is_not_written_over_whatever_is_said(tmp_path: Path) -> None:
+    table = tickets(tmp_path / "t.csv")
+    before = table.read_bytes()
+    session = Session.open(table, text="message", answers=["billing", "bug"], encoder="words")
+    with pytest.raises(ValueError, match=r"t\.csv is what people label: name another file"):
+        export(session, table, overwrite=True)
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_what_was_exported_can_be_imported(
+    session: Session, colors: Path, tmp_path: Path, suffix: str
+) -> None:
+    export(session, tmp_path / f"labels.{suffix}", predictions=True)
+    other = Session.open(colors, project=tmp_path / "other", answers=COLORS, encoder="pixels")
+    found = import_labels(other, tmp_path / f"labels.{suffix}")
+    assert (found.entered, found.unknown) == (10, ())
+    assert other.labels() == session.labels()
+    assert import_labels(other, tmp_path / f"labels.{suffix}").entered == 0  # the same file again
+    assert {entry.purpose for entry in other.answers().entries} == {"given"}
+    other.train()
+    assert other.predictions() is not None
+    assert other.accuracy().audited == 0  # nobody knows how they were chosen
+
+
+def test_labels_made_elsewhere(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.csv"
+    path.write_text("File,Label\n001-green.png,green\nnowhere.png,red\n002-blue.png,\n003-red.png,pink\n")
+    with pytest.raises(ValueError, match="classes that the project does not: pink"):
+        import_labels(session, path)
+    found = import_labels(session, path, add_classes=True)
+    assert (found.entered, found.unknown, found.empty) == (2, ("nowhere.png",), 1)
+    assert "pink" in session.classes()
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="expected one of key, name"):
+        import_labels(session, path)
+
+
+def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Path) -> None:
+    """Who chose the file may have chosen what is easy; only an export of ours knows what was drawn at random."""
+    from jostle.labeling.audit import audit_sample
+
+    session = Session.open(colors, answers=COLORS, audit=0.5, encoder="pixels")
+    session.train()
+    for question in session.ask(10):
+        session.tell(question.key, question.name[4:-4])
+    before = audit_sample(session)
+    export(session, tmp_path / "ours.csv")
+    import_labels(session, tmp_path / "ours.csv")
+    assert audit_sample(session).labels.keys() == before.labels.keys()
+
+    places = keys_by_name(session)
+    unasked = [name for name in sorted(session.source.places()) if places[name] not in session.labels()][:5]
+    measured = next(name for name in session.source.places() if places[name] in before.labels)
+    chosen = [measured, *unasked]
+    (tmp_path / "easy.csv").write_text("name,answer\n" + "".join(f"{n},{n[4:-4]}\n" for n in chosen))
+    import_labels(session, tmp_path / "easy.csv")
+    after = audit_sample(session)
+    assert after.labels.keys() == before.labels.keys() - {places[measured]}
+    assert after.population == before.population - len(chosen)
+
+
+def test_several_classes_and_numbers_go_out_and_in(tmp_path: Path) -> None:
+    data = tickets(tmp_path / "t.csv", 20)
+    one = Session.open(
+        data, project=tmp_path / "a", text="message", hide=["topic"], answers=Answers("several", ("x", "y"))
+    )
+    for place, question in enumerate(one.ask(3)):
+        one.tell(question.key, [("x", "y")[:place]][0])
+    for suffix in ("csv", "parquet", "json"):
+        export(one, tmp_path / f"s.{suffix}")
+        again = Session.open(
+            data,
+            project=tmp_path / f"b{suffix}",
+            text="message",
+            hide=["topic"],
+            answers=Answers("several", ("x", "y")),
+        )
+        import_labels(again, tmp_path / f"s.{suffix}")
+        assert again.labels() == one.labels()
+    numbers = Session.open(
+        data, project=tmp_path / "c", text="message", hide=["topic"], answers=Answers("number")
+    )
+    answer_all(numbers, dict.fromkeys(read_truth(numbers.source, "topic", "one"), 2.5), 4)
+    export(numbers, tmp_path / "n.csv")
+    other = Session.open(
+        data, project=tmp_path / "d", text="message", hide=["topic"], answers=Answers("number")
+    )
+    import_labels(other, tmp_path / "n.csv")
+    assert other.labels() == numbers.labels()
+    with pytest.raises(ValueError, match="folders by class are for pictures"):
+        export_folders(numbers, tmp_path / "x")
+
+
+def test_a_picture_that_is_gone_does_not_stop_an_export(
+    session: Session, colors: Path, tmp_path: Path
+) -> None:
+    key = next(iter(session.labels()))
+    (colors / session.question(key).name).unlink()
+    colored(77).save(colors / "077-blue.png")
+    session.index.refresh()
+    assert export(session, tmp_path / "labels.csv") == 10
+    assert export_folders(session, tmp_path / "sorted") == 9
+    export(session, tmp_path / "labelstudio.json")
+    assert len(json.loads((tmp_path / "labelstudio.json").read_text())) == 9
+
+
+def test_long_names_stay_apart_and_fit_into_a_file_name() -> None:
+    long = ["日本" * 40 + end for end in ("a.png", "b.png")]
+    assert safe_file_name(long[0]) != safe_file_name(long[1])
+    assert all(len(safe_file_name(name)) < 200 and safe_file_name(name).endswith(".png") for name in long)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"labels": {"a": 1}}', "got an object with 'labels'"),
+        ('["a", "b"]', "got a list that holds str"),
+        ("3", "got int"),
+        ("[1,", "is no JSON that can be read"),
+        ("[" * 100_000, "nested too deeply"),
+        ('[{"name": "000-red.png", "answer": {"deep": 1}}]', "expected a class or a number"),
+        ("[]", "has columns none"),
+    ],
+)
+def test_json_of_another_shape_says_what_is_expected(
+    session: Session, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "labels.json").write_text(text)
+    with pytest.raises(SourceError, match=words):
+        import_labels(session, tmp_path / "labels.json")
+
+
+def test_numbers_are_imported_as_people_write_them(tmp_path: Path) -> None:
+    session = Session.open(houses(tmp_path / "houses.csv", 20), answers=Answers("number"), hide=("price",))
+    session.index.refresh()
+    names = sorted(session.source.places())[:2]
+    (tmp_path / "prices.csv").write_text(f'name,answer\n{names[0]},"1,250"\n{names[1]},12.5\n')
+    import_labels(session, tmp_path / "prices.csv")
+    assert sorted(session.labels().values()) == [12.5, 1250.0]  # type: ignore[type-var]
+    (tmp_path / "prices.csv").write_text(f'name,answer\n{names[0]},"1,25"\n')
+    with pytest.raises(ValueError, match=r"can mean 1\.25 or 125"):
+        import_labels(session, tmp_path / "prices.csv")

@@ -1,0 +1,117 @@
+"""Probes against scikit-learn, and against leaving examples out one by one."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from jostle.labeling.probe import (
+    RIDGES,
+    Probe,
+    Sigmoids,
+    Softmax,
+    _fit_path,
+    fit_classifier,
+    fit_regressor,
+    reduce_rows,
+)
+
+
+@pytest.fixture
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 120)
+    rows = rng.normal(size=(120, 40)) + 1.5 * np.eye(3, 40)[labels]
+    return rows.astype(np.float32), labels
+
+
+def test_softmax_is_scikit_learns(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    rows, labels = blobs
+    penalty = 1e-2
+    [(weight, bias)] = _fit_path(Softmax(), rows.astype(float), np.eye(3)[labels], (penalty,))
+    theirs = LogisticRegression(C=1 / (penalty * len(rows)), max_iter=1000, tol=1e-8).fit(rows, labels)
+    ours = Softmax().probabilities(rows @ weight.T + bias)
+    np.testing.assert_allclose(ours, theirs.predict_proba(rows), atol=2e-3)
+
+
+def test_sigmoids_are_one_classifier_each(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    rows, labels = blobs
+    targets = np.stack([labels == 0, labels != 1], axis=1).astype(float)
+    [(weight, bias)] = _fit_path(Sigmoids(), rows.astype(float), targets, (1e-2,))
+    for column in range(2):
+        theirs = LogisticRegression(C=1 / (1e-2 * len(rows)), max_iter=1000, tol=1e-8).fit(
+            rows, targets[:, column]
+        )
+        ours = Sigmoids().probabilities(rows @ weight[column] + bias[column])
+        np.testing.assert_allclose(ours, theirs.predict_proba(rows)[:, 1], atol=2e-3)
+
+
+def test_held_out_predictions_have_not_seen_their_examples(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    rows, _ = blobs
+    noise = np.random.default_rng(1).integers(0, 2, 120)  # nothing can be learned
+    made = fit_classifier(Softmax(), rows, np.arange(120), np.eye(2)[noise], seed=0)
+    assert (made.held_out.argmax(1) == noise).mean() < 0.65
+    assert made.held_out.max(1).mean() < 0.65  # and the temperature says so
+
+
+def test_confidence_means_what_it_says(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 2000)
+    rows = (rng.normal(size=(2000, 40)) + 1.2 * np.eye(3, 40)[labels]).astype(np.float32)
+    made = fit_classifier(Softmax(), rows, np.arange(150), np.eye(3)[labels[:150]], seed=0)
+    with torch.no_grad():
+        sure = made.probe(torch.from_numpy(rows[150:])).softmax(1)
+    right = (sure.argmax(1).numpy() == labels[150:]).mean()
+    assert right > 0.6
+    assert float(sure.max(1).values.mean()) == pytest.approx(right, abs=0.06)
+
+
+def test_few_rows_span_a_small_space() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 30))
+    small, basis = reduce_rows(rows)
+    assert small.shape == (5, 5)
+    np.testing.assert_allclose(small @ basis, rows, atol=1e-8)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(5), atol=1e-8)
+
+
+def test_ridge_is_left_out_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    pool = rng.normal(size=(60, 8)).astype(np.float32)
+    targets = pool @ rng.normal(size=8) + rng.normal(size=60)
+    places = np.arange(30)
+    made = fit_regressor(pool, places, targets[:30].astype(float))
+    rows = Probe.on(pool, 1).features(pool)[:30]
+    scale = float((np.linalg.svd(rows - rows.mean(0))[1] ** 2).mean())
+
+    def left_out(ridge: float) -> np.ndarray:
+        found = []
+        for one in range(30):
+            rest = np.arange(30) != one
+            shifted = rows[rest] - rows.mean(0)  # the whole's center, as in the short way
+            fitted = Ridge(ridge * scale, fit_intercept=True).fit(shifted, targets[:30][rest])
+            found.append(float(fitted.predict(rows[one : one + 1] - rows.mean(0))[0]))
+        return np.array(found)
+
+    errors = {ridge: float(((left_out(ridge) - targets[:30]) ** 2).mean()) for ridge in RIDGES}
+    best = min(errors, key=lambda ridge: errors[ridge])
+    np.testing.assert_allclose(made.held_out[:, 0], left_out(best), atol=0.02)
+    whole = Ridge(best * scale).fit(rows, targets[:30])
+    with torch.no_grad():
+        ours = made.probe(torch.from_numpy(pool))[:, 0].numpy()
+    np.testing.assert_allclose(ours, whole.predict(Probe.on(pool, 1).features(pool)), atol=1e-3)
+
+
+def test_a_class_that_nobody_chose_stays_finite() -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    targets = np.zeros((20, 2))
+    targets[::2, 0] = 1
+    made = fit_classifier(Sigmoids(), rows, np.arange(20), targets, seed=0)
+    assert np.isfinite(made.held_out).all()
+    assert made.held_out[:, 1].max() < 0.2
+
+
+def test_a_constant_pool_is_no_error() -> None:
+    rows = np.ones((10, 3), dtype=np.float32)
+    made = fit_classifier(Softmax(), rows, np.arange(6), np.eye(2)[[0, 1, 0, 1, 0, 1]], seed=0)
+    assert np.isfinite(made.held_out).all()
+    assert np.isfinite(fit_regressor(rows, np.arange(6), np.arange(6.0)).held_out).all()

@@ -1,0 +1,255 @@
+"""Nobody gets in: every rule of the server is attacked, on its own and through a server."""
+
+import stat
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from event_loops import finish
+from fastapi import HTTPException
+
+from jostle.labeling.security import (
+    GUESS_SECONDS,
+    MAX_GUESSES,
+    SECURITY_HEADERS,
+    GuessLimit,
+    SecurityMiddleware,
+    ServerAuth,
+    authorization_tokens,
+    host_name,
+    is_cross_site,
+    is_loopback,
+    read_token,
+)
+
+TOKEN = "s3cret-token"
+DOOR = ServerAuth(TOKEN, port=8321)
+
+
+async def inside(scope: Any, receive: Any, send: Any) -> None:
+    """An application that reads the body and says that it was reached."""
+    more = True
+    while more:
+        message = await receive()
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": b"inside"})
+
+
+def ask(
+    method: str = "GET",
+    path: str = "/",
+    query: dict[str, str] | None = None,
+    body: list[bytes] = [b""],  # noqa: B006 - only read
+    auth: ServerAuth = DOOR,
+    **headers: str,
+) -> tuple[int, dict[str, str], bytes]:
+    """Send a request through a guard; underscores in header names stand for hyphens."""
+    sent: list[Any] = []
+    parts = iter(
+        [{"type": "http.request", "body": b, "more_body": i < len(body) - 1} for i, b in enumerate(body)]
+    )
+    shown = {"host": "127.0.0.1:8321", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": urlencode(query or {}).encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in shown.items() if value],
+    }
+
+    async def receive() -> Any:
+        return next(parts)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    finish(SecurityMiddleware(inside, auth, largest=100)(scope, receive, send))
+    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], found, sent[1]["body"]
+
+
+def test_without_a_token_nobody_is_let_in() -> None:
+    assert ask()[0] == 401
+    assert ask(query={"token": "wrong"})[0] == 401
+    assert ask(query={"token": ""})[0] == 401
+    assert ask(cookie="jostle-8321=wrong")[0] == 401
+    assert ask(cookie=f"jostle-9999={TOKEN}")[0] == 401  # a neighbor's, on another port
+    assert ask(authorization="Bearer wrong")[0] == 401
+    assert ask(authorization="Basic !!!")[0] == 401
+    assert ask(path="/static/page.js")[0] == 401
+    assert ask(path="/api/answers", method="POST")[0] == 401
+
+
+def test_every_way_to_show_the_token() -> None:
+    assert ask(cookie=f"other=1; jostle-8321={TOKEN}; bad cookie")[2] == b"inside"
+    assert ask(authorization=f"Bearer {TOKEN}")[2] == b"inside"
+    assert ask(authorization="Basic YW55Ym9keTpzM2NyZXQtdG9rZW4=")[2] == b"inside"
+    assert ask(path="/api/project", query={"token": TOKEN})[2] == b"inside"
+    assert authorization_tokens({"authorization": "Digest abc"}) == []
+
+
+def test_the_token_leaves_the_address_and_becomes_a_cookie() -> None:
+    status, headers, body = ask(query={"token": TOKEN, "name": "Ada & Bo"})
+    assert (status, body) == (303, b"")
+    assert headers["location"] == "/?name=Ada+%26+Bo"
+    cookie = headers["set-cookie"]
+    assert cookie.startswith(f"jostle-8321={TOKEN};")
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+
+
+def test_a_path_of_any_letters_comes_back_as_it_was_asked_for() -> None:
+    status, headers, _ = ask(path="/é日本", query={"token": TOKEN})
+    assert (status, headers["location"]) == (303, "/%C3%A9%E6%97%A5%E6%9C%AC")
+
+
+def test_entering_never_leads_to_another_site() -> None:
+    for path in ("//evil.example", "/\\evil.example", "///evil.example/x"):
+        location = ask(path=path, query={"token": TOKEN})[1]["location"]
+        assert location.startswith("/evil.example")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8321", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:8321", "LOCALHOST:1"],
+)
+def test_loopback_hosts_are_ours(host: str) -> None:
+    assert ask(host=host, authorization=f"Bearer {TOKEN}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8321", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.7", "[::2]",
+     "", "::1", "127.0.0.1:x", "127.0.0.1@evil.example", "evil.example#localhost", "localhost/", "[::1", "0.0.0.0"],
+)  # fmt: skip
+def test_other_hosts_are_not(host: str) -> None:
+    assert ask(host=host, authorization=f"Bearer {TOKEN}")[0] == 421
+
+
+def test_an_opened_server_answers_to_what_was_opened() -> None:
+    named, everywhere = ServerAuth(TOKEN, 8321, "10.0.0.7"), ServerAuth(TOKEN, 8321, "0.0.0.0")
+    assert named.accepts_host("10.0.0.7:8321")
+    assert named.accepts_host("localhost")
+    assert not named.accepts_host("10.0.0.8")
+    assert everywhere.accepts_host("10.0.0.8:8321")
+    assert everywhere.accepts_host("[fe80::1]:8321")
+    assert not everywhere.accepts_host("evil.example")  # a name can be rebound, an address cannot
+
+
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ({"sec_fetch_site": "same-origin"}, False),
+        ({"sec_fetch_site": "none"}, False),
+        ({"sec_fetch_site": "cross-site"}, True),
+        ({"sec_fetch_site": "same-site"}, True),  # another port of localhost
+        ({"sec_fetch_site": "cross-site", "origin": "http://127.0.0.1:8321"}, True),
+        ({"origin": "http://127.0.0.1:8321"}, False),
+        ({"origin": "http://127.0.0.1:9999"}, True),
+        ({"origin": "https://evil.example"}, True),
+        ({"origin": "null"}, True),
+        ({}, False),  # a script: no browser leaves both out
+    ],
+)
+def test_posts_of_other_sites_are_refused(headers: dict[str, str], refused: bool) -> None:
+    cookie = f"jostle-8321={TOKEN}"
+    assert ask("POST", "/api/answers", cookie=cookie, **headers)[0] == (403 if refused else 200)
+    assert ask("DELETE", "/api/answers", cookie=cookie, **headers)[0] == (403 if refused else 200)
+    assert not is_cross_site("GET", {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def test_bodies_have_a_bound_announced_or_not() -> None:
+    allowed = {"authorization": f"Bearer {TOKEN}"}
+    assert ask("POST", body=[b"x" * 100], **allowed)[0] == 200
+    assert ask("POST", content_length="101", **allowed)[0] == 413
+    assert ask("POST", content_length="many", **allowed)[0] == 413
+    with pytest.raises(HTTPException, match="413"):
+        ask("POST", body=[b"x" * 60, b"x" * 60], **allowed)
+
+
+def test_every_answer_has_the_headers_also_a_refusal() -> None:
+    for status, headers, _ in (ask(), ask(host="evil.example"), ask(authorization=f"Bearer {TOKEN}")):
+        assert status
+        assert SECURITY_HEADERS.items() <= headers.items()
+    assert SECURITY_HEADERS["content-security-policy"].startswith("default-src 'self';")
+    assert "unsafe" not in SECURITY_HEADERS["content-security-policy"]
+
+
+def test_no_web_socket_is_opened() -> None:
+    async def knock() -> None:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await SecurityMiddleware(inside, DOOR)(
+            {"type": "websocket", "path": "/", "headers": []}, receive, send
+        )
+        assert [each["type"] for each in sent] == ["websocket.close"]
+
+    finish(knock())
+
+
+def test_addresses() -> None:
+    assert ServerAuth(TOKEN, 80).address == f"http://127.0.0.1:80/?token={TOKEN}"
+    assert ServerAuth(TOKEN, 80, "0.0.0.0").address == f"http://127.0.0.1:80/?token={TOKEN}"
+    assert ServerAuth(TOKEN, 80, "::1").address == f"http://[::1]:80/?token={TOKEN}"
+    assert ServerAuth(TOKEN, 80, "10.0.0.7").address == f"http://10.0.0.7:80/?token={TOKEN}"
+    assert host_name("[::1]:80") == "::1"
+    assert is_loopback("127.1.2.3")
+    assert is_loopback("::1")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("example.org")
+
+
+def test_a_project_keeps_its_token_to_itself(tmp_path: Path) -> None:
+    token = read_token(tmp_path)
+    assert len(token) >= 32
+    assert read_token(tmp_path) == token
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("token", ["", " ", "a b", "a;b", "a\nb", "ä"])
+def test_a_token_that_a_cookie_cannot_hold_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="a token has letters"):
+        ServerAuth(token, 80)
+
+
+@pytest.mark.parametrize("token", ["1", "secret7"])
+def test_a_token_that_is_easily_guessed_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="at least 8"):
+        ServerAuth(token, 80)
+
+
+def status_of(app: SecurityMiddleware, token: str, address: str) -> int:
+    """The status of a request that shows a token."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1:8321"), (b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/api/x", "query_string": b"", "headers": headers}
+    finish(app({**scope, "client": (address, 5)}, receive, send))
+    return int(sent[0]["status"])
+
+
+def test_guessing_tokens_ends_soon_and_an_old_token_is_no_guess() -> None:
+    now = [0.0]
+    app = SecurityMiddleware(inside, DOOR)
+    app.guesses = GuessLimit(lambda: now[0])
+    assert {status_of(app, "of-another-day", "10.0.0.1") for _ in range(3 * MAX_GUESSES)} == {401}
+    assert [status_of(app, f"guess-{number}", "10.0.0.2") for number in range(MAX_GUESSES + 1)][-1] == 401
+    assert status_of(app, "another-guess", "10.0.0.2") == 429
+    assert status_of(app, TOKEN, "10.0.0.2") == 429, "a right guess is not told apart"
+    assert status_of(app, TOKEN, "10.0.0.1") == 200
+    now[0] = GUESS_SECONDS + 1
+    assert status_of(app, TOKEN, "10.0.0.2") == 200

@@ -1,0 +1,352 @@
+"""The whole loop without a page: a model that learns, its audit, classes that change, a project opened again."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from answering import color_in, labeled, purposes
+from labeling_data import COLORS, colored, houses, tickets
+
+from jostle.labeling import Answers, Session
+from jostle.labeling.learners import ProbeLearner, TrainingTargets
+
+
+def test_labeling_starts_at_once_and_without_torch(colors: Path) -> None:
+    import subprocess
+
+    code = (
+        "import sys; from jostle.labeling import Session; "
+        f"s = Session.open({str(colors)!r}, answers=['a', 'b']); "
+        "q = s.ask(3); s.tell(q[0].key, 'a'); s.content(q[1].key); s.progress(); s.undo(); s.answers(); s.doubts(); "
+        "s.disagreements(); s.suggestion(q[0].key); s.grid('a'); assert len(q) == 3; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_model_learns_and_the_audit_measures(session: Session) -> None:
+    session.train()  # no label yet: a first ranking that covers the pool
+    asked = labeled(session, 20)
+    for _ in range(3):
+        session.train()
+        asked += labeled(session, 20)
+    session.train()
+    assert len(set(asked)) == 80  # nothing is asked twice
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.8
+    assert accuracy.low < accuracy.estimate <= accuracy.high
+    by = purposes(session)
+    assert sum(by[key] == "audit" for key in asked) == pytest.approx(0.15 * 80, abs=3)
+    progress = session.progress()
+    assert (progress.answered, progress.left, progress.examples) == (80, 70, 150)
+    assert progress.counts.keys() == set(COLORS)
+    assert [point.trained for point in progress.curve] == sorted(point.trained for point in progress.curve)
+    assert len(progress.kappas) == 3
+    assert progress.advice.headline
+
+
+def test_audit_answers_stay_out_of_training_and_selection(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goals: list[tuple[TrainingTargets, list[str]]] = []
+    keys: list[list[str]] = []
+    learn, pool = ProbeLearner.learn, ProbeLearner.pool
+    monkeypatch.setattr(ProbeLearner, "pool", lambda self, k: (keys.append(list(k)), pool(self, k))[1])
+    monkeypatch.setattr(
+        ProbeLearner,
+        "learn",
+        lambda self, p, goal, seed: (goals.append((goal, keys[-1])), learn(self, p, goal, seed))[1],
+    )
+    session.train()
+    for _ in range(5):
+        labeled(session, 20)
+        session.train()
+    audited = {key for key, purpose in purposes(session).items() if purpose == "audit"}
+    assert len(audited) >= 10
+    learned = {names[place] for goal, names in goals for place in goal.places}
+    assert learned
+    assert not learned & audited
+
+
+def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: Session) -> None:
+    from jostle.labeling.audit import audit_sample
+    from jostle.labeling.store import QueueEntry
+
+    session.index.refresh()
+    keys = sorted(purposes(session))
+    session.store.begin_round([QueueEntry(keys[0], "audit"), QueueEntry(keys[1], "audit")], {})
+    labeled(session, 2)
+    assert set(audit_sample(session).labels) == set(keys[:2])
+    session.store.begin_round(
+        [
+            QueueEntry(keys[5], "pick"),
+            QueueEntry(keys[0], "pick"),
+            QueueEntry(keys[6], "pick"),
+            QueueEntry(keys[1], "pick"),
+        ],
+        {},
+    )
+    labeled(session, 1)
+    assert set(audit_sample(session).labels) == set(keys[:2])  # neither was passed yet
+    labeled(session, 1)
+    sample = audit_sample(session)
+    assert set(sample.labels) == {keys[1]}
+    assert sample.population == 150 - 2 - 1  # two picked, one wanted
+
+
+def test_a_suggestion_is_never_shown_for_the_audit(session: Session) -> None:
+    session.train()
+    labeled(session, 30)
+    session.train()
+    by = purposes(session)
+    audited = next(key for key, purpose in by.items() if purpose == "audit")
+    free = next(key for key, purpose in by.items() if purpose is None)
+    assert session.suggestion(audited) is None
+    found = session.suggestion(free)
+    assert found is not None
+    assert found.answer in COLORS
+    assert found.confidence is not None
+    assert 1 / 3 <= found.confidence <= 1
+
+
+def test_a_grid_shows_what_the_model_takes_for_a_class(session: Session) -> None:
+    session.train()
+    labeled(session, 40)
+    session.train()
+    cards = session.grid("red", 10)
+    assert len(cards) == 10
+    assert {card.suggestion.answer for card in cards} == {"red"}
+    sure = [card.suggestion.confidence for card in cards]
+    assert sure == sorted(sure, reverse=True)  # type: ignore[type-var]
+    assert all(purposes(session)[card.question.key] is None for card in cards)
+    session.tell(cards[0].question.key, "red")
+    assert purposes(session)[cards[0].question.key] == "pick"
+    assert cards[0].question.key not in [card.question.key for card in session.grid("red", 10)]
+
+
+def test_what_a_grid_showed_measures_nothing(session: Session) -> None:
+    """A card that the audit comes to is answered with the model's word beside it, or left for being unclear."""
+    from jostle.labeling.audit import audit_sample
+    from jostle.labeling.store import QueueEntry
+
+    session.train()
+    labeled(session, 40)
+    session.train()
+    before = audit_sample(session)
+    shown = [card.question.key for card in session.grid("red", 10)]
+    counted = audit_sample(session)
+    dropped = len(before.labels) - len(counted.labels)  # audited ones among the surest
+    assert counted.population == before.population - 10 - dropped
+    session.store.begin_round([QueueEntry(shown[0], "audit")], {})
+    assert [question.key for question in session.ask(1, "bob")] == [shown[0]]
+    session.tell(shown[0], "red")
+    assert purposes(session)[shown[0]] == "audit"
+    assert audit_sample(session) == counted
+
+
+def test_doubts_are_the_wrong_answers(session: Session) -> None:
+    session.train()
+    wrong = set()
+
+    def now_and_then(name: str) -> str:
+        true = color_in(name)
+        if int(name[:3]) % 10 == 4:
+            wrong.add(name)
+            return COLORS[(COLORS.index(true) + 1) % 3]
+        return true
+
+    labeled(session, 90, say=now_and_then)
+    session.train()
+    by = purposes(session)
+    doubts = session.doubts(8)
+    assert sum(doubt.question.name in wrong for doubt in doubts) >= 5
+    assert all(by[doubt.question.key] != "audit" for doubt in doubts)
+    assert [doubt.strength for doubt in doubts] == sorted((doubt.strength for doubt in doubts), reverse=True)
+    worst = doubts[0].question
+    session.correct(worst.key, color_in(worst.name), "reviewer")
+    assert session.labels()[worst.key] == color_in(worst.name)
+    assert worst.key not in [doubt.question.key for doubt in session.doubts(8)]
+
+
+def test_answers_can_be_searched_and_paged(session: Session) -> None:
+    labeled(session, 12, "ann")
+    [skipped] = session.ask(1, "bob")
+    session.skip(skipped.key, "bob")
+    page = session.answers(page=1, size=5)
+    assert (page.total, page.pages, len(page.entries)) == (13, 3, 5)
+    assert page.entries[0].act == "skip"
+    assert session.answers("BOB").total == 1
+    red = session.answers("red")
+    told = [entry for entry in session.answers(size=99).entries if entry.act != "skip"]
+    assert red.total == sum("red" in entry.question.name for entry in told) + ("red" in skipped.name)
+    assert session.answers("nothing of the kind").total == 0
+    assert session.answers(page=99, size=5).page == 3
+
+
+def test_answers_are_found_by_what_was_shown(tmp_path: Path) -> None:
+    table = tickets(tmp_path / "tickets.csv", 40)
+    session = Session.open(table, text="message", answers=("billing", "bug", "praise"))
+    for question in session.ask(8):
+        session.tell(question.key, "bug")
+    words = {e.question.name: session.content(e.question.key).texts[0] for e in session.answers().entries}
+    assert session.answers("ERROR").total == sum("error" in text for text in words.values()) > 0
+    table.write_text("id,message\nother,nothing\n")  # what is gone has no words any more
+    session.index.refresh()
+    assert session.answers("error").total == 0
+    fields = Session.open(houses(tmp_path / "houses.csv", 20), answers=Answers("number"), hide=("price",))
+    for question in fields.ask(20):
+        fields.tell(question.key, 1.0)
+    assert 0 < fields.answers("north").total < 20
+
+
+def test_a_goal_is_read_as_the_answers_are(tmp_path: Path) -> None:
+    table = houses(tmp_path / "houses.csv", 20)
+    Session.open(table, answers=Answers("number"), hide=("price",), goal=20_000).close()
+    again = Session.open(project=tmp_path / "houses.labels", goal="15000")
+    assert again.settings.goal == 15_000
+    again.close()
+    for wrong in ("90%", "-1", "nan"):
+        with pytest.raises(ValueError, match="takes a mean error"):
+            Session.open(project=tmp_path / "houses.labels", goal=wrong)
+    classes = Session.open(tickets(tmp_path / "t.csv", 20), text="message", answers=("a", "b"), goal="95 %")
+    assert classes.settings.goal == 0.95
+    with pytest.raises(ValueError, match="takes a share"):
+        Session.open(project=tmp_path / "t.labels", goal=95)
+
+
+def test_two_people_disagree_and_a_correction_settles_it(colors: Path) -> None:
+    session = Session.open(colors, answers=COLORS, overlap=1.0, encoder="pixels")
+    labeled(session, 6, "ann")
+    shared = session.ask(6, "bob")
+    assert {question.key for question in shared} == set(session.labels())  # second opinions come first
+    for place, question in enumerate(shared):
+        true = COLORS.index(color_in(question.name))
+        session.tell(question.key, COLORS[(true + (place < 2)) % 3], "bob")
+    found = session.disagreements()
+    assert len(found) == 2
+    assert set(found[0].answers) == {"ann", "bob"}
+    assert found[0].consensus in found[0].answers.values()
+    agreement = session.progress().agreement
+    assert agreement is not None
+    assert agreement < 1
+    session.correct(found[0].question.key, "blue", "cleo")
+    assert session.labels()[found[0].question.key] == "blue"
+    assert len(session.disagreements()) == len(found) - 1
+
+
+def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(session: Session) -> None:
+    session.train()
+    labeled(session, 100)
+    session.train()
+    session.rename_class("red", "scarlet")
+    assert session.progress().counts.keys() == {"scarlet", "green", "blue"}
+    assert "red" not in session.labels().values()
+    key = labeled(session, 1)[0]  # a page that was open still says red, green or blue
+    assert session.labels()[key] in ("scarlet", "green", "blue")
+    before = session.progress().counts
+    session.merge_class("blue", "green")
+    after = session.progress().counts
+    assert after == {"scarlet": before["scarlet"], "green": before["green"] + before["blue"]}
+    session.add_class("gray")
+    [question] = session.ask(1)
+    session.tell(question.key, "gray")
+    assert session.suggestion(next(k for k, p in purposes(session).items() if p is None)) is not None
+    assert (
+        session.accuracy().estimate is not None
+    )  # the old model still measures, its classes as they are now
+    session.train()
+    assert {card.suggestion.answer for card in session.grid("green", 5)} == {"green"}
+    accuracy = session.accuracy()
+    assert accuracy.estimate is not None
+    assert accuracy.estimate > 0.6
+    with pytest.raises(ValueError, match="there is a class 'green' already"):
+        session.rename_class("gray", "green")
+    with pytest.raises(ValueError, match="the same class"):
+        session.merge_class("blue", "green")
+
+
+def test_a_project_goes_on_where_it_was(colors: Path) -> None:
+    first = Session.open(colors, answers=COLORS, batch=20, encoder="pixels")
+    first.train()
+    asked = labeled(first, 20)
+    first.rename_class("red", "scarlet")
+    first.train()
+    held = [question.key for question in first.ask(3)]
+    first.close()
+    again = Session.open(colors, answers=COLORS, batch=20, encoder="pixels")
+    assert again.classes() == ["scarlet", "green", "blue"]  # red is not begun anew
+    assert [question.key for question in again.ask(3)] == held
+    assert set(again.labels()) == set(asked)
+    assert again.predictions() is not None
+    with pytest.raises(ValueError, match="answers of the kind 'one', not 'number'"):
+        Session.open(colors, answers=Answers("number"))
+    assert Session.open(colors).kind == "one"
+
+
+def test_a_new_project_needs_to_know_what_to_answer(colors: Path) -> None:
+    with pytest.raises(ValueError, match="one class leaves nothing to choose: name another beside 'red'"):
+        Session.open(colors, answers=["red"])
+    with pytest.raises(ValueError, match=r"a new project needs to know what to answer: classes .--classes"):
+        Session.open(colors)
+    with pytest.raises(ValueError, match="share from 0 to 1"):
+        Session.open(colors, answers=COLORS, audit=15)
+    with pytest.raises(ValueError, match="does not exist"):
+        Session.open(colors / "nothing", answers=COLORS)
+    assert not list(colors.parent.rglob("*.labels")), (
+        "a project that could not be begun left something behind"
+    )
+
+
+def test_data_that_changes_between_rounds(session: Session, colors: Path) -> None:
+    session.train()
+    labeled(session, 40)
+    session.train()
+    answered = session.answers(size=99).entries
+    picked = next(entry for entry in answered if entry.purpose == "pick")
+    (colors / picked.question.name).unlink()  # answered, then gone: its embedding is still learned from
+    unasked = next(key for key, purpose in purposes(session).items() if purpose is None)
+    gone = session.question(unasked).name
+    (colors / gone).unlink()
+    colored(1000).save(colors / "1000-green.png")
+    (colors / "broken.png").write_bytes(b"nothing")
+    session.train()
+    assert unasked not in [question.key for question in session.ask(200)]
+    progress = session.progress()
+    assert progress.examples == 149
+    assert (progress.unreadable_count, list(progress.unreadable)) == (1, ["broken.png"])
+    trained = session.store.rounds()[-1][2]["trained"]
+    assert trained == sum(entry.purpose == "pick" for entry in answered)
+
+
+def test_everything_can_be_answered(session: Session) -> None:
+    session.train()
+    while asked := session.ask(5):
+        for question in asked:
+            session.tell(question.key, color_in(question.name))
+    assert len(session.labels()) == 150
+    assert session.advice().stop
+    session.train()
+    assert session.ask(1) == []
+
+
+def test_classes_that_a_project_does_not_have_are_not_added_unasked(colors: Path) -> None:
+    Session.open(colors, answers=COLORS, encoder="pixels").close()
+    Session.open(colors, answers=COLORS[:2]).close()  # some of them
+    with pytest.raises(
+        ValueError, match="has the classes red, green, blue, and not cyan, pink: leave --classes"
+    ):
+        Session.open(colors, answers=["red", "cyan", "pink"])
+    assert Session.open(colors).classes() == list(COLORS)
+    assert Session.open(colors, answers=["red", "cyan"], add_classes=True).classes() == [*COLORS, "cyan"]
+
+
+def test_classes_that_differ_only_in_case_are_refused(colors: Path) -> None:
+    with pytest.raises(ValueError, match="'red' and 'Red' differ only in case"):
+        Session.open(colors, answers=["red", "Red"])
+    session = Session.open(colors, answers=COLORS, encoder="pixels")
+    with pytest.raises(ValueError, match="'green' and 'GREEN' differ only in case"):
+        session.add_class("GREEN")
+    with pytest.raises(ValueError, match="there is a class 'green' already: merge 'red' into it"):
+        session.rename_class("red", "Green")
+    session.rename_class("red", "Red")
+    assert session.classes() == ["Red", "green", "blue"]

@@ -1,0 +1,140 @@
+"""Simulated labeling: true answers, mistakes, and the count of answers against random picks."""
+
+import json
+import random
+import socket
+from pathlib import Path
+
+import pytest
+from labeling_data import COLORS, colored_folder, houses, tickets
+from sqlalchemy import select
+
+from jostle.labeling import Session
+from jostle.labeling.contents import SourceError
+from jostle.labeling.schema import examples
+from jostle.labeling.simulation import (
+    Habits,
+    Measurement,
+    Study,
+    add_error,
+    answer_all,
+    answers_needed,
+    read_truth,
+    run_study,
+    serve_session,
+    target_values,
+    truth_classes,
+)
+from jostle.labeling.sources import open_source
+
+
+def test_the_truth_of_a_column(tmp_path: Path) -> None:
+    texts = open_source(tickets(tmp_path / "t.csv", 12), text="message", hide=["topic"])
+    truth = read_truth(texts, "topic", "one")
+    assert len(truth) == 12
+    assert truth_classes(truth) == ("billing", "bug", "praise")
+    rows = open_source(houses(tmp_path / "h.csv", 12), hide=["price"])
+    assert all(isinstance(price, float) for price in read_truth(rows, "price", "number").values())
+    with pytest.raises(SourceError, match="expected a number"):
+        read_truth(rows, "place", "number")
+    with pytest.raises(ValueError, match="unknown column"):
+        read_truth(rows, "color", "one")
+
+
+def test_folders_are_the_classes_of_pictures(tmp_path: Path) -> None:
+    photos = colored_folder(tmp_path / "photos", 9)
+    for path in sorted(photos.iterdir()):
+        (photos / path.name[4:-4]).mkdir(exist_ok=True)
+        path.rename(photos / path.name[4:-4] / path.name)
+    assert set(read_truth(open_source(photos), "folder", "one").values()) == set(COLORS)
+
+
+def test_people_err_as_often_as_told(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    said = [add_error("red", COLORS, 0.2, draw) for _ in range(2000)]
+    assert said.count("red") / 2000 == pytest.approx(0.8, abs=0.03)
+    assert set(said) == set(COLORS)
+    assert add_error(("red",), COLORS, 1.0, draw) != ("red",)
+    assert add_error(100.0, (), 0.1, draw) != 100.0
+    assert add_error(100.0, (), 0.0, draw) == 100.0
+
+
+def test_people_stop_when_nothing_is_left(tmp_path: Path) -> None:
+    session = Session.open(colored_folder(tmp_path / "photos", 9), answers=COLORS, encoder="pixels")
+    truth = {content.key: content.name[4:-4] for content in session.source.contents()}
+    assert answer_all(session, truth, 5, habits=Habits(delay=0.001)) == 5
+    assert answer_all(session, truth, 100, person="another") == 4
+    assert session.labels() == truth
+
+
+def test_answers_needed_by_hand() -> None:
+    def run(arm: str, seed: int, *values: float) -> list[Measurement]:
+        return [Measurement(arm, seed, 10 * i, value, None, 0, 1) for i, value in enumerate(values)]
+
+    marks = (
+        run("chosen", 0, 0.5, 0.7, 0.9) + run("chosen", 1, 0.8, 0.7, 0.9) + run("chosen", 2, 0.1, 0.2, 0.3)
+    )
+    marks += (
+        run("random", 0, 0.5, 0.6, 0.7) + run("random", 1, 0.2, 0.3, 0.4) + run("random", 2, 0.0, 0.9, 0.9)
+    )
+    [need] = answers_needed(marks, [0.8], smaller_is_better=False)
+    assert need.by_arm["chosen"] == [pytest.approx(15), 0, None]
+    assert need.median("chosen") == pytest.approx(15)
+    assert need.by_arm["random"] == [None, None, pytest.approx(10 * 0.8 / 0.9)]
+    assert need.median("random") is None
+    [error] = answers_needed(
+        run("chosen", 0, 9.0, 5.0, 1.0) + run("random", 0, 9.0, 8.0, 7.0), [3.0], smaller_is_better=True
+    )
+    assert (error.median("chosen"), error.median("random")) == (pytest.approx(15), None)
+    assert error.saved_share() is None
+    [both] = answers_needed(marks, [0.55], smaller_is_better=False)
+    assert both.saved_share() == pytest.approx(1 - 2.5 / (10 * 0.55 / 0.9))
+    assert target_values(run("random", 0, 0.5, 0.7) + run("random", 1, 0.7, 0.9)) == [0.7, 0.75, 0.78, 0.8]
+
+
+def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_path: Path) -> None:
+    data = tickets(tmp_path / "t.csv", 90)
+    opening = {"text": "message", "batch": 10, "encoder": "words"}
+    study = Study(str(data), "topic", answers=20, seeds=1, opening=opening)
+    said: list[str] = []
+    marks = run_study(study, tmp_path / "out", said.append)
+    assert said == ["chosen picks, seed 0", "random picks, seed 0"]
+    assert [(mark.arm, mark.answers) for mark in marks] == [
+        ("chosen", 10),
+        ("chosen", 20),
+        ("random", 10),
+        ("random", 20),
+    ]
+    assert run_study(study, tmp_path / "out", said.append) == marks
+    assert len(said) == 2
+    more = run_study(
+        Study(str(data), "topic", answers=20, seeds=2, opening=opening), tmp_path / "out", said.append
+    )
+    assert [mark for mark in more if mark.seed == 0] == marks
+    last = Session.open(data, project=tmp_path / "out" / "project", text="message", hide=["topic"])
+    answered = set(last.labels())
+    assert len(answered) == 20
+    with pytest.raises(ValueError, match="holds another simulation"):
+        run_study(Study(str(data), "topic", answers=30, opening=opening), tmp_path / "out")
+    lines = (tmp_path / "out" / "chosen-0.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["arm"] == "chosen"
+    with last.store.read_transaction() as tx:
+        test = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "test")).scalars())
+    assert len(test) == pytest.approx(27, abs=12)
+    assert not test & answered
+
+
+def test_people_speak_to_the_server_and_call_again_when_it_hung_up(tmp_path: Path) -> None:
+    session = Session.open(colored_folder(tmp_path / "photos", 9), answers=COLORS, encoder="pixels")
+    truth = {content.key: content.name[4:-4] for content in session.source.contents()}
+    with serve_session(session) as client:
+        assert answer_all(client, truth, 3) == 3
+        assert client.connection.sock is not None
+        client.connection.sock.shutdown(socket.SHUT_RDWR)
+        assert answer_all(client, truth, 3) == 3
+        with pytest.raises(ValueError, match="refused an answer"):
+            client.tell(next(iter(truth)), "pink", "somebody", 1.0, None)
+        with pytest.raises(ConnectionError, match="422"):
+            client.ask(1000, "somebody")
+    assert len(session.labels()) == 6
+    assert session.labels().items() <= truth.items()

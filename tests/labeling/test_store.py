@@ -1,0 +1,279 @@
+"""The store, on SQLite and on PostgreSQL alike: nothing lost, nothing doubled, nothing asked twice."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, text, update
+
+from jostle.labeling.contents import digest
+from jostle.labeling.queries import LONGEST_LEASE, SHORTEST_LEASE
+from jostle.labeling.schema import StoreError, events, examples, settings, standing
+from jostle.labeling.store import QueueEntry, Store, UnknownKeyError
+
+KEYS = [digest(str(number).encode()) for number in range(40)]
+
+
+class Clock:
+    """A time that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[Store]:
+    made = Store(url, clock)
+    entered(made, KEYS)
+    made.begin_round([QueueEntry(key, "pick") for key in KEYS], {})
+    yield made
+    made.close()
+
+
+def entered(store: Store, keys: list[str], copies: int = 1) -> None:
+    with store.write_transaction() as tx:
+        store.add_examples(tx, [(key, f"name of {key[:4]}", copies) for key in keys])
+
+
+def all_acts(store: Store) -> list[tuple[str, str, str]]:
+    with store.read_transaction() as tx:
+        return [(row.key, row.person, row.act) for row in tx.execute(select(events).order_by(events.c.seq))]
+
+
+def stands(store: Store, key: str, person: str) -> tuple[str, str | None]:
+    with store.read_transaction() as tx:
+        row = tx.execute(select(standing).where(standing.c.key == key, standing.c.person == person)).one()
+    return row.act, row.value
+
+
+def test_questions_come_by_rank_and_stay_in_hand_until_answered(store: Store) -> None:
+    assert store.claim("ann", 3) == KEYS[:3]
+    assert store.claim("ann", 3) == KEYS[:3]
+    store.record(KEYS[1], "ann", "answer", 0)
+    assert store.claim("ann", 3) == [KEYS[0], KEYS[2], KEYS[3]]
+
+
+def test_no_two_people_get_the_same_example(store: Store) -> None:
+    first, second = store.claim("ann", 4), store.claim("bob", 4)
+    assert first == KEYS[:4]
+    assert second == KEYS[4:8]
+
+
+def test_an_example_with_two_copies_goes_to_two_people_and_no_more(url: str, clock: Clock) -> None:
+    store = Store(url, clock)
+    entered(store, KEYS[:3], copies=2)
+    store.begin_round([QueueEntry(key, "pick") for key in KEYS[:3]], {})
+    store.save_settings(overlap=1.0)
+    for person in ("ann", "bob"):
+        assert set(store.claim(person, 3)) == set(KEYS[:3])
+    assert store.claim("cleo", 3) == []
+    store.record(KEYS[0], "ann", "answer", 0)
+    assert store.claim("cleo", 3) == []
+    assert store.claim("ann", 3) == [key for key in store.claim("ann", 3) if key != KEYS[0]]
+
+
+def test_a_second_opinion_is_asked_for_after_the_ranking_has_changed(url: str, clock: Clock) -> None:
+    store = Store(url, clock)
+    entered(store, KEYS[:6], copies=2)
+    store.save_settings(overlap=1.0)
+    store.begin_round([QueueEntry(KEYS[0], "pick")], {})
+    store.record(store.claim("ann", 1)[0], "ann", "answer", 0)
+    store.begin_round([QueueEntry(key, "pick") for key in KEYS[1:6]], {})
+    assert store.claim("bob", 1) == [KEYS[0]]
+
+
+def test_a_lease_ends_and_is_renewed_by_asking(store: Store, clock: Clock) -> None:
+    held = store.claim("ann", 2)
+    clock.now += LONGEST_LEASE - 1
+    assert store.claim("ann", 2) == held  # renewed
+    clock.now += LONGEST_LEASE - 1
+    assert not set(held) & set(store.claim("bob", 2))
+    clock.now += 2
+    assert store.claim("cleo", 2) == held  # ann is gone, bob is not
+
+
+def test_a_lease_lasts_three_answers(store: Store, clock: Clock) -> None:
+    for key in store.claim("ann", 3):
+        store.record(key, "ann", "answer", 0, seconds=100)
+    held = store.claim("ann", 1)
+    clock.now += 299
+    assert store.claim("bob", 1) != held
+    clock.now += 2
+    assert store.claim("cleo", 1) == held
+
+
+def test_who_answers_keeps_what_else_is_open(store: Store, clock: Clock) -> None:
+    held = store.claim("ann", 5)
+    for key in held[:3]:  # 40 s each: the lease of the fifth would have ended during the fourth
+        clock.now += 40
+        store.record(key, "ann", "answer", 0, seconds=40)
+    clock.now += 119
+    assert not set(held) & set(store.claim("bob", 3))
+    clock.now += 2
+    assert store.claim("cleo", 2) == held[3:]
+
+
+def test_quick_answers_still_leave_a_minute(store: Store, clock: Clock) -> None:
+    for key in store.claim("ann", 3):
+        store.record(key, "ann", "answer", 0, seconds=0.1)
+    held = store.claim("ann", 1)
+    clock.now += SHORTEST_LEASE - 1
+    assert store.claim("bob", 1) != held
+
+
+def test_released_questions_go_to_others(store: Store) -> None:
+    held = store.claim("ann", 2)
+    store.release("ann")
+    assert store.claim("bob", 2) == held
+
+
+def test_an_answer_sent_twice_is_there_once(store: Store) -> None:
+    first = store.record(KEYS[0], "ann", "answer", 1, id="made by the page")
+    again = store.record(KEYS[0], "ann", "answer", 1, id="made by the page")
+    assert again == first
+    assert all_acts(store) == [(KEYS[0], "ann", "answer")]
+    with pytest.raises(ValueError, match="taken by an answer to another question"):
+        store.record(KEYS[1], "ann", "answer", 1, id="made by the page")
+
+
+def test_an_unknown_key_is_refused(store: Store) -> None:
+    with pytest.raises(UnknownKeyError, match="no example of this project has the key 'nonsense'"):
+        store.record("nonsense", "ann", "answer", 1)
+
+
+def test_later_answers_supersede_and_nothing_is_overwritten(store: Store) -> None:
+    first = store.record(KEYS[0], "ann", "answer", 1)
+    store.record(KEYS[0], "ann", "answer", 2)
+    assert stands(store, KEYS[0], "ann") == ("answer", "2")
+    with store.read_transaction() as tx:
+        rows = tx.execute(select(events.c.value, events.c.supersedes).order_by(events.c.seq)).all()
+    assert [tuple(row) for row in rows] == [("1", None), ("2", first.seq)]
+
+
+def test_undo_goes_back_step_by_step(store: Store) -> None:
+    store.record(KEYS[0], "ann", "answer", 1)
+    store.record(KEYS[1], "ann", "skip")
+    store.record(KEYS[0], "ann", "correction", 2)
+    store.record(KEYS[2], "bob", "answer", 3)
+    undone = [store.undo("ann") for _ in range(4)]
+    assert [done and done.key for done in undone] == [KEYS[0], KEYS[1], KEYS[0], None]
+    assert stands(store, KEYS[0], "ann") == ("withdrawal", None)
+    assert stands(store, KEYS[2], "bob") == ("answer", "3")
+    assert [act for _, _, act in all_acts(store)].count("withdrawal") == 3  # added, nothing removed
+
+
+def test_undoing_a_correction_brings_the_answer_back(store: Store) -> None:
+    store.record(KEYS[0], "ann", "answer", 1)
+    store.record(KEYS[0], "ann", "correction", 2)
+    store.undo("ann")
+    assert stands(store, KEYS[0], "ann") == ("answer", "1")
+
+
+def test_what_was_taken_back_is_asked_again_first(store: Store) -> None:
+    for key in store.claim("ann", 3):
+        store.record(key, "ann", "answer", 1)
+    held = store.claim("ann", 2)
+    undone = store.undo("ann")
+    assert undone is not None
+    assert store.claim("ann", 3) == [undone.key, *held]
+
+
+def test_a_skip_is_not_asked_of_the_same_person_again(store: Store) -> None:
+    skipped = store.claim("ann", 1)[0]
+    store.record(skipped, "ann", "skip")
+    assert skipped not in store.claim("ann", 40)
+    store.release("ann")
+    assert store.claim("bob", 1) == [skipped]
+
+
+def test_a_ranking_is_swapped_whole_and_purposes_are_kept(store: Store) -> None:
+    first = store.claim("ann", 2)
+    store.begin_round(
+        [QueueEntry(KEYS[0], "audit"), QueueEntry(KEYS[9], "audit"), QueueEntry(KEYS[8], "pick")], {}
+    )
+    assert store.claim("bob", 5) == [KEYS[9], KEYS[8]]  # KEYS[0] is a pick for ever
+    assert store.claim("ann", 5) == first
+    with store.read_transaction() as tx:
+        purposes = {row.key: row.purpose for row in tx.execute(select(examples))}
+    assert (purposes[KEYS[0]], purposes[KEYS[9]], purposes[KEYS[8]]) == ("pick", "audit", "pick")
+    assert purposes[KEYS[5]] is None
+
+
+def test_what_is_not_here_is_not_asked(store: Store) -> None:
+    with store.write_transaction() as tx:
+        tx.execute(update(examples).where(examples.c.key == KEYS[0]).values(here=False))
+    assert store.claim("ann", 1) == [KEYS[1]]
+
+
+def test_many_at_once_get_different_questions_and_lose_no_answer(store: Store) -> None:
+    given: list[str] = []
+    lock = threading.Lock()
+
+    def work(person: str) -> None:
+        while held := store.claim(person, 2):
+            store.record(held[0], person, "answer", 1, id=f"{person} {held[0]}")
+            with lock:
+                given.append(held[0])
+
+    people = [threading.Thread(target=work, args=(f"p{i}",)) for i in range(8)]
+    for thread in people:
+        thread.start()
+    for thread in people:
+        thread.join()
+    assert Counter(given) == Counter(KEYS)
+    assert Counter(key for key, _, _ in all_acts(store)) == Counter(KEYS)
+
+
+def test_a_newer_database_is_refused_untouched(url: str) -> None:
+    store = Store(url)
+    with store.write_transaction() as tx:
+        tx.execute(update(settings).where(settings.c.name == "schema").values(value="99"))
+    store.close()
+    with pytest.raises(StoreError, match=r"newer jostle .*version 99.*upgrade"):
+        Store(url)
+
+
+def test_tables_of_something_else_are_refused(url: str) -> None:
+    from jostle.labeling.schema import make_engine
+
+    engine = make_engine(url)
+    with engine.begin() as tx:
+        tx.execute(text("CREATE TABLE acts (whose TEXT)"))
+    engine.dispose()
+    with pytest.raises(StoreError, match="something else: acts"):
+        Store(url)
+
+
+def test_other_databases_are_refused() -> None:
+    with pytest.raises(StoreError, match="SQLite or PostgreSQL; got mysql"):
+        Store("mysql://localhost/x")
+
+
+def test_a_failed_write_leaves_nothing(store: Store) -> None:
+    def broken() -> None:
+        with store.write_transaction() as tx:
+            tx.execute(insert(settings).values(name="half", value="1"))
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        broken()
+    assert store.setting("half") is None
+
+
+def test_sqlite_waits_for_other_processes_and_keeps_answers_through_power_cuts(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "labels.db"))
+    with store.read_transaction() as tx:
+        modes = [tx.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+        assert modes == ["wal", 2]
+        assert tx.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert int(tx.exec_driver_sql("PRAGMA busy_timeout").scalar() or 0) >= 5000

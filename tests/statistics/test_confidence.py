@@ -1,0 +1,192 @@
+"""Confidence sequences: exact martingales over all orders of tiny populations, closed forms, coverage."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from jostle.statistics.confidence import (
+    COMMON_WEIGHTS,
+    STAKES,
+    AuditSample,
+    Interval,
+    UpperBettor,
+    betting_interval,
+    carry_over,
+    iid_interval,
+    subtract_answered,
+)
+from jostle.statistics.exact import exact_interval
+
+TINY = [
+    ([1, 0, 0, 1, 0, 0], [0.9, 0.1, 0.2, 0.3, 0.0, 0.1]),  # good predictions
+    ([1, 0, 0, 0, 0, 0], [0.0, 1.0, 0.6, 0.9, 0.4, 1.0]),  # adversarial ones
+    ([0.3, 0.8, 0.0, 1.0, 0.2, 0.5], [0.5, 0.2, 0.9, 0.1, 0.7, 0.3]),  # losses, not only 0 and 1
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), TINY)
+def test_capital_against_the_true_mean_is_a_martingale_over_all_orders(
+    values: list[float], expected: list[float]
+) -> None:
+    z, e = np.array(values), np.array(expected)
+    for flip in (False, True):
+        outcomes, controls = (1 - z, 1 - e) if flip else (z, e)
+        orders = [list(order) for order in permutations(range(len(z)))]
+        capital = [
+            np.exp(UpperBettor(outcomes[order], controls[order]).log_capital(outcomes.mean()))
+            for order in orders
+        ]
+        np.testing.assert_allclose(np.mean(capital, axis=0), np.ones(len(z)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("values", "expected"), TINY)
+def test_weighted_draws_are_a_martingale_over_all_orders(values: list[float], expected: list[float]) -> None:
+    z, e, weights = np.array(values), np.array(expected), np.array([1.0, 3.0, 0.5, 2.0, 1.0, 0.7])
+    average = np.zeros(len(z))
+    for order in map(list, permutations(range(len(z)))):
+        left = weights[order][::-1].cumsum()[::-1]
+        chance = np.prod(weights[order] / left)
+        capital = np.exp(UpperBettor(z[order], e[order], weights[order]).log_capital(z.mean()))
+        average += chance * capital
+    np.testing.assert_allclose(average, np.ones(len(z)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("values", "expected"), TINY)
+def test_all_looks_of_all_orders_miss_with_at_most_alpha(values: list[float], expected: list[float]) -> None:
+    z, e = np.array(values), np.array(expected)
+    missed = 0
+    orders = [list(order) for order in permutations(range(len(z)))][::7]
+    for order in orders:
+        looks = [betting_interval(z[order][:t], e[order], alpha=0.3) for t in range(len(z) + 1)]
+        missed += any(not look.low - 1e-9 <= z.mean() <= look.high + 1e-9 for look in looks)
+    assert missed / len(orders) <= 0.3
+
+
+def test_capital_of_one_draw_by_hand() -> None:
+    # without a control and a stake c, a draw of 0 multiplies the capital by 1 + c m
+    claim = 0.4
+    with_constant_chances = UpperBettor(np.array([0.0]), np.full(10, 0.5)).log_capital(claim)
+    stakes = np.minimum(STAKES, 0.999 / (1 - claim))
+    by_hand = (np.array(COMMON_WEIGHTS) / sum(COMMON_WEIGHTS)) @ (1 + stakes * claim)
+    assert np.exp(with_constant_chances[0]) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_capital_grows_with_the_claim() -> None:
+    rng = np.random.default_rng(0)
+    chances = rng.beta(0.3, 2, 200)
+    z = (rng.random(200) < chances).astype(float)
+    bettor = UpperBettor(z[:60], chances)
+    claims = np.linspace(z[:60].sum() / 200, (z[:60].sum() + 140) / 200, 80)
+    capital = np.array([bettor.log_capital(float(claim)) for claim in claims])
+    assert (np.diff(capital, axis=0) >= -1e-9).all()
+
+
+def test_nothing_drawn_says_nothing_and_everything_drawn_says_everything() -> None:
+    assert betting_interval([], np.full(9, 0.1)) == Interval(0.0, 1.0)
+    z = np.array([1.0, 0, 0, 1])
+    assert betting_interval(z, np.full(4, 0.9)) == Interval(0.5, 0.5)
+    assert iid_interval([]) == Interval(0.0, 1.0)
+
+
+def test_good_predictions_narrow_the_interval_and_useless_ones_do_not_widen_it() -> None:
+    rng = np.random.default_rng(1)
+    widths: dict[str, list[float]] = {"exact": [], "good": [], "shuffled": [], "reversed": []}
+    for _ in range(6):
+        chances = rng.beta(0.1, 0.9, 1500)
+        z = (rng.random(1500) < chances).astype(float)
+        for name, e in (
+            ("good", chances),
+            ("shuffled", rng.permutation(chances)),
+            ("reversed", 1 - chances),
+        ):
+            widths[name].append(betting_interval(z[:150], e).width)
+        widths["exact"].append(exact_interval(int(z[:150].sum()), 150, 1500).width)
+    means = {name: np.mean(each) for name, each in widths.items()}
+    assert means["good"] < 0.75 * means["exact"]
+    assert means["shuffled"] < 1.03 * means["exact"]
+    assert means["reversed"] < 1.03 * means["exact"]
+
+
+@pytest.mark.parametrize("kind", ["good", "shuffled", "reversed"])
+def test_coverage_at_all_looks(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    chances = rng.beta(0.2, 1.0, 150)
+    z = (rng.random(150) < chances).astype(float)
+    expected = {"good": chances, "shuffled": rng.permutation(chances), "reversed": 1 - z}[kind]
+    missed = 0
+    for _ in range(150):
+        order = rng.permutation(150)
+        last = betting_interval(z[order][:100], expected[order], alpha=0.2)  # holds all earlier looks
+        missed += not last.low <= z.mean() <= last.high
+    assert missed / 150 <= 0.2
+
+
+def test_independent_values_are_covered_at_all_looks() -> None:
+    rng = np.random.default_rng(3)
+    missed = 0
+    for _ in range(200):
+        last = iid_interval((rng.random(80) < 0.2).astype(float), alpha=0.2)
+        missed += not last.low <= 0.2 <= last.high
+    assert missed / 200 <= 0.2
+    assert iid_interval(np.zeros(100)).high < 0.06
+
+
+def test_restriction_keeps_the_order_of_what_is_left() -> None:
+    sample = AuditSample(np.array([4, 0, 3]), 6, weights=np.arange(1.0, 7))
+    left = np.array([True, True, True, True, False, True])
+    part = sample.restrict(left)
+    assert part.draws.tolist() == [0, 3]
+    assert part.population == 5
+    assert part.weights is not None
+    assert part.weights.tolist() == [1, 2, 3, 4, 6]
+    assert sample.arrange(np.arange(6)).tolist() == [4, 0, 3, 1, 2, 5]
+
+
+def test_an_interval_of_a_sample_is_that_of_its_arranged_arrays() -> None:
+    rng = np.random.default_rng(4)
+    chances = rng.random(40)
+    sample = AuditSample(rng.permutation(40)[:15], 40)
+    z = (rng.random(15) < chances[sample.draws]).astype(float)
+    assert sample.interval(z, chances) == betting_interval(z, sample.arrange(chances))
+
+
+def test_answered_picks_leave_with_their_known_errors() -> None:
+    left = subtract_answered(Interval(0.1, 0.2), population=100, answered=20, errors=8)
+    assert (left.low, left.high) == pytest.approx((2 / 80, 12 / 80))
+    with pytest.raises(ValueError, match="21 errors in 20 answered of 100 examples are impossible"):
+        subtract_answered(Interval(0.1, 0.2), 100, 20, 21)
+
+
+def test_a_proof_carries_over_to_a_model_that_changed_little() -> None:
+    moved = carry_over(Interval(0.02, 0.06), 0.03)
+    assert (moved.low, moved.high) == pytest.approx((0.0, 0.09))
+
+
+def test_interval_arithmetic() -> None:
+    assert Interval(0.25, 0.5).complement() == Interval(0.5, 0.75)
+    assert Interval(0.1, 0.4).intersect(Interval(0.2, 0.6)) == Interval(0.2, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "message"),
+    [
+        ([2.0], [0.5, 0.5], "values must be between 0 and 1, got 2.0 to 2.0"),
+        ([1.0], [0.5, -0.5], "expected must be between 0 and 1"),
+        ([1.0, 0.0], [0.5], r"flat with t <= N, got \(2,\) and \(1,\)"),
+    ],
+)
+def test_impossible_samples_are_errors(values: list[float], expected: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        betting_interval(values, expected)
+
+
+def test_wrong_weights_draws_and_shares_are_errors() -> None:
+    with pytest.raises(ValueError, match="weights must be 2 positive numbers"):
+        betting_interval([1.0], [0.5, 0.5], weights=[1.0, 0.0])
+    with pytest.raises(ValueError, match="upper_share must be between 0 and 1, got 1"):
+        betting_interval([1.0], [0.5, 0.5], upper_share=1)
+    with pytest.raises(ValueError, match="different positions below 3"):
+        AuditSample(np.array([0, 0]), 3)
+    with pytest.raises(ValueError, match="one value for each of 3 examples"):
+        AuditSample(np.array([0]), 3).arrange([1.0])

@@ -1,0 +1,51 @@
+"""Point estimates, and the error on new data."""
+
+import numpy as np
+import pytest
+
+from jostle.statistics.confidence import Interval, betting_interval
+from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
+
+
+def test_the_control_variate_lowers_the_error_of_the_estimate_and_adds_no_bias() -> None:
+    rng = np.random.default_rng(0)
+    chances = rng.beta(0.1, 0.9, 800)
+    z = (rng.random(800) < chances).astype(float)
+    orders = [rng.permutation(800) for _ in range(400)]
+    plain = np.array([z[order][:60].mean() for order in orders])
+    controlled = np.array([estimate_mean(z[order][:60], chances[order]) for order in orders])
+    shuffled = rng.permutation(chances)
+    useless = np.array([estimate_mean(z[order][:60], shuffled[order]) for order in orders])
+    assert abs(controlled.mean() - z.mean()) < 0.005
+    assert controlled.std() < 0.8 * plain.std()
+    assert useless.std() < 1.05 * plain.std()
+
+
+def test_a_census_and_few_draws_are_plain_means() -> None:
+    assert estimate_mean([1, 0, 0, 0], [0.5, 0.1, 0.2, 0.3]) == 0.25
+    assert estimate_mean([1, 0], [0.9, 0.1, 0.1, 0.1]) == 0.5
+    with pytest.raises(ValueError, match="at least one draw, got none"):
+        estimate_mean([], [0.5])
+
+
+def test_both_parts_of_the_pool_count() -> None:
+    half = {"rest_error": 0.05, "rest_size": 16}
+    assert estimate_new_data_error([1, 0, 1, 0], **half, training_share=1) == pytest.approx(2.8 / 20)
+    assert estimate_new_data_error([1, 0, 1, 0], **half, training_share=0.25) == pytest.approx(1.8 / 20)
+    with pytest.raises(ValueError, match="at least one example, got none"):
+        estimate_new_data_error([], 0.1, 0)
+
+
+def test_the_interval_covers_new_data() -> None:
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(60):
+        hard = rng.beta(0.3, 1.7, 600)  # chances of an error in the world: mean 0.15
+        z = (rng.random(600) < hard).astype(float)
+        order = np.argsort(-hard + rng.normal(0, 0.1, 600))  # picks take the hard ones
+        picked, rest = order[:150], rng.permutation(order[150:])
+        inside = betting_interval(z[rest[:60]], hard[rest], alpha=0.1)
+        bounds = new_data_interval(z[picked], inside, len(rest), alpha=0.2)
+        missed += not bounds.low <= 0.15 <= bounds.high
+    assert missed / 60 <= 0.2
+    assert new_data_interval([], Interval(0.0, 1.0), 10) == Interval(0.0, 1.0)

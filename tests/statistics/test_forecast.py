@@ -1,0 +1,84 @@
+"""Forecasts of a proof: closed forms, and against proofs that were carried out."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jostle.statistics.confidence import betting_interval
+from jostle.statistics.forecast import (
+    answers_to_prove,
+    fewest_answers_to_prove,
+    growth_rate,
+    shift_chances,
+)
+
+
+def test_growth_without_knowledge_is_the_divergence_of_two_coins() -> None:
+    p, q = 0.03, 0.1
+    by_hand = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+    assert growth_rate(np.full(50, p), q) == pytest.approx(by_hand, rel=1e-6)
+    assert fewest_answers_to_prove(np.full(50, p), q, 0.05) == pytest.approx(math.log(20) / by_hand, rel=1e-6)
+
+
+def test_chances_that_tell_errors_apart_make_growth_faster() -> None:
+    apart = np.array([0.5] * 6 + [0.0] * 94)
+    assert growth_rate(apart, 0.1) > 1.5 * growth_rate(np.full(100, 0.03), 0.1)
+    assert growth_rate(np.full(10, 0.2), 0.1) == 0
+    assert fewest_answers_to_prove(np.full(10, 0.2), 0.1) == math.inf
+    with pytest.raises(ValueError, match="goal must be between 0 and 1, got 0"):
+        growth_rate([0.1], 0)
+
+
+def test_no_valid_bet_grows_faster() -> None:
+    # every valid bet is 1 - c ((z - w) - (goal - mean w)): search stakes and controls at random
+    rng = np.random.default_rng(0)
+    p, goal = rng.beta(0.4, 4, 30), 0.2
+    best = growth_rate(p, goal)
+    for _ in range(2000):
+        w, c = rng.random(30) * rng.random(), rng.random() * 1.2
+        right, wrong = (1 - c * ((z - w) - (goal - w.mean())) for z in (0.0, 1.0))
+        if right.min() > 0 and wrong.min() > 0:
+            assert (p * np.log(wrong) + (1 - p) * np.log(right)).mean() <= best + 1e-4
+
+
+def test_the_forecast_is_near_what_proofs_take() -> None:
+    rng = np.random.default_rng(1)
+    chances = np.where(rng.random(800) < 0.1, 0.25, 0.01)
+    forecast = answers_to_prove([], chances, 0.1, alpha=0.025)
+    taken = []
+    for _ in range(15):
+        order = rng.permutation(800)
+        z = (rng.random(800) < chances[order]).astype(float)
+        looks = (t for t in range(5, 400, 5) if betting_interval(z[:t], chances[order]).high <= 0.1)
+        taken.append(next(looks, math.inf))
+    assert forecast.median is not None
+    assert forecast.cautious is not None
+    assert forecast.chance == 1
+    assert 0.6 * np.median(taken) < forecast.median < 1.6 * np.median(taken)
+    assert forecast.median <= forecast.cautious
+    assert forecast.median > fewest_answers_to_prove(chances, 0.1, 0.025)
+
+
+def test_answers_so_far_shorten_the_forecast_and_a_proof_needs_no_more() -> None:
+    chances = np.full(500, 0.02)
+    fresh = answers_to_prove([], chances, 0.1).median
+    later = answers_to_prove(np.zeros(30), chances, 0.1).median
+    assert fresh is not None
+    assert later is not None
+    assert later <= fresh - 20
+    assert answers_to_prove(np.zeros(200), chances, 0.1).median == 0
+
+
+def test_a_goal_out_of_reach_has_no_forecast() -> None:
+    hopeless = answers_to_prove([], np.full(300, 0.3), 0.1, limit=100)
+    assert (hopeless.median, hopeless.cautious, hopeless.chance) == (None, None, 0.0)
+
+
+def test_audited_values_shift_chances_toward_what_was_seen() -> None:
+    chances = np.full(200, 0.2)
+    lower = shift_chances(chances, np.repeat([1.0, 0.0], [10, 190]), chances)  # 5 % were wrong, not 20 %
+    assert lower.mean() == pytest.approx(0.05, abs=0.015)
+    np.testing.assert_allclose(shift_chances([], [], [0.2, 0.7]), [0.2, 0.7])
+    few = shift_chances([0.2], [0.0], [0.2])
+    assert 0.15 < few[0] < 0.2  # one answer says little

@@ -1,0 +1,31 @@
+"""Copies in a pool are picked about equally often, whichever strategy picks."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from jostle import strategies
+
+COPIES, SIZE, SEEDS, PICKS = 4, 12, 60, 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alfa-mix", "badge", "bait", "coreset", "flip-cover", "lcmd", "max-herding", "noise-stability",
+        "prob-cover", "typiclust", "uncertainty-herding",
+    ],
+)  # fmt: skip
+def test_each_copy_is_picked_about_as_often(name: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    pool = torch.randn(SIZE, 6).repeat(COPIES, 1)
+    labeled = TensorDataset(torch.randn(6, 6), torch.arange(6) % 3)
+    strategy, counts = strategies.build(name), torch.zeros(COPIES)
+    for seed in range(SEEDS):
+        for position in strategy.select(model, pool, PICKS, labeled=labeled, seed=seed).indices.tolist():
+            counts[position // SIZE] += 1
+    expected = SEEDS * PICKS / COPIES
+    spread = (expected * (1 - 1 / COPIES)) ** 0.5
+    assert (counts - expected).abs().max() < 4 * spread, counts.tolist()
