@@ -204,6 +204,7 @@ def create_tables(tx: Connection, name: str) -> None:
             f"{name} was written by a newer jostle (its tables have version {found}, this one knows {VERSION}): "
             "upgrade jostle to open it; nothing was changed"
         )
+    metadata.create_all(tx)  # tables that a project of 0.2 does not have yet
 
 
 def hide_password(url: str) -> str:

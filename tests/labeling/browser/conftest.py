@@ -65,7 +65,7 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         opened.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)  # a slow machine with other tests beside it
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: "Content Security Policy" in line.text and errors.append(line.text))
         page.goto(

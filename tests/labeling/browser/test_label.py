@@ -46,6 +46,19 @@ def press(page: Any, key: str) -> str:
     return before
 
 
+def loaded_ahead(page: Any, server: Server, person: str) -> None:
+    """Wait until every picture that is open for a person is in the browser."""
+    with sqlite3.connect(server.project / "labels.db") as reader:
+        found = [key for (key,) in reader.execute("select key from leases where person = ?", [person])]
+    reader.close()
+    shown(page)
+    page.wait_for_function(
+        """(keys) => { const ends = performance.getEntriesByType("resource").filter((each) => each.responseEnd);
+        return keys.every((key) => ends.some(({ name }) => name.includes(key))); }""",
+        arg=found,
+    )
+
+
 def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
     page = visit(server, name="Ada")
     first = press(page, "1")
@@ -149,7 +162,7 @@ def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit
     with Server([str(photos), "--classes", CLASSES], tmp_path) as server:
         page = visit(server)
         press(page, "1")
-        shown(page)
+        loaded_ahead(page, server, "Ada")
         server.kill()
         given = [press(page, "2") for _ in range(3)]  # loaded ahead, so the page goes on
         page.wait_for_selector("#line[data-state=away]")
@@ -163,6 +176,7 @@ def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit
         assert acts(server, "Ada") == [("Ada", "answer", "0"), *[("Ada", "answer", "1")] * 3]
         assert press(page, "3") not in given
         assert len(acts(server, "Ada")) == 5
+        loaded_ahead(page, server, "Ada")
 
         server.kill()  # and answers that are kept are sent after the page was closed, too
         key = press(page, "2")
