@@ -1,4 +1,4 @@
-"""What the steps of the default are worth: jolt herding with one of them left out or replaced, as strategies to run.
+"""Ablations of the default: noise herding with one of them left out or replaced, as strategies to run.
 
     jostle run benchmarks/protocols/arena-splice-cold.toml --seeds 10 --strategies "random,default,\
     fixed=noise-herding(width=1.0),blind=benchmarks/ablation.py:Blind(width=1.0),features=benchmarks/ablation.py:OnFeatures"

@@ -33,17 +33,17 @@ def deviations(quick: bool = False) -> list[Figure]:
     ]
 
 
-def against_plain(name: str, shape: tuple[int, ...], n: int, jolts: int, repetitions: int) -> Figure:
+def against_plain(name: str, shape: tuple[int, ...], n: int, perturbations: int, repetitions: int) -> Figure:
     """One network's figure."""
     model, pool = models.build(name, seed=0).eval(), torch.randn(n, *shape)
     works: dict[str, Callable[[], Any]] = {
-        str(size): partial(plain_passes, model, pool, size, jolts + 1) for size in PLAIN_SIZES
+        str(size): partial(plain_passes, model, pool, size, perturbations + 1) for size in PLAIN_SIZES
     }
-    works["jostle"] = partial(jostle.deviations, model, pool, num_perturbations=jolts, seed=0, progress=False)
+    works["jostle"] = partial(jostle.deviations, model, pool, num_perturbations=perturbations, seed=0, progress=False)
     seconds = best_seconds(repetitions, **works)
     ours = seconds.pop("jostle")
-    what = f"deviations, {name}, {n} examples, K={jolts}"
-    against = f"{jolts + 1} plain eval passes at their best batch size"
+    what = f"deviations, {name}, {n} examples, K={perturbations}"
+    against = f"{perturbations + 1} plain eval passes at their best batch size"
     return figure(what, ours / min(seconds.values()), against, at_most=1.1)
 
 

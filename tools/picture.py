@@ -1,8 +1,8 @@
-"""The picture of the idea: a classifier's boundary under jolts, and every example moving as its output does.
+"""The picture of the idea: a classifier's boundary under perturbations, and every example moving as its output does.
 
     python -m tools.picture docs/figures/jostle.svg
 
-Nothing in it is drawn by hand: boundaries are those of the jolted network, an example swings as far as its row is
+Nothing in it is drawn by hand: boundaries are those of the perturbed network, an example swings as far as its row is
 long, and the ringed ones are what noise stability picks.
 """
 
@@ -25,7 +25,7 @@ LEFT, RIGHT, LOW, HIGH = -1.9, 2.9, -0.95, 1.45  # what the picture shows of the
 BLUE, VERMILION, GREY = "#3d8fd9", "#e0561a", "#8a929c"  # seen on white and on black
 LABELED, POOL, PICKS, BOUNDARIES = 12, 150, 8, 14
 SWING = 11.0  # pixels that the example with the longest row moves
-SHAKE = 0.3  # of the jolts whose boundaries are shown; the rows are those of the default scale
+SHAKE = 0.3  # of the perturbations whose boundaries are shown; the rows are those of the default scale
 
 
 def trained(x: Tensor, y: Tensor) -> nn.Module:
@@ -42,8 +42,8 @@ def trained(x: Tensor, y: Tensor) -> nn.Module:
     return model.eval()
 
 
-def jolted(model: nn.Module, seed: int) -> dict[str, Tensor]:
-    """The weights after one jolt of the size that is shown."""
+def perturbed(model: nn.Module, seed: int) -> dict[str, Tensor]:
+    """The weights after one perturbation of the size that is shown."""
     rng = torch.Generator().manual_seed(seed)
     weights = {name: p.detach() for name, p in model.named_parameters()}
     noise = {name: torch.randn(w.shape, generator=rng) for name, w in weights.items()}
@@ -77,7 +77,7 @@ def picture() -> str:
     lengths = jostle.deviations(model, pool, seed=0).norm(dim=1)
     swings = (SWING * lengths / lengths.max()).tolist()
     picked = set(jostle.NoiseStability().select(model, pool, n=PICKS, seed=0).indices.tolist())
-    lines = [boundary(model, jolted(model, seed)) for seed in range(BOUNDARIES)]
+    lines = [boundary(model, perturbed(model, seed)) for seed in range(BOUNDARIES)]
     examples = [
         example(place, swing, number, number in picked)
         for number, (place, swing) in enumerate(zip(pixels(pool.numpy()), swings, strict=True))
@@ -111,7 +111,7 @@ def square(place: NDArray[np.floating], label: int) -> str:
 
 
 HEAD = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">
-<title>A classifier's boundary under small jolts of its weights; the examples that move most are picked</title>
+<title>A classifier's boundary under small perturbations of its weights; the examples that move most are picked</title>
 <style>
 .edge {{ fill: none; stroke: {BLUE}; stroke-width: 1.4; opacity: .3; animation: show 7s linear infinite }}
 .known {{ fill: {BLUE}; stroke: {BLUE}; stroke-width: 1.6 }}

@@ -27,7 +27,7 @@ PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimiz
     "timing-group2": (20000, 5000, 2, 25000, 1, 128, "sgd", 0.1, 200),
 }
 PROMISED = {
-    *PUBLISHED, "mnist-zeta", "mnist-jolts", "mnist-selectors", "mnist-ablation",
+    *PUBLISHED, "mnist-zeta", "mnist-perturbations", "mnist-selectors", "mnist-ablation",
     "mnist-beyond", "ames-beyond", "mnist-tail", "ames-tail", "cifar10-small-tail",
     "digits", "cifar10-small", "camvid-small", "mrpc-small",
 }  # fmt: skip

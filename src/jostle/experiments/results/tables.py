@@ -74,7 +74,7 @@ def p_cell(p: float) -> Cell:
 
 
 def mark_best(cells: Sequence[Cell], *, higher: bool) -> list[Cell]:
-    """Mark the best of a column, and whatever cannot be told from it at the digits shown."""
+    """Mark the best of a column, and whatever equal to it at the digits shown."""
     rounded = [settle(cell.value, cell.digits) if _known(cell.value) else None for cell in cells]
     top = (max if higher else min)((value for value in rounded if value is not None), default=None)
     pairs = zip(cells, rounded, strict=True)
