@@ -39,7 +39,9 @@ def against_plain(name: str, shape: tuple[int, ...], n: int, perturbations: int,
     works: dict[str, Callable[[], Any]] = {
         str(size): partial(plain_passes, model, pool, size, perturbations + 1) for size in PLAIN_SIZES
     }
-    works["jostle"] = partial(jostle.deviations, model, pool, num_perturbations=perturbations, seed=0, progress=False)
+    works["jostle"] = partial(
+        jostle.deviations, model, pool, num_perturbations=perturbations, seed=0, progress=False
+    )
     seconds = best_seconds(repetitions, **works)
     ours = seconds.pop("jostle")
     what = f"deviations, {name}, {n} examples, K={perturbations}"
