@@ -35,8 +35,6 @@ from tools import scale_page
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (results/\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-FIRST_LEFT_OUT = "averaged over the points after the first selection"
-AS_THE_PAPER = "(the paper, too, leaves out the first point)"
 Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
 
 
@@ -69,7 +67,7 @@ def gathered(page: str, root: Path) -> Evidence:
             drawn[name] = svg(FIGURES[kind](results, *rest.split()))
             return f"{opening}![{results.name}: {kind}](../figures/{name})\n{closing}"
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
-        return f"{opening}{table.markdown()}{closing}"
+        return f"{opening}{without_legend(table)}{closing}"
 
     def together(kind: str, words: list[str]) -> str:
         paths = [path for word in words if "=" not in word for path in root.glob(word + PACKED)]
@@ -77,17 +75,21 @@ def gathered(page: str, root: Path) -> Evidence:
         runs = {experiment_name(path): load_once(path) for path in sorted(paths, key=experiment_name)}
         across = shared(Across.of(runs, **settings))
         if kind in TABLES_ACROSS:
-            return TABLES_ACROSS[kind](across).markdown()
+            return without_legend(TABLES_ACROSS[kind](across))
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
         return f"![{kind}](../figures/{kind}.svg)\n"
 
     return Evidence(BLOCK.sub(made, page), drawn)
 
 
+def without_legend(table: Table) -> str:
+    """Return a table as Markdown; a page explains its tables once."""
+    return replace(table, note="").markdown()
+
+
 def areas(results: Results, paper: Paper, metric: str) -> Table:
     """AUBC and ranks, beside what the paper prints; its ranks are among its own strategies, and so are ours there."""
     table = aubc_table(results, metric)
-    table = replace(table, note=table.note.replace(FIRST_LEFT_OUT, f"{FIRST_LEFT_OUT} {AS_THE_PAPER}"))
     if "aubc" not in paper:
         return table
     shared = results.only([label for label in results.labels if label in paper["aubc"]])
@@ -120,7 +122,7 @@ def setting(results: Results, metric: str) -> Figure:
 
 
 def shared(across: Across) -> Across:
-    """The same with those strategies only that all folders have."""
+    """Return runs of the strategies that all folders have."""
     runs = {name: results.only(across.everywhere) for name, results in across.runs.items()}
     return replace(across, runs=runs)
 
@@ -135,7 +137,7 @@ def gain_map(across: Across) -> Figure:
 
 
 def rank_diagram(across: Across) -> Figure:
-    """Average ranks, and who cannot be told from whom."""
+    """Draw average ranks, and join strategies that are not significantly different."""
     return rank_figures.rank_diagram(
         across.average_ranks, across.critical_difference, across.cliques, across.labels
     )
