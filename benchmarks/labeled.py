@@ -1,6 +1,6 @@
-"""Labeled data for `jostle label --simulate`: what docs/how-to/label.md measures with.
+"""Labeled data for `jostle label simulate`: what docs/how-to/label.md measures with.
 
-jostle label benchmarks/labeled.py:digits --simulate target --project runs/labeling-digits
+jostle label simulate benchmarks/labeled.py:digits target --out-dir runs/labeling-digits/simulation
 """
 
 import os

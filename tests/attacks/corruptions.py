@@ -52,7 +52,7 @@ def originals() -> Path:
     if code:
         raise BrokenPromiseError(f"a run that nobody disturbed ended with {code}: {said}")
     (home / "known.csv").write_text("name,label\n" + KNOWN, encoding="utf-8")
-    code, said = forge.run(["label", "photos", "--classes", "ants,bees", "--import", "known.csv"], home)
+    code, said = forge.run(["label", "import", "known.csv", "photos", "--classes", "ants,bees"], home)
     if code:
         raise BrokenPromiseError(f"labels that nobody spoilt were not taken in, {code}: {said}")
     forget_said(home)
@@ -135,12 +135,12 @@ def an_earlier_round(chance: Random, box: Path) -> tuple[Path, Use]:
 
 
 def a_label_database(chance: Random, box: Path) -> tuple[Path, Use]:
-    words = ["label", "photos", "--export", f"out/labels.{chance.choice(['csv', 'json', 'parquet'])}"]
+    words = ["label", "export", f"out/labels.{chance.choice(['csv', 'json', 'parquet'])}"]
     return box / "photos.labels" / "labels.db", lambda box: told(box, words)
 
 
 def labels_from_elsewhere(chance: Random, box: Path) -> tuple[Path, Use]:
-    return box / "known.csv", lambda box: told(box, ["label", "photos", "--import", "known.csv"])
+    return box / "known.csv", lambda box: told(box, ["label", "import", "known.csv"])
 
 
 def a_manifest_with_code(chance: Random, box: Path) -> tuple[Path, Use]:

@@ -104,8 +104,8 @@ def labeled(box: Path, names: list[str], out: str) -> None:
     rows = [["name", "label"], *([each, "yes"] for each in names)]
     with (box / "out" / "known.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
-    for words in (["--classes", "yes,no", "--import", "out/known.csv"], ["--export", f"out/{out}"]):
-        code, said = command(box, ["label", "photos", *words])
+    for words in (["import", "out/known.csv", "photos", "--classes", "yes,no"], ["export", f"out/{out}"]):
+        code, said = command(box, ["label", *words])
         if code:
             raise BrokenPromiseError(f"label {words} ended with {code}: {said[-1500:]}")
     made = box / "out" / out

@@ -112,7 +112,7 @@ def pick(chance: Random, where: list[str]) -> list[str]:
 
 
 def label(chance: Random, where: list[str]) -> list[str]:
-    return ["label", "photos", "--export", where[0]]
+    return ["label", "export", where[0]]
 
 
 def compare(chance: Random, where: list[str]) -> list[str]:

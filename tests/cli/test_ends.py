@@ -34,7 +34,7 @@ def test_every_name_has_one_line(kind: Kind, width: int):
         ["demo", "--out-dir", "-"],
         ["report", "runs", "--out-dir", "-"],
         ["compare", "runs", "--out-dir", "./-"],
-        ["label", "photos", "--export", "-"],
+        ["label", "simulate", "photos", "folder", "--out-dir", "-"],
         ["label", "photos", "--project", "-"],
     ],
     ids=" ".join,

@@ -10,7 +10,7 @@ from tools.serving import Server
 
 pytest.importorskip("sqlalchemy", reason="labeling needs the extra `label`")
 
-from jostle.cli import main
+from jostle.cli import labeling, main
 from jostle.cli.serving import lock_project
 from jostle.labeling import Session
 
@@ -36,10 +36,10 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_project_knows_its_data_and_settings(
     photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert run(capsys, "--export", "labels.csv") == (0, "", "5 examples: labels.csv\n")
+    assert run(capsys, "export", "labels.csv") == (0, "", "5 examples: labels.csv\n")
     assert (tmp_path / "labels.csv").read_text().startswith("name,answer,by")
     assert Session.open(project=tmp_path / "photos.labels").settings.goal == 0.9
-    code, _, told = run(capsys, photos, "--seed", "5", "--export", "x.csv")
+    code, _, told = run(capsys, photos, "--seed", "5")
     assert code == 2
     assert "draws its audit with seed 0; got 5" in told
 
@@ -47,15 +47,15 @@ def test_a_project_knows_its_data_and_settings(
 def test_folders_and_labels_made_elsewhere(
     photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, _, told = run(capsys, photos, "--export", "sorted")
+    code, _, told = run(capsys, "export", "sorted", "--project", "photos.labels")
     assert (code, "links to the originals" in told) == (0, True)
     (tmp_path / "more.csv").write_text("name,label\n000-red.png,red\nnowhere.png,red\n001-green.png,\n")
-    code, _, told = run(capsys, photos, "--import", "more.csv")
+    code, _, told = run(capsys, "import", "more.csv", photos)
     assert code == 0
     assert "1 are of no example here: nowhere.png" in told
     assert "1 rows had no answer" in told
-    code, _, told = run(capsys, photos, "--import", "nothing.csv")
-    assert (code, "there is no such file" in told) == (2, True)
+    code, _, told = run(capsys, "import", "nothing.csv")
+    assert (code, "nothing.csv does not exist" in told) == (2, True)
 
 
 def test_a_strategy_that_there_is_not_is_named_before_anything_is_served(
@@ -69,10 +69,10 @@ def test_without_data_or_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, told = run(capsys, "--export", "labels.csv")
+    code, _, told = run(capsys, "export", "labels.csv")
     assert code == 2
     assert "there is no project here" in told
-    code, _, told = run(capsys, "--project", "nowhere", "--export", "labels.csv")
+    code, _, told = run(capsys, "export", "labels.csv", "--project", "nowhere")
     assert code == 2
     assert "is not a labeling project" in told
     assert not (tmp_path / "nowhere").exists()
@@ -81,20 +81,20 @@ def test_without_data_or_project(
 def test_a_simulation_says_what_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tickets(tmp_path / "t.csv", 70)
     words = [
+        "simulate",
         data,
+        "topic",
         "--text",
         "message",
-        "--simulate",
-        "topic",
         "--answers",
         "20",
         "--seeds",
         "1",
-        "--batch",
+        "--round-size",
         "10",
     ]
     code, out, told = run(
-        capsys, *words, "--encoder", "words", "--people", "2", "--error", "10%", "--reach", "50%,99%"
+        capsys, *words, "--encoder", "words", "--people", "2", "--error", "10%", "--goal", "50%,99%"
     )
     assert code == 0, told
     assert "answers, random" in out
@@ -102,8 +102,8 @@ def test_a_simulation_says_what_it_saves(tmp_path: Path, capsys: pytest.CaptureF
     held = json.loads((tmp_path / "t.labels" / "simulation" / "simulation.json").read_text())
     assert [need["value"] for need in held["needed"]] == [0.5, 0.99]
     assert held["study"]["habits"] == {"people": 2, "error": 0.1, "delay": 0.0}
-    code, _, told = run(capsys, "--simulate", "topic")
-    assert (code, "needs data with a column of answers" in told) == (2, True)
+    code, _, told = run(capsys, "simulate", data, "topic", "--several", "--numbers")
+    assert (code, "pass one of them" in told) == (2, True)
 
 
 def test_a_second_server_of_a_project_says_where_the_first_is(
@@ -125,3 +125,14 @@ def test_a_weak_token_and_other_classes_are_refused_before_anything_is_served(
     assert (code, "use at least 8" in told) == (2, True)
     code, _, told = run(capsys, photos, "--no-browser", "--classes", "cat,dog")
     assert (code, "and not cat, dog: leave --classes out" in told) == (2, True)
+
+
+def test_a_project_of_the_demo_is_exported_without_naming_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = labeling.LabelOptions(None, demo=True).open_session(encoder="pixels")
+    session.tell(session.ask()[0].key, "3")
+    session.close()
+    assert run(capsys, "export", "labels.csv")[0] == 0
+    assert ",3,people" in (tmp_path / "labels.csv").read_text()

@@ -12,7 +12,17 @@ import typer
 
 # What is slow to import, they import when they run.
 import jostle
-from jostle.cli import advising, labeling, labelstudio, listing, picking, reading, running
+from jostle.cli import (
+    advising,
+    labeling,
+    labels,
+    labelstudio,
+    listing,
+    picking,
+    reading,
+    running,
+    simulating,
+)
 from jostle.cli.console import say
 from jostle.cli.help import HelpCommand, HelpGroup
 from jostle.utils.user_files import line_in_own_file
@@ -25,9 +35,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {  # by panel of the help text, in this order
+# By panel of the help text, in this order. Two words are a subcommand: `label export` is one of `label`.
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Label and pick": {
         "label": labeling.label,
+        "label export": labels.export,
+        "label import": labels.import_labels,
+        "label simulate": simulating.simulate,
         "pick": picking.pick,
         "advise": advising.advise,
         "demo": running.demo,

@@ -28,7 +28,13 @@ def advise(
     device: options.Device = None,
     data: options.DataRoot = None,
 ) -> None:
-    """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours."""
+    """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours.
+
+    Examples:
+        jostle advise --model mine.py:load --pool folder:photos -n 100
+        jostle advise --model mine.py:load --pool csv:rows.csv -n 20 --task regression
+        jostle advise --model mine.py:load --pool folder:a --labeled folder:b -n 50
+    """
     from jostle import strategies
     from jostle.advice import advise as advice_for
     from jostle.cli.picking import Job, Reader, Told

@@ -1,4 +1,4 @@
-"""Help texts: one sentence, options in groups with their defaults, three examples; 80 columns, no boxes."""
+"""Help texts: one sentence, options in groups with their defaults, examples of the docstring; 80 columns, no boxes."""
 
 from __future__ import annotations
 
@@ -12,54 +12,6 @@ from typer.core import TyperCommand, TyperGroup
 MAX_WIDTH = 80
 MAX_NAMES = 26  # columns of option names; a longer name stands on a line of its own
 
-EXAMPLES = {
-    "label": (
-        "jostle label photos/ --classes cat,dog,other",
-        "jostle label reviews.csv --text review --classes good,bad",
-        "jostle label --demo",
-    ),
-    "pick": (
-        "jostle pick --model mine.py:load --pool folder:photos -n 100",
-        "jostle pick --model mine.py:load --pool csv:rows.csv -n 20 --out next.csv",
-        "jostle pick --model mine.py:load --pool folder:photos -n 100 --plan",
-    ),
-    "advise": (
-        "jostle advise --model mine.py:load --pool folder:photos -n 100",
-        "jostle advise --model mine.py:load --pool csv:rows.csv -n 20 --task regression",
-        "jostle advise --model mine.py:load --pool folder:a --labeled folder:b -n 50",
-    ),
-    "demo": (
-        "jostle demo",
-        "jostle demo --jobs 4",
-        "jostle demo --out-dir /tmp/demo",
-    ),
-    "run": (
-        "jostle run digits --seeds 5",
-        "jostle run mnist --strategies random,default,badge --jobs 2",
-        "jostle run digits --dataset 'csv:rows.csv(target=kind)' --model mlp",
-    ),
-    "report": (
-        "jostle report runs/digits",
-        "jostle report runs/digits --baseline margin --goal 80,90",
-        "jostle report results/mnist.tar.xz --metric macro_f1 --out-dir page",
-    ),
-    "compare": (
-        "jostle compare runs/digits runs/mnist",
-        "jostle compare runs/* --baseline default",
-        "jostle compare results/arena-*.tar.xz --out-dir page",
-    ),
-    "list": (
-        "jostle list strategies",
-        "jostle list protocols",
-        "jostle list datasets | grep mnist",
-    ),
-    "show": (
-        "jostle show default",
-        "jostle show mnist",
-        "jostle show k-center",
-    ),
-}
-
 
 class HelpCommand(TyperCommand):
     """Command with a plain help text."""
@@ -70,7 +22,13 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """Group of commands with a plain help text."""
+    """Group of commands with a plain help text; a name of two words is a subcommand, such as `label export`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first words name, a subcommand first."""
+        subcommand = " ".join(args[:2])
+        words = [subcommand, *args[2:]] if subcommand in self.commands else args
+        return super().resolve_command(ctx, words)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help text."""
@@ -84,6 +42,8 @@ def group_help(group: Any, ctx: Any) -> Iterator[str]:
     yield from ("", fill(group.help, width))
     panels: dict[str, list[tuple[str, str]]] = {}
     for name in group.list_commands(ctx):
+        if " " in name:
+            continue  # the help of the command before the blank shows it
         command = group.get_command(ctx, name)
         panels.setdefault(_panel(command) or "Commands", []).append(
             (name, first_sentence(command.help or ""))
@@ -99,10 +59,12 @@ def command_help(command: Any, ctx: Any) -> Iterator[str]:
     shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     arguments = [each for each in shown if each.param_type_name == "argument"]
     options = [each for each in shown if each.param_type_name != "argument"]
-    words = " ".join(each.name.upper() + (" ..." if each.nargs != 1 else "") for each in arguments)
-    yield " ".join(part for part in (f"Usage: {ctx.command_path}", words, "[OPTIONS]") if part)
-    for paragraph in (command.help or "").split("\n\n"):
+    text, _, examples = (command.help or "").partition("\n\nExamples:\n")
+    yield " ".join([f"Usage: {ctx.command_path}", *map(argument_name, arguments), "[OPTIONS]"])
+    for paragraph in text.split("\n\n"):
         yield from ("", fill(" ".join(paragraph.split()), width, break_on_hyphens=False))
+    if subcommands := list(subcommand_rows(command, ctx)):
+        yield from section("Subcommands", subcommands, width)
     if arguments:
         yield from section("Arguments", [(a.name.upper(), a.help or "") for a in arguments], width)
     panels: dict[str, list[tuple[str, str]]] = {}
@@ -110,8 +72,23 @@ def command_help(command: Any, ctx: Any) -> Iterator[str]:
         panels.setdefault(_panel(each) or "Options", []).append((option_names(each), option_help(each)))
     for title, rows in sorted(panels.items(), key=lambda panel: panel[0] == "Options"):
         yield from section(title, rows, width)
-    if examples := EXAMPLES.get(command.name or "", ()):
-        yield from ("", "Examples:", *(f"  {example}" for example in examples))
+    if examples:
+        yield from ("", "Examples:", *(f"  {example.strip()}" for example in examples.splitlines()))
+
+
+def subcommand_rows(command: Any, ctx: Any) -> Iterator[tuple[str, str]]:
+    """Names and first sentences of a command's subcommands."""
+    siblings = getattr(ctx.parent.command, "commands", {}) if ctx.parent else {}
+    for name, each in siblings.items():
+        first, _, second = name.partition(" ")
+        if second and first == command.name:
+            yield second, first_sentence(each.help or "")
+
+
+def argument_name(argument: Any) -> str:
+    """Name of an argument in a usage line, in brackets if it is optional."""
+    name = argument.name.upper() + (" ..." if argument.nargs != 1 else "")
+    return name if argument.required else f"[{name}]"
 
 
 def section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:

@@ -8,56 +8,141 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jostle.cli import labels, options, serving
+from jostle.cli import options, serving
 
 if TYPE_CHECKING:
-    from jostle.labeling.answers import AnswerKind, Answers
+    from jostle.labeling.answers import Answers
     from jostle.labeling.session import Session
 
 PORT = 8321  # unless told otherwise: a page that is open finds the server again
 DEMO_PROJECT = Path("digits.labels")
 
+ANSWERS, PROJECT, LOOP, OWN, PAGE = "Answers", "Project", "Questions", "Model", "Page"  # groups of options
+
 Data = Annotated[
     str | None,
     typer.Argument(help="A folder of images, a .csv or .parquet of texts or numbers, or file.py:name."),
 ]
-Classes = Annotated[str | None, typer.Option(help="The classes to choose from, by comma: cat,dog,other.")]
-Several = Annotated[bool, typer.Option("--several", help="Several classes can be right at once.")]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=ANSWERS, metavar="LIST", help="The classes to choose from, by comma: cat,dog,other."
+    ),
+]
+Several = Annotated[
+    bool, typer.Option("--several", rich_help_panel=ANSWERS, help="Several classes can be right at once.")
+]
 Target = Annotated[
     str | None,
     typer.Option(
-        help="Answers are numbers of this name; a column of that name is neither shown nor learned from."
+        rich_help_panel=ANSWERS,
+        metavar="NAME",
+        help="Answers are numbers of this name; a column of that name is neither shown nor learned from.",
+    ),
+]
+AddClasses = Annotated[
+    bool,
+    typer.Option(
+        "--add-classes", rich_help_panel=ANSWERS, help="Add classes that the project does not have yet."
     ),
 ]
 Text = Annotated[
     str | None,
-    typer.Option(help="The column that holds the text, or two by comma; none: label rows. Default: `text`."),
+    typer.Option(
+        rich_help_panel=options.DATA,
+        metavar="COLUMN",
+        help="The column that holds the text, or two by comma; none: label rows. Default: text.",
+    ),
 ]
-Hide = Annotated[str | None, typer.Option(help="Columns that are neither shown nor learned from, by comma.")]
+Hide = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=options.DATA,
+        metavar="LIST",
+        help="Columns that are neither shown nor learned from, by comma.",
+    ),
+]
 Project = Annotated[
     Path | None,
     typer.Option(
         callback=options.named,
-        help="The project's folder. Default: beside the data, photos.labels for photos.",
+        rich_help_panel=PROJECT,
+        metavar="DIR",
+        help="Folder of the project. Default: beside the data, photos.labels for photos; without data, the only "
+        "project in this folder.",
     ),
 ]
 Database = Annotated[
     str | None,
     typer.Option(
-        help="Where answers are kept: postgresql://... for a team. Default: labels.db in the project."
+        rich_help_panel=PROJECT,
+        metavar="ADDRESS",
+        help="Database of the answers: postgresql://... for a team. Default: labels.db in the project.",
     ),
 ]
+StrategyName = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        rich_help_panel=LOOP,
+        metavar="NAME",
+        help="Strategy that picks the questions: any of `jostle list strategies`. Default: default.",
+    ),
+]
+RoundSize = Annotated[
+    int | None,
+    typer.Option(min=1, rich_help_panel=LOOP, help="Answers between two trainings. Default: 50."),
+]
+AuditShare = Annotated[
+    str | None,
+    typer.Option(
+        "--audit",
+        rich_help_panel=LOOP,
+        metavar="SHARE",
+        help="Share of questions drawn at random, whose answers only measure. Default: 15%.",
+    ),
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=OWN,
+        metavar="NAME",
+        help="Folder or hub name of a different encoder that transformers loads.",
+    ),
+]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        "--model", rich_help_panel=OWN, metavar="SPEC", help="file.py:function that builds a model of yours."
+    ),
+]
+Fit = Annotated[
+    str | None, typer.Option(rich_help_panel=OWN, metavar="SPEC", help="file.py:function that trains it.")
+]
 Host = Annotated[
-    str, typer.Option(help="Address to listen on; other than this machine's own it needs --token.")
+    str,
+    typer.Option(
+        rich_help_panel=PAGE,
+        metavar="ADDRESS",
+        help="Address to listen on; one that other machines reach needs --token.",
+    ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, help="Port to listen on; 0 takes any. Default: 8321 (Label Studio: 9090), or any."
+        min=0,
+        max=65535,
+        rich_help_panel=PAGE,
+        help="Port to listen on; 0 takes any. Default: 8321 (Label Studio: 9090), or any if that is taken.",
     ),
 ]
 Token = Annotated[
-    str | None, typer.Option(help="What lets people in. Default: one that is made with the project.")
+    str | None,
+    typer.Option(
+        rich_help_panel=PAGE,
+        metavar="TEXT",
+        help="Token that lets people in. Default: one that is made with the project.",
+    ),
 ]
 
 
@@ -98,14 +183,14 @@ class LabelOptions:
             **settings,
         )
 
-    def source(self) -> Any:
+    def source(self) -> str | None:
         """Return the data to label."""
         if self.demo and self.data is not None:
             raise ValueError(f"--demo brings data of its own; leave {self.data!r} out")
         if self.demo:
-            from jostle.labeling.sources import Digits
+            from jostle.labeling.sources import DEMO
 
-            return Digits()
+            return DEMO
         return self.data
 
     def answers(self) -> Answers | None:
@@ -134,11 +219,6 @@ class LabelOptions:
         return self.target if self.target in getattr(table, "header", list)() else None
 
     @property
-    def kind(self) -> AnswerKind:
-        """Kind of answers of a new project."""
-        return "number" if self.target else "several" if self.several else "one"
-
-    @property
     def title(self) -> str:
         """Name of the data on the page."""
         if self.data is None:
@@ -151,137 +231,79 @@ def label(
     classes: Classes = None,
     several: Several = False,
     target: Target = None,
+    add_classes: AddClasses = False,
     text: Text = None,
     hide: Hide = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", rich_help_panel=options.DATA, help="Label handwritten digits that come with jostle."
+        ),
+    ] = False,
     project: Project = None,
     db: Database = None,
     goal: Annotated[
-        str | None, typer.Option(help="The accuracy that is enough, such as 95%; of numbers, the mean error.")
-    ] = None,
-    strategy: Annotated[
         str | None,
         typer.Option(
-            help="What chooses the next questions: any of `jostle list strategies`. Default: `default`."
+            rich_help_panel=LOOP,
+            metavar="VALUE",
+            help="The accuracy that is enough, such as 95%; for numbers, the mean error.",
         ),
     ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="Answers between two trainings. Default: 50.")
-    ] = None,
-    audit: Annotated[
-        str | None,
-        typer.Option(
-            help="The share of questions drawn at random, whose answers only measure. Default: 15%."
-        ),
-    ] = None,
+    strategy: StrategyName = None,
+    round_size: RoundSize = None,
+    audit: AuditShare = None,
     overlap: Annotated[
-        str | None, typer.Option(help="The share of questions that two people answer. Default: none.")
+        str | None,
+        typer.Option(
+            rich_help_panel=LOOP,
+            metavar="SHARE",
+            help="Share of questions that two people answer. Default: 0%.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="The same seed draws the same audit; a project keeps its own. Default: 0."),
+        typer.Option(
+            rich_help_panel=LOOP,
+            metavar="N",
+            help="Seed of the audit and all draws; a project keeps its own. Default: 0.",
+        ),
     ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Folder or hub name of another encoder that transformers loads.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="file.py:function that builds a model of yours.")] = None,
-    fit: Annotated[str | None, typer.Option(help="file.py:function that trains it.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Label handwritten digits that come along.")] = False,
+    encoder: Encoder = None,
+    model: Network = None,
+    fit: Fit = None,
     host: Host = "127.0.0.1",
     port: Port = None,
     token: Token = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            callback=options.named,
-            help="Write the labels and end: .csv, .parquet, .json, labelstudio.json, or a folder.",
-        ),
-    ] = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="With --export: also what the model says of the rest.")
-    ] = False,
-    copy: Annotated[bool, typer.Option("--copy", help="With a folder: copies in place of links.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --export: over a file that jostle did not write.")
-    ] = False,
-    import_: Annotated[
-        Path | None, typer.Option("--import", help="Take in labels made elsewhere: .csv, .parquet or .json.")
-    ] = None,
-    add_classes: Annotated[
-        bool,
-        typer.Option(
-            "--add-classes", help="With --classes or --import: add those that the project does not have."
-        ),
-    ] = False,
-    simulate: Annotated[
-        str | None, typer.Option(help="Answer from this column in place of people, against random picks.")
-    ] = None,
-    answers: Annotated[int, typer.Option(min=1, help="With --simulate: answers of each run.")] = 400,
-    seeds: Annotated[int, typer.Option(min=1, help="With --simulate: runs of each kind.")] = 5,
-    people: Annotated[int, typer.Option(min=1, help="With --simulate: people who take turns.")] = 1,
-    error: Annotated[str, typer.Option(help="With --simulate: share of wrong answers.")] = "0%",
-    delay: Annotated[
-        float, typer.Option(min=0, help="With --simulate: mean seconds that an answer takes.")
-    ] = 0.0,
-    reach: Annotated[
-        str | None, typer.Option(help="With --simulate: accuracies or errors to count answers for, by comma.")
-    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", rich_help_panel=PAGE, help="Open the page.")
+    ] = True,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
 
-    Stop it whenever you like: every answer is on disk, and the same command goes on.
+    Stop it whenever you like: every answer is on disk, and the same command resumes.
+    A folder that has the name of a subcommand is given as a path: ./export.
+
+    Examples:
+        jostle label photos/ --classes cat,dog,other
+        jostle label reviews.csv --text review --classes good,bad
+        jostle label --demo
     """
-    from jostle.labeling.answers import parse_goal, parse_share
+    from jostle.labeling.answers import parse_share
 
     asked = LabelOptions(data, classes, several, target, text, hide, project, db, demo, add_classes)
-    settings = {
-        "strategy": None if strategy is None else check_strategy_name(strategy),
-        "batch": batch,
-        "audit": None if audit is None else parse_share(audit, "--audit"),
-        "goal": goal,  # an accuracy or an error, as the project has classes or numbers
-        "overlap": None if overlap is None else parse_share(overlap, "--overlap"),
-        "seed": seed,
-        "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
-        "model": model,
-        "fit": fit,
-    }
-    if simulate is not None:
-        habits = {"people": people, "error": parse_share(error, "--error"), "delay": delay}
-        values = [parse_goal(word, asked.kind, "--reach") for word in names(reach)]
-        return simulate_labeling(asked, simulate, answers, seeds, habits, settings, values)
-    session = asked.open_session(**settings)
-    if import_ is not None:
-        labels.import_from(session, import_, add_classes)
-    if export is not None:
-        labels.export_to(session, export, predictions, copy, overwrite)
-    if import_ is None and export is None:
-        serve(session, asked.title, host, port, token, browser)
-    return None
-
-
-def simulate_labeling(
-    asked: LabelOptions,
-    column: str,
-    answers: int,
-    seeds: int,
-    habits: dict[str, Any],
-    settings: dict[str, Any],
-    values: list[float],
-) -> None:
-    """Simulate in a folder inside the project's."""
-    from jostle.cli.simulating import run_simulation
-    from jostle.labeling.project import default_folder
-    from jostle.labeling.simulation import Habits, Study
-
-    if asked.data is None:
-        raise ValueError(
-            "--simulate needs data with a column of answers: name a .csv, .parquet, folder or file.py:name"
-        )
-    opening = {name: value for name, value in settings.items() if value is not None and name != "seed"}
-    opening |= {"text": names(asked.text)} if asked.text else {}
-    opening |= {"hide": (*names(asked.hide), column)} if asked.hide else {}
-    study = Study(asked.data, column, asked.kind, answers, seeds, opening, Habits(**habits))
-    run_simulation(study, (asked.project or default_folder(asked.data)) / "simulation", values)
+    session = asked.open_session(
+        strategy=None if strategy is None else check_strategy_name(strategy),
+        batch=round_size,
+        audit=None if audit is None else parse_share(audit, "--audit"),
+        goal=goal,  # an accuracy or an error, as the project has classes or numbers
+        overlap=None if overlap is None else parse_share(overlap, "--overlap"),
+        seed=seed,
+        encoder=encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
+        model=model,
+        fit=fit,
+    )
+    serve(session, asked.title, host, port, token, browser)
 
 
 def serve(

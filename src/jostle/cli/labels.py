@@ -1,43 +1,92 @@
-"""Labels out of a project and into one: `jostle label --export` and `--import`."""
+"""`jostle label export` and `jostle label import`: labels out of a project and into one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+import typer
+
+from jostle.cli import labeling, options
 from jostle.cli.console import say
 
-if TYPE_CHECKING:
-    from jostle.labeling.session import Session
-
-FEW = 5  # names that are shown of many
+MAX_SHOWN = 5  # names that a message lists
 
 
-def export_to(session: Session, path: Path, predictions: bool, copy: bool, overwrite: bool) -> None:
-    """Write the labels to a file, or pictures into folders by class where the name has no ending."""
+def export(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            callback=options.named,
+            help="Where to write: .csv, .parquet, .json, a name that ends in labelstudio.json, or a folder for "
+            "pictures by class.",
+        ),
+    ],
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Also write the model's predictions for the rest.")
+    ] = False,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy pictures into a folder's classes. Default: links.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write over a file that jostle did not write.")
+    ] = False,
+    project: labeling.Project = None,
+    db: labeling.Database = None,
+) -> None:
+    """Write the labels of a project to a file, or its pictures into a folder for each class.
+
+    Examples:
+        jostle label export labels.csv
+        jostle label export labels.csv --predictions --project photos.labels
+        jostle label export sorted --copy
+    """
     from jostle.labeling.label_files import export, export_folders
 
-    if path.suffix:
-        count = export(session, path, predictions=predictions, overwrite=overwrite)
-        say(f"{count} examples: {path}")
+    session = labeling.LabelOptions(None, project=project, db=db).open_session()
+    if file.suffix:
+        count = export(session, file, predictions=predictions, overwrite=overwrite)
+        say(f"{count} examples: {file}")
         return
     if predictions:
-        raise ValueError(f"--predictions are for files; {path} is a folder, for what people answered")
-    count = export_folders(session, path, "copy" if copy else "link")
+        raise ValueError(f"--predictions are for files; {file} is a folder, for what people answered")
+    count = export_folders(session, file, "copy" if copy else "link")
     how = "copies" if copy else "links to the originals, which --copy would copy"
-    say(f"{count} pictures in folders by class ({how}): {path}")
+    say(f"{count} pictures in folders by class ({how}): {file}")
 
 
-def import_from(session: Session, path: Path, add: bool) -> None:
-    """Import labels made elsewhere, and print what did not fit."""
+def import_labels(
+    file: Annotated[Path, typer.Argument(help="Labels made elsewhere: .csv, .parquet or .json.")],
+    data: labeling.Data = None,
+    classes: labeling.Classes = None,
+    several: labeling.Several = False,
+    target: labeling.Target = None,
+    add_classes: labeling.AddClasses = False,
+    text: labeling.Text = None,
+    hide: labeling.Hide = None,
+    project: labeling.Project = None,
+    db: labeling.Database = None,
+) -> None:
+    """Add labels that were made elsewhere to a project; with DATA, begin one.
+
+    They train the model and are not part of the audit.
+
+    Examples:
+        jostle label import old.csv
+        jostle label import old.csv photos/ --classes cat,dog,other
+        jostle label import old.csv --project photos.labels --add-classes
+    """
     from jostle.labeling.label_files import import_labels
 
-    if not path.is_file():
-        raise ValueError(f"--import {path}: there is no such file")
-    found = import_labels(session, path, add_classes=add)
-    say(f"{found.entered} new labels from {path}")
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist: name a .csv, .parquet or .json of labels")
+    asked = labeling.LabelOptions(
+        data, classes, several, target, text, hide, project, db, add_classes=add_classes
+    )
+    found = import_labels(asked.open_session(), file, add_classes=add_classes)
+    say(f"{found.entered} new labels from {file}")
     if found.unknown:
-        shown = ", ".join(found.unknown[:FEW]) + (", ..." if len(found.unknown) > FEW else "")
+        shown = ", ".join(found.unknown[:MAX_SHOWN]) + (", ..." if len(found.unknown) > MAX_SHOWN else "")
         say(f"{len(found.unknown)} are of no example here: {shown}")
     if found.empty:
         say(f"{found.empty} rows had no answer.")

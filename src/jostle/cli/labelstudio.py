@@ -8,6 +8,7 @@ import typer
 
 from jostle.cli import labeling, serving
 from jostle.cli.console import say
+from jostle.cli.help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
     from jostle.labeling.labelstudio import Client
@@ -16,6 +17,7 @@ PORT = 9090  # where Label Studio's documents expect an ML backend
 
 app = typer.Typer(
     name="labelstudio",
+    cls=HelpGroup,
     help="Answer in Label Studio: set tasks there, read annotations back, or be its ML backend.",
     no_args_is_help=True,
 )
@@ -47,7 +49,7 @@ def client(url: str, key: str) -> Client:
     return Client(url, key)
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def push(
     data: labeling.Data,
     to: Annotated[
@@ -82,7 +84,7 @@ def push(
     say("Sort by jostle_order to label them in order.")
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def pull(
     data: labeling.Data,
     to: Annotated[int, typer.Option("--from", help="The number of the Label Studio project.")],
@@ -109,7 +111,7 @@ def pull(
         say(f"passed over: {words}")
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def serve(
     data: labeling.Data,
     classes: labeling.Classes = None,
@@ -119,14 +121,14 @@ def serve(
     hide: labeling.Hide = None,
     project: labeling.Project = None,
     db: labeling.Database = None,
-    batch: Annotated[int, typer.Option(min=1, help="Annotations between two trainings.")] = 50,
+    round_size: labeling.RoundSize = None,
     host: labeling.Host = "127.0.0.1",
     port: labeling.Port = None,
     token: labeling.Token = None,
 ) -> None:
     """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations."""
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
-    session = asked.open_session(batch=batch)
+    session = asked.open_session(batch=round_size)
     from jostle.labeling.labelstudio_backend import create_backend_app
 
     server = serving.bind_server(session, host, port, PORT, token)

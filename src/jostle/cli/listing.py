@@ -35,7 +35,13 @@ def list_names(
         Kind, typer.Argument(help="strategies, embeddings, selectors, datasets, protocols or models.")
     ],
 ) -> None:
-    """List names that commands take. On a terminal each has a line about it; piped, one name a line."""
+    """List names that commands take. On a terminal each has a line about it; piped, one name a line.
+
+    Examples:
+        jostle list strategies
+        jostle list protocols
+        jostle list datasets | grep mnist
+    """
     said = dict(sentences(kind))
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -93,7 +99,13 @@ def show(
         ),
     ],
 ) -> None:
-    """Explain a protocol (its whole file), a strategy, an embedding, a selector, a data set or a network."""
+    """Explain a protocol (its whole file), a strategy, an embedding, a selector, a data set or a network.
+
+    Examples:
+        jostle show default
+        jostle show mnist
+        jostle show k-center
+    """
     from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.experiments.runs import protocol as protocols
 

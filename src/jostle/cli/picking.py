@@ -98,7 +98,13 @@ def pick(
     engine: options.Engine = None,
     data: options.DataRoot = None,
 ) -> None:
-    """Pick the next examples to label, with your own trained model."""
+    """Pick the next examples to label, with your own trained model.
+
+    Examples:
+        jostle pick --model mine.py:load --pool folder:photos -n 100
+        jostle pick --model mine.py:load --pool csv:rows.csv -n 20 --out next.csv
+        jostle pick --model mine.py:load --pool folder:photos -n 100 --plan
+    """
     from jostle import engines, strategies
     from jostle.cli.output_files import Places
     from jostle.inference.copies import device_named

@@ -77,7 +77,13 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table."""
+    """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table.
+
+    Examples:
+        jostle report runs/digits
+        jostle report runs/digits --baseline margin --goal 80,90
+        jostle report results/mnist.tar.xz --metric macro_f1 --out-dir page
+    """
     from jostle.cli.screen import print_table
     from jostle.experiments.report.report import write_report
     from jostle.experiments.results.curves import load
@@ -104,7 +110,13 @@ def compare(
         str, typer.Option(metavar="LABEL", help="Gains and saved labels are counted against this strategy.")
     ] = "random",
 ) -> None:
-    """Judge strategies over several folders of runs: ranks, gains, wins, worst cases; compare.html and a table."""
+    """Judge strategies over several folders of runs: ranks, gains, wins, worst cases; compare.html and a table.
+
+    Examples:
+        jostle compare runs/digits runs/mnist
+        jostle compare runs/* --baseline default
+        jostle compare results/arena-*.tar.xz --out-dir page
+    """
     from jostle.cli.screen import print_table
     from jostle.experiments.report.comparison import load_all, write_comparison
     from jostle.experiments.results.across import Across

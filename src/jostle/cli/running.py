@@ -130,6 +130,11 @@ def run(
 
     Runs go to runs/NAME, one file for each strategy and seed. After an interruption the same command resumes. More
     seeds or strategies extend the runs that are there.
+
+    Examples:
+        jostle run digits --seeds 5
+        jostle run mnist --strategies random,default,badge --jobs 2
+        jostle run digits --dataset 'csv:rows.csv(target=kind)' --model mlp
     """
     from jostle.experiments.runs import protocol as protocols
     from jostle.utils.specs import parse_specs
@@ -152,7 +157,13 @@ def demo(
     ] = Path("runs/demo"),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
 ) -> None:
-    """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. Half a minute."""
+    """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. Half a minute.
+
+    Examples:
+        jostle demo
+        jostle demo --jobs 4
+        jostle demo --out-dir /tmp/demo
+    """
     from jostle.experiments.runs import protocol as protocols
     from jostle.utils.specs import parse_specs
 

@@ -1,19 +1,108 @@
-"""`jostle label --simulate`: labeling without people, against random picks."""
+"""`jostle label simulate`: labeling without people, against random picks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
+from jostle.cli import labeling, options
 from jostle.cli.console import say
 
 if TYPE_CHECKING:
     from jostle.labeling.simulation import Measurement, Need, Study
+
+PEOPLE, SIMULATION = "Simulated people", "Simulation"  # groups of options
+
+
+def simulate(
+    data: Annotated[
+        str, typer.Argument(help="Labeled data: a folder by class, a .csv, a .parquet or file.py:name.")
+    ],
+    column: Annotated[
+        str,
+        typer.Argument(
+            help="Column with the true answers; for a folder it is called folder, for file.py:name target."
+        ),
+    ],
+    several: labeling.Several = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", rich_help_panel=labeling.ANSWERS, help="Answers are numbers.")
+    ] = False,
+    text: labeling.Text = None,
+    hide: labeling.Hide = None,
+    answers: Annotated[
+        int, typer.Option(min=1, rich_help_panel=SIMULATION, help="Answers in each run.")
+    ] = 400,
+    seeds: Annotated[
+        int, typer.Option(min=1, rich_help_panel=SIMULATION, help="Runs with the strategy, and at random.")
+    ] = 5,
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=SIMULATION,
+            metavar="LIST",
+            help="Count the answers needed to reach these accuracies, or mean errors of numbers, by comma. Default: "
+            "four values that random picks reached.",
+        ),
+    ] = None,
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(
+            callback=options.named,
+            rich_help_panel=SIMULATION,
+            metavar="DIR",
+            help="Folder of the results; the same command resumes there. Default: photos.labels/simulation for photos.",
+        ),
+    ] = None,
+    people: Annotated[int, typer.Option(min=1, rich_help_panel=PEOPLE, help="People who take turns.")] = 1,
+    error: Annotated[
+        str, typer.Option(rich_help_panel=PEOPLE, metavar="SHARE", help="Share of wrong answers.")
+    ] = "0%",
+    delay: Annotated[
+        float, typer.Option(min=0, rich_help_panel=PEOPLE, help="Mean seconds that an answer takes.")
+    ] = 0.0,
+    strategy: labeling.StrategyName = None,
+    round_size: labeling.RoundSize = None,
+    audit: labeling.AuditShare = None,
+    encoder: labeling.Encoder = None,
+    model: labeling.Network = None,
+    fit: labeling.Fit = None,
+) -> None:
+    """Label data whose answers are known, without people, and count the answers that picking saves.
+
+    Examples:
+        jostle label simulate photos/ folder
+        jostle label simulate reviews.csv stars --text review --goal 85%,90%
+        jostle label simulate houses.parquet price --numbers --seeds 10
+    """
+    from jostle.labeling.answers import AnswerKind, parse_goal, parse_share
+    from jostle.labeling.project import default_folder
+    from jostle.labeling.simulation import Habits, Study
+
+    if several and numbers:
+        raise ValueError("--several is for classes, --numbers for numbers: pass one of them")
+    kind: AnswerKind = "number" if numbers else "several" if several else "one"
+    values = [parse_goal(word, kind, "--goal") for word in labeling.names(goal)]
+    settings: dict[str, Any] = {
+        "strategy": None if strategy is None else labeling.check_strategy_name(strategy),
+        "batch": round_size,
+        "audit": None if audit is None else parse_share(audit, "--audit"),
+        "encoder": encoder,
+        "model": model,
+        "fit": fit,
+        "text": labeling.names(text) or None,
+        "hide": (*labeling.names(hide), column) if hide else None,
+    }
+    opening = {name: value for name, value in settings.items() if value is not None}
+    habits = Habits(people, parse_share(error, "--error"), delay)
+    study = Study(data, column, kind, answers, seeds, opening, habits)
+    run_simulation(study, out_dir or default_folder(data) / "simulation", values)
 
 
 def run_simulation(study: Study, out: Path, values: Sequence[float]) -> None:

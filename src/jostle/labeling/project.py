@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
-from jostle.labeling.sources import Source
+from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
 
 DATABASE = "labels.db"
@@ -81,7 +81,8 @@ def data_settings(
     if not isinstance(data, str | Path):
         return None
     texts = (text,) if isinstance(text, str) else tuple(text or ())
-    return {"place": str(Path(data).expanduser().absolute()), "text": texts, "hide": tuple(hide)}
+    place = data if data == DEMO else str(Path(data).expanduser().absolute())
+    return {"place": place, "text": texts, "hide": tuple(hide)}
 
 
 def stored_data(store: Store, folder: Path) -> tuple[str, Sequence[str] | None, Sequence[str]]:

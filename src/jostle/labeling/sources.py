@@ -116,13 +116,15 @@ def open_source(
     """Open the source of a path.
 
     Args:
-        spec: A folder, a table or `file.py:name`.
+        spec: A folder, a table, `file.py:name`, or `DEMO`.
         text: Columns of texts; "none": the table has none.
         hide: Columns that are neither shown nor learned from.
         ask_for_texts: Raise SourceError for a table with a column of texts if `text` does not say what it is.
     """
     if not isinstance(spec, str | Path):
         return spec
+    if spec == DEMO:
+        return Digits()
     if is_own(str(spec)):
         return CallableSource(str(spec))
     path = Path(spec).expanduser()
@@ -216,6 +218,7 @@ def image_from_array(values: Any) -> Image.Image:
     return Image.fromarray(np.clip(array, 0, 255).astype(np.uint8))
 
 
+DEMO = "jostle:digits"  # names the digits below, which are no file
 DIGIT_CLASSES = tuple("0123456789")
 DIGIT_SIDE = 64  # pixels; drawn larger than their 8, as people read shapes and not squares
 DIGIT_INKS = 16  # of scikit-learn's pixels

@@ -162,7 +162,7 @@ def test_tiles_whose_pictures_are_not_shown_are_not_answered(
     photos: Path, tmp_path: Path, visit: Visit
 ) -> None:
     names = ("red", "green", "blue")
-    words = [str(photos), "--classes", ",".join(names), "--batch", "9", "--encoder", "pixels"]
+    words = [str(photos), "--classes", ",".join(names), "--round-size", "9", "--encoder", "pixels"]
     with Server(words, tmp_path / "project") as server:
         somebody, end = Person("Bo", server.port), time.monotonic() + TIMEOUT
         for _ in range(12):
@@ -192,5 +192,5 @@ def test_the_end_of_a_project_says_what_to_do_next(tmp_path: Path, visit: Visit)
             answered_by(page, "1")
         page.keyboard.press("1")
         page.wait_for_selector(".stage:has-text('Everything has an answer')", timeout=1000 * TIMEOUT)
-        assert "jostle label --export labels.csv" in page.inner_text(".stage")
+        assert "jostle label export labels.csv" in page.inner_text(".stage")
         assert page.get_attribute(".stage a", "href") == "#review"

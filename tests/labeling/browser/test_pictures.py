@@ -53,7 +53,7 @@ ALL_LOADED = """() => [...document.images].every((each) =>
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The digits, of which two people have answered some, with a few slips."""
-    words = ["--demo", "--goal", "90%", "--overlap", "10%", "--batch", "40"]
+    words = ["--demo", "--goal", "90%", "--overlap", "10%", "--round-size", "40"]
     truth, slips = Digits().column("digit"), {"7": "1", "8": "3", "9": "4"}
     with Server(words, tmp_path_factory.mktemp("pictures")) as running:
         people = [Person(name, running.port) for name in ("Ada", "Bo")]

@@ -63,7 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             size = draw.choice((0.2, 0.8)) + draw.uniform(-0.1, 0.1)
             writer.writerow([f"parcel {number}", round(size, 4), round(draw.random(), 4)])
     words = [str(folder / "parcels.csv"), "--classes", "small,large", "--goal", "60%"]
-    words += ["--batch", "15", "--audit", "40%", "--overlap", "20%"]
+    words += ["--round-size", "15", "--audit", "40%", "--overlap", "20%"]
     with Server(words, folder / "project") as running:
         until(running.port, lambda found: found["round"] >= 1)
         labeled(running, "Ada", 30, wrong=3)

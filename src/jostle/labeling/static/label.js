@@ -188,7 +188,7 @@ export class LabelView {
       "div",
       { class: "empty" },
       h("p", {}, "Nothing is left to ask. Everything has an answer."),
-      h("p", {}, h("a", { href: "#review" }, "Look at answers again"), ", or write the labels to a file: ", h("code", {}, "jostle label --export labels.csv")),
+      h("p", {}, h("a", { href: "#review" }, "Look at answers again"), ", or write the labels to a file: ", h("code", {}, "jostle label export labels.csv")),
     );
   }
 
