@@ -172,19 +172,20 @@ class LabelOptions:
             raise ImportError(f"{missing.name} is missing: pip install 'jostle[label]'") from None
         settings |= {"answers": self.answers(), "db": self.db, "target": self.target}
         settings |= {"add_classes": self.add_classes}
-        if self.data is None and not self.demo:
+        data = self.source()
+        if data is None:
             return Session.open(project=self.project or only_project(), **settings)
         return Session.open(
-            self.source(),
+            data,
             project=self.project or (DEMO_PROJECT if self.demo else None),
             text=names(self.text) or None,
             hide=names(self.hide),
-            known=self.known_column(),
+            known=self.known_column(data),
             **settings,
         )
 
     def source(self) -> str | None:
-        """Return the data to label."""
+        """Return the data to label; None leaves it to an existing project."""
         if self.demo and self.data is not None:
             raise ValueError(f"--demo brings data of its own; leave {self.data!r} out")
         if self.demo:
@@ -211,11 +212,11 @@ class LabelOptions:
             return None
         return Answers("several" if self.several else "one", names(self.classes))
 
-    def known_column(self) -> str | None:
+    def known_column(self, data: str) -> str | None:
         """Return the target if the table has a column of that name: its filled cells are answers already."""
         from jostle.labeling.sources import open_source
 
-        table = open_source(self.source(), text=names(self.text) or None)
+        table = open_source(data, text=names(self.text) or None)
         return self.target if self.target in getattr(table, "header", list)() else None
 
     @property
