@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,36 @@ def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
         "noise_scale = 0.001: Zeta, the length of a perturbation relative to that of the parameters" in said
     )
     assert "head = none" in said
+
+
+def test_show_explains_what_a_file_defines(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\nimport jostle\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Mine(jostle.Embedding):\n"
+        '    """Rows of ones."""\n    power: float = 2.0\n    """How strong."""\n'
+        "    def embedding(self, context):\n        return jostle.Embedded(None)\n"
+    )
+    assert run_cli("show", f"{file}:Mine") == 0
+    said = capsys.readouterr().out
+    assert f"Strategy {file}:Mine: Rows of ones." in said
+    assert "power = 2.0: How strong." in said
+    assert run_cli("show", f"{file}:Thine") == 2
+    assert "known: Mine" in capsys.readouterr().err
+
+
+def test_a_plug_in_that_cannot_be_loaded_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    broken = EntryPoint("broken", "no_such_package:thing", "jostle.selectors")
+    monkeypatch.setattr(selectors.REGISTRY, "_points", {"broken": broken})
+    assert run_cli("list", "selectors") == 0
+    shown = capsys.readouterr()
+    assert "broken" not in shown.out
+    assert "k-center" in shown.out
+    assert "Warning: the selector 'broken' of no_such_package:thing cannot be loaded" in shown.err
+    assert run_cli("show", "broken") == 2
+    assert "cannot be loaded" in capsys.readouterr().err
 
 
 def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureFixture[str]):

@@ -13,7 +13,7 @@ import jostle
 from jostle.inputs import Pool
 from jostle.inputs.sources import Columns, Window
 from jostle.rng import uniform_by_place
-from jostle.rows import Outer, aligned, as_vectors, mean_over
+from jostle.rows import Outer, aligned, as_vectors, mean_over, reduce_over
 from jostle.strategies import build, describe, names
 
 N, M, CLASSES, PAD = 34, 9, 4, 0
@@ -76,13 +76,15 @@ def model() -> Tagger:
     return Tagger().eval()
 
 
-def asked(name: str, model: nn.Module, size: int, embed: bool = False, **options: Any) -> Any:
+def asked(
+    name: str, model: nn.Module, size: int, embed: bool = False, settings: Any = None, **options: Any
+) -> Any:
     def fit(dataset: Any, seed: int) -> nn.Module:
         torch.manual_seed(seed)
         fresh = Tagger()
         return ByIds(fresh) if isinstance(model, ByIds) else fresh
 
-    strategy = build(name, **QUICK.get(name, {}))
+    strategy = build(name, **QUICK.get(name, {}), **(settings or {}))
     collate = options["collate_fn"]
     joined = strategy.join(model, collate(POOL[:2]), 0).model
     call: dict[str, Any] = {"labeled": KNOWN, "fit": fit, "task": "sequence", "seed": 3, "batch_size": size}
@@ -159,6 +161,23 @@ def test_entropy_is_the_mean_over_the_words(model: Tagger) -> None:
     assert not torch.allclose(off, scores)
 
 
+@pytest.mark.parametrize("name", ["entropy", "margin", "least-confidence", "bald", "entropy-dropout", "qbc"])
+def test_scores_of_words_are_reduced_as_the_setting_says(name: str, model: Tagger) -> None:
+    """The sum is the mean times the number of words; the largest is that of the words, one at a time."""
+    lengths = torch.tensor([len(ids) for ids in POOL])
+    found = {
+        how: asked(name, model, 16, embed=True, collate_fn=with_mask, settings={"reduction": how})
+        for how in ("mean", "sum", "max")
+    }
+    torch.testing.assert_close(found["sum"], found["mean"] * lengths, rtol=1e-6, atol=1e-9)
+    assert (found["max"] >= found["mean"] - 1e-9).all()
+    if name == "entropy":
+        with torch.no_grad():
+            logits = [model(ids[None], torch.ones(1, len(ids)))[0].double() for ids in POOL]
+        largest = [torch.distributions.Categorical(logits=each).entropy().max() for each in logits]
+        torch.testing.assert_close(found["max"], torch.stack(largest), rtol=1e-5, atol=1e-6)
+
+
 def test_movements_lie_side_by_side_with_zeros_for_what_is_not_there(model: Tagger) -> None:
     rows = asked("noise-stability", model, 7, embed=True, collate_fn=with_mask)
     longest = max(map(len, POOL))
@@ -220,6 +239,10 @@ def test_what_is_no_mask_is_refused(model: Tagger) -> None:
 def test_masked_arithmetic() -> None:
     values = torch.tensor([[[1.0], [2.0], [torch.nan]], [[torch.nan], [4.0], [6.0]], [[torch.nan]] * 3])
     mask = torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 0]]).bool()
+    assert reduce_over(values, mask, "sum").tolist() == [[3.0], [10.0], [0.0]]
+    assert reduce_over(values, mask, "max").tolist() == [[2.0], [6.0], [0.0]]
+    with pytest.raises(ValueError, match="mean, sum, max; got 'median'"):
+        reduce_over(values, mask, "median")  # type: ignore[arg-type]
     assert mean_over(values, mask).tolist() == as_vectors(values, mask=mask).tolist() == [[1.5], [5.0], [0.0]]
     assert aligned(values, mask, 4)[:, :, 0].tolist() == [[1, 2, 0, 0], [4, 6, 0, 0], [0, 0, 0, 0]]
     assert aligned(values[:1, :2], None, 3)[:, :, 0].tolist() == [[1, 2, 0]]

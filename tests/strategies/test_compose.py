@@ -57,7 +57,7 @@ def refusal(embedding: str, selector: str) -> str:
     if selector == "top-k" and embedding not in SCORES:
         return "scores must be"
     if embedding == "last-layer-gradients" and selector in DENSE_ONLY:
-        return "needs dense rows, got Outer"
+        return "needs dense rows; got rows in two factors"
     if selector == "k-dpp" and embedding in SCORES | {"probabilities"}:
         return "no more than the rank"
     return ""

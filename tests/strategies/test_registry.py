@@ -72,6 +72,33 @@ def test_a_forgotten_embedded_is_named() -> None:
         TypeError, match=r"bare: embedding\(context\) must return jostle.Embedded\(rows\); got Tensor"
     ):
         Bare().select(nn.Linear(3, 2), torch.zeros(5, 3), 2)
+    with pytest.raises(TypeError, match=r"must return jostle\.Embedded"):
+        Bare().embed(nn.Linear(3, 2), torch.zeros(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("top-k", r"unknown strategy 'top-k': it is a selector.*compose\('entropy', 'top-k'\)"),
+        ("k-center", r"it is a selector.*compose\('features', 'k-center'\)"),
+        ("features", r"it is an embedding; use jostle.compose\('features', 'k-center'\)"),
+    ],
+)
+def test_a_selector_or_an_embedding_for_a_strategy_gets_helpful_words(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        jostle.select(name, nn.Linear(3, 2), torch.zeros(5, 3), 2)
+
+
+def test_rows_in_factors_are_named_where_a_selector_needs_them_dense() -> None:
+    strategy = jostle.compose("badge", "k-dpp")
+    with pytest.raises(TypeError, match=r"in two factors \(Outer\), as badge has them: use k-means\+\+"):
+        strategy.select(nn.Linear(3, 2), torch.randn(9, 3), 2)
+
+
+def test_a_query_iterates_over_its_positions() -> None:
+    query = Fixed(positions=(4, 0)).select(nn.Linear(3, 2), torch.zeros(5, 3), 2)
+    assert (list(query), len(query)) == ([4, 0], 2)
+    assert all(type(position) is int for position in query)
 
 
 def test_members_of_a_committee_may_be_one_array() -> None:
@@ -80,3 +107,7 @@ def test_members_of_a_committee_may_be_one_array() -> None:
     found = jostle.select("qbc", n=4, members=members, seed=0)
     listed = jostle.select("qbc", n=4, members=list(members), seed=0)
     assert found.indices.tolist() == listed.indices.tolist()
+    with pytest.raises(TypeError, match=r"one array \(members, n, c\); got members of shape \(4,\)"):
+        jostle.select("qbc", n=4, members=members[0])
+    with pytest.raises(TypeError, match="leave model and pool out"):
+        jostle.select("qbc", nn.Linear(3, 4), torch.zeros(20, 3), 4, members=members)

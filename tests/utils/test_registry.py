@@ -145,8 +145,10 @@ def test_plug_ins_are_looked_for_once_and_loaded_when_asked_for(monkeypatch: pyt
     assert things.build("triple", {"one": 5}) == [5, "", ""]
     assert things.names() == ["triple", "plugged", "broken"]
     assert points.asked == 1
-    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+    with pytest.raises(ValueError, match=r"the thing 'broken' of no_such_package:thing cannot be loaded"):
         things.entry("broken")
+    with pytest.warns(UserWarning, match=r"'broken' .* cannot be loaded .*: it is left out"):
+        assert [entry.name for entry in things.entries()] == ["triple", "plugged"]
 
 
 def test_strategies_say_more_of_themselves() -> None:

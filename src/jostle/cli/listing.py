@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from textwrap import fill, shorten
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from jostle.cli.console import say
 from jostle.utils.names import unknown
-
-if TYPE_CHECKING:
-    from jostle.utils.registry import Entry
+from jostle.utils.registry import Entry
+from jostle.utils.user_files import is_own
 
 
 class Kind(StrEnum):
@@ -42,7 +43,11 @@ def list_names(
         jostle list protocols
         jostle list datasets | grep mnist
     """
-    said = dict(sentences(kind))
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        said = dict(sentences(kind))
+    for each in raised:  # plug-ins that are left out
+        say(f"Warning: {each.message}")
     console = Console(highlight=False)
     if not console.is_terminal:
         print("\n".join(said))
@@ -72,16 +77,16 @@ def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     from jostle.experiments.runs import protocol as protocols
 
     if kind is Kind.strategies:
-        infos = [strategies.describe(name) for name in strategies.names()]
+        infos = sorted(strategies.registry.REGISTRY.entries(), key=lambda info: info.name)
         yield from ((info.name, info.gist or first_sentence(info)) for info in infos)
     elif kind is Kind.embeddings:
-        yield from ((name, first_sentence(embeddings.describe(name))) for name in embeddings.names())
+        yield from ((info.name, first_sentence(info)) for info in embeddings.REGISTRY.entries())
     elif kind is Kind.selectors:
-        yield from ((name, first_sentence(selectors.describe(name))) for name in selectors.names())
+        yield from ((info.name, first_sentence(info)) for info in selectors.REGISTRY.entries())
     elif kind is Kind.datasets:
-        yield from ((name, datasets.describe(name)) for name in datasets.names())
+        yield from ((info.name, info.line) for info in datasets.REGISTRY.entries())
     elif kind is Kind.models:
-        yield from ((name, models.describe(name)) for name in models.names())
+        yield from ((info.name, info.line) for info in models.REGISTRY.entries())
     else:
         yield from ((name, protocols.load(name).title) for name in protocols.names())
 
@@ -95,7 +100,7 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            help="A protocol, strategy, embedding, selector, data set or network, or a .toml file."
+            help="A protocol, strategy, embedding, selector, data set or network, a .toml file, or file.py:name."
         ),
     ],
 ) -> None:
@@ -130,6 +135,9 @@ def explanations(name: str) -> Iterator[str]:
     from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.experiments.runs import protocol as protocols
 
+    if is_own(name):
+        yield own_info(name)
+        return
     if name in protocols.names() or name.endswith(".toml"):
         title = protocols.load(name).title
         yield f"Protocol {name}: {title}\n\n{protocols.source(name).strip()}"
@@ -147,6 +155,22 @@ def explanations(name: str) -> Iterator[str]:
     if name in models.names():
         entry = models.REGISTRY.entry(name)
         yield f"Network {name}: {entry.line}" + settings_of(entry)
+
+
+def own_info(name: str) -> str:
+    """Return the docstring and the settings of a user's own `file.py:name`."""
+    from jostle.core import Strategy
+    from jostle.selectors import Selector
+
+    entry = Entry.of_file(name)
+    made_by = entry.made_by
+    if not isinstance(made_by, type):
+        kind = "Function"
+    elif issubclass(made_by, Strategy):
+        kind = "Strategy"
+    else:
+        kind = "Selector" if issubclass(made_by, Selector) else "Class"
+    return f"{kind} {name}: {entry.idea}" + settings_of(entry)
 
 
 def strategy_info(name: str) -> str:

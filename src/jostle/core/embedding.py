@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
+from torch import Tensor
+
 from jostle.core.strategy import Embedded, Strategy
 from jostle.inference.context import QueryContext
 from jostle.inference.estimate import Estimate, score_estimate
-from jostle.selectors import Picks, Selector, Weighing, k_center, selector
+from jostle.selectors import Picks, Selector, TopK, Weighing, k_center, selector
 
 Choice = Selector | str | Callable[..., Any]  # a selector, its name, or a function (rows, n) -> positions
 
@@ -50,21 +52,35 @@ class Embedding(Strategy):
     def check_shardable(self, context: QueryContext) -> None:
         """Raise an error for a `context` in which rows would depend on other examples."""
 
+    def check_scores(self, context: QueryContext) -> None:
+        """Raise an error for scores of the user's own where the selector neither ranks nor weighs."""
+        picker = selector(self.selector)
+        if context.own_scores is not None and not isinstance(picker, TopK | Weighing):
+            raise ValueError(
+                f"{self.name}: the selector {type(picker).__name__} takes no scores=: leave them out, or set selector= "
+                "to top-k, herding or explained-variance"
+            )
+
+    def embedding_with(self, context: QueryContext, scores: Tensor) -> Embedded:
+        """Use scores of the user's own as the rows of a selector that ranks, or the weights of one that weighs.
+
+        Args:
+            context: The context of the query.
+            scores: One for each example of the pool, (n,).
+        """
+        if isinstance(selector(self.selector), TopK):
+            return Embedded(scores)
+        return replace(self.checked_embedding(context), weights=scores)
+
     @final
     def query(self, context: QueryContext, n: int) -> Picks:
         """Embed, then select."""
         with context.timed("embedding"):
-            embedded = check_embedded(self.name, self.embedding(context))
+            scores = context.own_scores
+            embedded = (
+                self.checked_embedding(context) if scores is None else self.embedding_with(context, scores)
+            )
         picker = selector(self.selector)
         with context.selecting(n):
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
             return picker.pick(embedded.rows, n, centers=embedded.centers, seed=context.seed, **weights)
-
-
-def check_embedded(name: str, embedded: Any) -> Embedded:
-    """Return rows in an `Embedded`; raise an error where a strategy forgot it."""
-    if not isinstance(embedded, Embedded):
-        raise TypeError(
-            f"{name}: embedding(context) must return jostle.Embedded(rows); got {type(embedded).__name__}"
-        )
-    return embedded

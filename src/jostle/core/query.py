@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,10 @@ class Query:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        """Iterate over the positions, in the order they were picked: `for position in query`."""
+        return iter(self.indices.tolist())
 
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write position, order and score as csv, whole or not at all.

@@ -80,6 +80,22 @@ class Strategy(ABC):
     def embedding(self, context: QueryContext) -> Embedded:
         """Compute a row or a score for each example of the pool of a `context`."""
 
+    def checked_embedding(self, context: QueryContext) -> Embedded:
+        """Return what `embedding` gives in a `context`; raise an error where it forgot the `Embedded`."""
+        embedded: Any = self.embedding(context)
+        if not isinstance(embedded, Embedded):
+            raise TypeError(
+                f"{self.name}: embedding(context) must return jostle.Embedded(rows); got {type(embedded).__name__}"
+            )
+        return embedded
+
+    def check_scores(self, context: QueryContext) -> None:
+        """Raise an error for a `context` with scores of the user's own, unless the strategy can use them."""
+        if context.own_scores is not None:
+            raise ValueError(
+                f"{self.name} takes no scores=: leave them out, or use uncertainty-herding, max-herding or margin"
+            )
+
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Estimate passes and bytes before the work; one pass unless a strategy says otherwise.
 
@@ -127,6 +143,7 @@ class Strategy(ABC):
         """
         n = check_count(n, context.pool, context.pool.source)
         chosen = self.resolve(context)
+        chosen.check_scores(context)
         check_estimate(chosen, context, n)
         return Query.of(context, check_picks(chosen.name, chosen.query(context, n), n, len(context.pool)))
 
@@ -170,7 +187,7 @@ class Strategy(ABC):
         def work(context: QueryContext) -> Rows:
             chosen = self.resolve(context)
             check_estimate(chosen, context, None)
-            return chosen.embedding(context).rows
+            return chosen.checked_embedding(context).rows
 
         return self.create_context(model, pool, options).run(work)
 

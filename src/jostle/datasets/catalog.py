@@ -38,9 +38,9 @@ def suggest_spec(name: str) -> str:
     """Return a hint for a name that is no data set but a folder or a file; empty where it is neither."""
     path = Path(name).expanduser()
     if path.is_dir():
-        return f"; for the folder {name}, write folder:{name}"
+        return f"for the folder {name}, write folder:{name}"
     if path.is_file():
-        return f"; for the file {name}, write " + (
+        return f"for the file {name}, write " + (
             f"{name}:FUNCTION" if path.suffix == ".py" else f"csv:{name}"
         )
     return ""

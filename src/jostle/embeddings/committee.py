@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.core import Choice, Embedded, Estimate
 from jostle.embeddings.disagreement import jensen_shannon, variance
+from jostle.embeddings.uncertainty import SiteScores
 from jostle.inference.context import QueryContext
 from jostle.inference.defaults import their_device
 from jostle.inference.estimate import score_estimate
@@ -20,7 +21,7 @@ from jostle.tasks import Regression
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryByCommittee(Embedding):
+class QueryByCommittee(SiteScores):
     """Train several networks on the same labeled set from different seeds, and take the examples on which they
     disagree. The given model is the first member; `members` brings a whole committee instead of training one.
     """
@@ -47,7 +48,7 @@ class QueryByCommittee(Embedding):
             if numbers:
                 return (variance(outputs),)
             distributions = (context.reader.distribution(values.double()) for values in outputs)
-            return (context.reader.mean_over_sites(jensen_shannon(distributions), inputs),)
+            return (context.reader.reduce_sites(jensen_shannon(distributions), inputs, self.reduction),)
 
         return Embedded(context.compute(read, what=f"{len(members)} members")[0])
 
@@ -87,5 +88,8 @@ class QueryByCommittee(Embedding):
     def private(self, model: nn.Module, context: QueryContext) -> ModelRunner:
         """A copy of a member, in eval mode, where the context computes."""
         if not isinstance(model, nn.Module):
-            raise TypeError(f"a member of a committee is a torch.nn.Module; got {type(model).__name__}")
+            raise TypeError(
+                f"a member of a committee is a torch.nn.Module; got {type(model).__name__}: of arrays of "
+                "probabilities leave model and pool out, select('qbc', members=arrays, n=n)"
+            )
         return context.runner_of(model)

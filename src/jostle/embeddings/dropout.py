@@ -20,6 +20,7 @@ from jostle.inference.estimate import score_estimate
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, count, mapped
 from jostle.rng import derive, uniform_by_place
+from jostle.rows import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import unknown
@@ -68,10 +69,6 @@ class DropoutPasses(Embedding):
                 f"dropout_after is a list of module names; got {self.dropout_after!r} (put it in a list)"
             )
 
-    def scores(self, context: QueryContext, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
-        """The mean over the sites of what `of` makes of T distributions (n, sites, c) for each of them: (n,)."""
-        return self.rows(context, lambda passes, inputs: context.reader.mean_over_sites(of(passes), inputs))
-
     def rows(self, context: QueryContext, of: Callable[[Iterator[Tensor], Inputs], Tensor]) -> Tensor:
         """What `of` makes of T distributions (n, sites, c), given one after the other for each micro-batch."""
         with self.sampling(context) as sampler:
@@ -114,7 +111,23 @@ class DropoutPasses(Embedding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bald(DropoutPasses):
+class DropoutScores(DropoutPasses):
+    """One score for each example from T dropout passes."""
+
+    reduction: Reduction = "mean"
+    """How scores of tokens, pixels or labels become one: "mean", "sum" (long sequences count more) or "max"."""
+
+    def scores(self, context: QueryContext, of: Callable[[Iterator[Tensor]], Tensor]) -> Tensor:
+        """Reduce what `of` makes of T distributions (n, sites, c) over the sites: (n,)."""
+
+        def read(passes: Iterator[Tensor], inputs: Inputs) -> Tensor:
+            return context.reader.reduce_sites(of(passes), inputs, self.reduction)
+
+        return self.rows(context, read)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bald(DropoutScores):
     """Take the examples on which dropout passes are each sure but disagree. This is the mutual information of the
     label and the weights: noise in the data, which all passes agree on, does not count.
     """
@@ -126,7 +139,7 @@ class Bald(DropoutPasses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntropyDropout(DropoutPasses):
+class EntropyDropout(DropoutScores):
     """Take the examples whose distribution, averaged over dropout passes, is flattest. It adds up what the weights
     and what the data leave open.
     """

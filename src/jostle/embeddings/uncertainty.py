@@ -10,6 +10,7 @@ from torch import Tensor
 from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.inference.context import QueryContext
 from jostle.inference.estimate import score_estimate
+from jostle.rows import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
@@ -35,7 +36,15 @@ class Probabilities(Embedding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entropy(Embedding):
+class SiteScores(Embedding):
+    """Scores of pixels, labels or tokens, reduced to one score for each example."""
+
+    reduction: Reduction = "mean"
+    """How scores of tokens, pixels or labels become one: "mean", "sum" (long sequences count more) or "max"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(SiteScores):
     """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
     uniform one.
     """
@@ -47,11 +56,11 @@ class Entropy(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """Entropies."""
         context.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(entropy, "entropies"))
+        return Embedded(context.score(entropy, "entropies", self.reduction))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Margin(Embedding):
+class Margin(SiteScores):
     """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
 
     shardable = True
@@ -61,11 +70,11 @@ class Margin(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """One less the margin."""
         context.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(small_margin, "margins"))
+        return Embedded(context.score(small_margin, "margins", self.reduction))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastConfidence(Embedding):
+class LeastConfidence(SiteScores):
     """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
     chance to be wrong.
     """
@@ -77,7 +86,7 @@ class LeastConfidence(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """One less the largest probability."""
         context.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(lack_of_confidence, "confidences"))
+        return Embedded(context.score(lack_of_confidence, "confidences", self.reduction))
 
 
 def entropy(p: Tensor) -> Tensor:

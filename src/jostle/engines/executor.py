@@ -52,6 +52,8 @@ def select_on(
         n: The number of picks.
         options: The options of the call.
     """
+    if options.get("scores") is not None:
+        raise ValueError("scores= are ranked in this process: leave engine= out")
     candidates = Candidates.of(pool, options)
     n = check_count(n, candidates, candidates.source)
     settled = Options(**{**options, "seed": as_seed(options.get("seed"))})

@@ -22,7 +22,7 @@ from jostle.inference.reader import BatchReader
 from jostle.inference.runner import Head, InputMutatedError, ModelRunner
 from jostle.inputs import Inputs, Labeled, Pool, count
 from jostle.rng import alone, as_seed, generator, seeded_globals
-from jostle.rows import non_finite, refuse_non_finite
+from jostle.rows import Reduction, non_finite, refuse_non_finite
 from jostle.tasks import TASKS, Task, task_for, task_for_labels
 from jostle.utils.once import cached_property
 from jostle.utils.progress import Advance, noted, progress_bar
@@ -145,6 +145,21 @@ class QueryContext:
         """Whether one output was taken for a number because the call names no `task`."""
         return task.name == "regression" and self.options.get("task") is None
 
+    @cached_property
+    def own_scores(self) -> Tensor | None:
+        """The user's own score of each example of the pool, (n,): the option `scores`; None where there are none."""
+        given = self.options.get("scores")
+        if given is None:
+            return None
+        scores, size = torch.as_tensor(given).detach().double().cpu(), len(self.pool.source)
+        if scores.shape != (size,):
+            raise ValueError(
+                f"scores= must be one number for each of {size} examples; got shape {tuple(scores.shape)}"
+            )
+        own = scores[self.pool.positions]
+        refuse_non_finite(self.pool.positions[non_finite(own)], len(self.pool), "scores=")
+        return own.to(self.device)
+
     @property
     def output_shape(self) -> tuple[int, ...]:
         """The shape of the model's outputs for a couple of examples, (2, ...)."""
@@ -265,16 +280,17 @@ class QueryContext:
         """Class probabilities of the whole pool, (n, c)."""
         return self.reader.probabilities(self.outputs())
 
-    def score(self, of: Callable[[Tensor], Tensor], what: str) -> Tensor:
-        """One number for each example, averaged over the sites, (n,).
+    def score(self, of: Callable[[Tensor], Tensor], what: str, reduction: Reduction = "mean") -> Tensor:
+        """Return one number for each example, (n,).
 
         Args:
             of: From distributions (n, sites, c) to numbers (n, sites).
             what: A name for these numbers, for the progress bar and errors.
+            reduction: How the numbers of several sites become one: "mean", "sum" or "max".
         """
 
         def read(inputs: Inputs) -> tuple[Tensor]:
-            return (self.reader.score(of, self.runner.outputs(inputs), inputs),)
+            return (self.reader.score(of, self.runner.outputs(inputs), inputs, reduction),)
 
         return self.compute(read, what=what)[0]
 

@@ -25,7 +25,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def device_of(module: nn.Module) -> torch.device:
     """Where a model's weights lie."""
     if not isinstance(module, nn.Module):
-        raise TypeError(f"a model is a torch.nn.Module; got {type(module).__name__}")
+        estimator = ": pass an estimator to jostle.select" if hasattr(module, "predict") else ""
+        raise TypeError(f"a model is a torch.nn.Module; got {type(module).__name__}{estimator}")
     return next((t.device for t in [*module.parameters(), *module.buffers()]), torch.device("cpu"))
 
 

@@ -35,6 +35,9 @@ class Options(TypedDict, total=False):
     all; None: `attention_mask` where the inputs have it."""
     exclude: Sequence[int] | NDArray[np.int64] | Tensor | None
     """Positions of the pool that may not be picked: whole numbers, not a mask."""
+    scores: Any
+    """Your own score of each example of the pool, an array (n,), larger where a label is worth more. top-k ranks by it,
+    herding and explained-variance weigh by it; None: the scores of the strategy."""
     seed: int | None
     """Repeats the query; None draws a fresh one and records it."""
     batch_size: int | None

@@ -11,7 +11,7 @@ from torch import Tensor
 from jostle.inference.padding import REMEDY, Mask, fitted_mask, mask_of
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool
-from jostle.rows import as_vectors, mean_over
+from jostle.rows import Reduction, as_vectors, reduce_over
 from jostle.tasks import TASKS, Task, look_like_probabilities
 
 LIKE_PROBABILITIES = (
@@ -69,9 +69,16 @@ class BatchReader:
         self.longest.append((tuple(pools), most))
         return most
 
-    def mean_over_sites(self, values: Tensor, inputs: Inputs) -> Tensor:
-        """Average `values` (n, sites) over pixels, labels, or tokens that are not padding: (n,)."""
-        return mean_over(values, self.mask(inputs, values.shape[1]) if self.task.tokens else None)
+    def reduce_sites(self, values: Tensor, inputs: Inputs, reduction: Reduction = "mean") -> Tensor:
+        """Reduce `values` (n, sites, ...) over pixels, labels, or tokens that are not padding: (n, ...).
+
+        Args:
+            values: Numbers of each site.
+            inputs: The batch of these numbers, whose mask says which tokens count.
+            reduction: "mean", "sum" or "max".
+        """
+        mask = self.mask(inputs, values.shape[1]) if self.task.tokens else None
+        return reduce_over(values, mask, reduction)
 
     def vectors(self, features: Tensor, inputs: Inputs, grid: int = 1) -> Tensor:
         """Features as (n, d): maps averaged over space, sequences over tokens that are not padding.
@@ -109,13 +116,20 @@ class BatchReader:
             if ours and look_like_probabilities(outputs, self.task):
                 warnings.warn(LIKE_PROBABILITIES, stacklevel=4)
 
-    def score(self, of: Callable[[Tensor], Tensor], outputs: Tensor, inputs: Inputs) -> Tensor:
-        """One number for each example of a batch, averaged over the sites, (n,).
+    def score(
+        self,
+        of: Callable[[Tensor], Tensor],
+        outputs: Tensor,
+        inputs: Inputs,
+        reduction: Reduction = "mean",
+    ) -> Tensor:
+        """Return one number for each example of a batch, (n,).
 
         Args:
             of: From distributions (n, sites, c) to numbers (n, sites).
             outputs: The model's outputs.
             inputs: The batch of these outputs.
+            reduction: How the numbers of several sites become one.
         """
         exact = outputs.double()  # or examples that are very sure would tie
-        return self.mean_over_sites(of(self.distribution(exact)), inputs)
+        return self.reduce_sites(of(self.distribution(exact)), inputs, reduction)

@@ -3,21 +3,25 @@
 from jostle.rows.geometry import Rows
 from jostle.rows.outer import Outer
 from jostle.rows.vectors import (
+    Reduction,
     aligned,
     as_vectors,
     check_shapes,
     mean_over,
     non_finite,
+    reduce_over,
     refuse_non_finite,
 )
 
 __all__ = [
     "Outer",
+    "Reduction",
     "Rows",
     "aligned",
     "as_vectors",
     "check_shapes",
     "mean_over",
     "non_finite",
+    "reduce_over",
     "refuse_non_finite",
 ]

@@ -1,11 +1,14 @@
 """Rows of outputs and features: their shapes, and what is not finite in them."""
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from jostle.rows.mapped import release
+
+Reduction = Literal["mean", "sum", "max"]  # how numbers of several sites become one
 
 
 def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:
@@ -30,6 +33,27 @@ def mean_over(values: Tensor, mask: Tensor | None = None) -> Tensor:
         return values.mean(1)
     counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
     return torch.where(counted, values, 0).sum(1) / counted.sum(1).clamp(min=1)
+
+
+def reduce_over(values: Tensor, mask: Tensor | None = None, reduction: Reduction = "mean") -> Tensor:
+    """Reduce `values` (n, k, ...) over k, of what a `mask` (n, k) lets in, by their "mean", "sum" or "max".
+
+    Args:
+        values: Numbers of each site.
+        mask: Which sites count; None: all. An example without any gets 0.
+        reduction: How they become one.
+    """
+    if reduction not in get_args(Reduction):
+        raise ValueError(f"reduction must be one of {', '.join(get_args(Reduction))}; got {reduction!r}")
+    if reduction == "mean":
+        return mean_over(values, mask)
+    if mask is None:
+        return values.sum(1) if reduction == "sum" else values.amax(1)
+    counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
+    if reduction == "sum":
+        return torch.where(counted, values, 0).sum(1)
+    largest = torch.where(counted, values, -torch.inf).amax(1)
+    return torch.where(counted.any(1), largest, 0)
 
 
 def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:

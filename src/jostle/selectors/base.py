@@ -185,7 +185,10 @@ def dense_rows(who: str, rows: Rows, n: int, centers: Rows | None = None) -> tup
     """Return checked rows and centers of a selector that takes matrices only; `who` names it in the error."""
     rows, centers = checked_rows(rows, n, centers)
     if isinstance(rows, Outer) or isinstance(centers, Outer):
-        raise TypeError(f"{who} needs dense rows, got Outer; pass rows.dense() if it fits into memory")
+        raise TypeError(
+            f"{who} needs dense rows; got rows in two factors (Outer), as badge has them: use k-means++, k-center or "
+            "longest, compose it with an embedding such as 'features', or pass rows.dense()"
+        )
     return rows, centers
 
 

@@ -25,6 +25,7 @@ from jostle.strategies.coreset import CoreSet
 from jostle.strategies.default import Default
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
 from jostle.strategies.drop_query import DropQuery
+from jostle.strategies.estimators import is_estimator, select_with_estimator
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
 from jostle.strategies.herding import MaxHerding, UncertaintyHerding
@@ -41,7 +42,7 @@ from jostle.utils.documented import with_options
 
 
 @overload
-def select(strategy: str | Strategy, model: nn.Module, pool: Any, n: int, **options: Any) -> Query: ...
+def select(strategy: str | Strategy, model: Any, pool: Any, n: int, **options: Any) -> Query: ...
 
 
 @overload
@@ -53,7 +54,7 @@ def select(
 @with_options(Options, DEFAULTS)
 def select(
     strategy: str | Strategy,
-    model: nn.Module | None = None,
+    model: Any = None,
     pool: Any = None,
     n: int | None = None,
     *,
@@ -67,19 +68,22 @@ def select(
 
     Args:
         strategy: Its name, or the strategy itself.
-        model: Any `nn.Module` that gives logits; a private copy of it is scored, in eval mode.
+        model: Any `nn.Module` that gives logits; a private copy of it is scored, in eval mode. Or a fitted scikit-learn
+            estimator or pipeline, whose `predict_proba` jostle calls.
         pool: What to choose from: a tensor or array (n, ...), a dict of these, a dataset, list or data loader.
         n: How many to pick, at most the pool less the excluded.
         probabilities: An array (n, c), as `predict_proba` gives it, in place of a model.
-        features: An array (n, d), in place of a model.
+        features: An array (n, d), in place of a model, or beside an estimator.
     """
     if n is None:
         raise TypeError("say how many to pick: n=")
     check_strategy(strategy)
     if model is None:
         return select_from_arrays(strategy, probabilities, features, n, pool=pool, **settings)
-    if probabilities is not None or features is not None:
+    if probabilities is not None or (features is not None and isinstance(model, nn.Module)):
         raise TypeError(MODEL_OR_ARRAYS)
+    if is_estimator(model):
+        return select_with_estimator(strategy, model, pool, n, features, **settings)
     call, own = split_options(settings)
     if isinstance(strategy, str):
         return REGISTRY.build(strategy, own, Options.__annotations__).select(model, pool, n, **call)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from jostle.core import Query, Strategy
 from jostle.inference.options import Options, split_options
@@ -15,7 +17,7 @@ from jostle.inference.precomputed import (
     precomputed_features,
     precomputed_task,
 )
-from jostle.strategies.registry import REGISTRY, Entry, describe, names
+from jostle.strategies.registry import REGISTRY, Entry, describe
 from jostle.tasks import Task
 from jostle.utils.names import unknown
 from jostle.utils.user_files import is_own
@@ -44,13 +46,20 @@ def select_from_arrays(
     members = [] if members is None else list(members)  # an array (M, n, c) too
     arrays = {"probabilities": probabilities, "features": features}
     given = {name for name, values in {**arrays, "labeled set": labeled}.items() if values is not None}
+    scored = {"probabilities"} if call.get("scores") is not None else set()  # in place of uncertainties
     card = card_of(strategy)
     if card is not None and given:
-        check_needs(card, given)
+        check_needs(card, given | scored)
     outputs = next((values for values in (probabilities, *members) if values is not None), None)
+    if call.get("task") is None:
+        check_members(members)
     task = precomputed_task(call.pop("task", None), outputs)
     committee = {f"member{number}": values for number, values in enumerate(members)}
     held = array_columns(task, **arrays, **committee)
+    if not held and pool is None and scored:
+        raise TypeError(
+            "scores= weigh or rank examples that have features: pass features=, or use top_k(scores, n)"
+        )
     if not held or pool is not None:
         raise TypeError(MODEL_OR_ARRAYS)
     known = {} if labeled is None else labeled_columns(labeled, task)
@@ -62,11 +71,20 @@ def select_from_arrays(
     return made.select(model, held, n, **call | {"task": task, "labeled": known or None})
 
 
+def check_members(members: Sequence[Any]) -> None:
+    """Raise an error for members of a committee that are not arrays with a row for each example."""
+    if members and np.ndim(members[0]) < 2:
+        raise TypeError(
+            "members= must be a list of arrays (n, c), or one array (members, n, c); got members of shape "
+            f"{np.shape(members[0])}"
+        )
+
+
 def card_of(strategy: str | Strategy) -> Entry | None:
     """What the registry says of a strategy; None of one that is not in it."""
     if isinstance(strategy, str):
         return None if is_own(strategy) else describe(strategy)
-    return next((entry for entry in map(describe, names()) if entry.build is type(strategy)), None)
+    return next((entry for entry in REGISTRY.entries() if entry.build is type(strategy)), None)
 
 
 def made_of(strategy: str | Strategy, settings: dict[str, Any]) -> Strategy:
@@ -85,7 +103,8 @@ def check_needs(entry: Entry, given: set[str]) -> None:
     """Refuse a strategy that needs what was not given, by name and with what will do."""
     needs = [need for need in entry.needs if need in CANNOT]
     if needs:
-        others = ", ".join(other.name for other in map(describe, names()) if works_with(other, given))
+        able = (entry.name for entry in REGISTRY.entries() if entry.listed and works_with(entry, given))
+        others = ", ".join(sorted(able))
         raise ValueError(
             f"{entry.name} cannot work on arrays: it {CANNOT[needs[0]]}; with what was given you can use {others}"
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.gradients import ExpectedGradientLength
@@ -12,6 +13,7 @@ from jostle.embeddings.uncertainty import (
     Entropy,
     LeastConfidence,
     Margin,
+    SiteScores,
     small_margin,
 )
 from jostle.inference.context import QueryContext
@@ -82,7 +84,7 @@ register(
     when="large batches at the price of margin: chance keeps near copies apart",
 )
 @dataclass(frozen=True, kw_only=True)
-class PowerMargin(Embedding):
+class PowerMargin(SiteScores):
     """Draw examples with chances that fall with their margins. A batch is then less alike than the smallest margins.
 
     Gumbel noise on the logarithm of a score gives draws in proportion to it.
@@ -95,7 +97,12 @@ class PowerMargin(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """Logarithms of the scores, with noise."""
         context.check_task("power-margin", DISTRIBUTIONS, NO_CLASSES)
-        scores = context.score(small_margin, "margins")
+        return self.embedding_with(context, context.score(small_margin, "margins", self.reduction))
+
+    def embedding_with(self, context: QueryContext, scores: Tensor) -> Embedded:
+        """Logarithms of `scores`, with noise."""
+        if not (scores >= 0).all():
+            raise ValueError(f"power-margin draws by scores= of 0 or more; got {scores.min().item():g}")
         tiny = torch.finfo(scores.dtype).tiny
         draws = torch.rand(
             scores.shape, generator=context.rng("power-margin", device="cpu"), dtype=scores.dtype

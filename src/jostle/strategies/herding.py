@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
+from torch import Tensor
+
 from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
@@ -77,6 +79,10 @@ class UncertaintyHerding(Embedding):
         )
         weights = margins[: len(context.pool)].pow(self.power)
         return Embedded(*context.split(features), weights.to(features.dtype))
+
+    def embedding_with(self, context: QueryContext, scores: Tensor) -> Embedded:
+        """Features of pool and labeled set, weighted by `scores` of the user's own in place of margins."""
+        return Embedded(*context.split(context.features(*context.pools)), scores)
 
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Features and margins of pool and labeled set from one pass."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from jostle import embeddings, selectors
 from jostle.core import Strategy
 from jostle.tasks import TASKS
 from jostle.utils import registry
@@ -36,8 +37,22 @@ class Entry(registry.Entry):
     """What it is good for."""
 
 
+def suggest_composition(name: str) -> str:
+    """Return a hint for the name of a selector or of an embedding; empty where it is neither."""
+    if name in selectors.names():
+        rows = "entropy" if name == "top-k" else "features"
+        return f"it is a selector, which picks among rows; use jostle.compose({rows!r}, {name!r})"
+    if name in embeddings.names():
+        return f"it is an embedding; use jostle.compose({name!r}, 'k-center') or another selector"
+    return ""
+
+
 REGISTRY: registry.Registry[Strategy, Entry] = registry.Registry(
-    "strategy", "jostle.strategies", Entry, makes=(Strategy, "a jostle.Strategy")
+    "strategy",
+    "jostle.strategies",
+    Entry,
+    makes=(Strategy, "a jostle.Strategy"),
+    hint=suggest_composition,
 )
 describe = REGISTRY.entry
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from jostle.utils.documented import argument_docs, explain_settings, field_docs
 from jostle.utils.names import unknown
@@ -36,6 +36,12 @@ class Entry:
     """What it is, in a sentence or two: the first paragraph of its docstring unless said otherwise."""
     listed: bool = True
     """Whether lists show it."""
+
+    @classmethod
+    def of_file(cls, name: str) -> Self:
+        """Return the entry of a user's own class or function, `file.py:name`."""
+        build = from_file(name)
+        return cls(name=name, build=build, idea=first_words(build, name))
 
     @property
     def line(self) -> str:
@@ -133,13 +139,24 @@ class Registry(Generic[T, E]):
     def entry(self, name: str) -> E:
         """What the registry knows of a `name`, or of what `file.py:name` defines."""
         if name not in self._entries and name in self._points:
-            self.register(name)(self._points[name].load())
+            self.register(name)(load(self._points[name], self.kind))
         if name in self._entries:
             return self._entries[name]
         if is_own(name):
-            build = from_file(name)
-            return self.entry_type(name=name, build=build, idea=first_words(build, name))
-        raise ValueError(f"{unknown(self.kind, name, [*self.names(), *self.also])}{self.hint(name)}")
+            return self.entry_type.of_file(name)
+        if hint := self.hint(name):
+            raise ValueError(f"unknown {self.kind} {name!r}: {hint}")
+        raise unknown(self.kind, name, [*self.names(), *self.also])
+
+    def entries(self) -> list[E]:
+        """Return the entries of all names; a plug-in that cannot be loaded is left out with a warning."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.entry(name))
+            except PluginError as broken:
+                warnings.warn(f"{broken}: it is left out", stacklevel=2)
+        return found
 
     def build(self, name: str, settings: Mapping[str, Any], options: Iterable[str] = ()) -> T:
         """What a name stands for, made with settings.
@@ -181,6 +198,31 @@ class Registry(Generic[T, E]):
             else:
                 found[point.name] = point
         return found
+
+
+class PluginError(ValueError):
+    """An entry point of an installed package that cannot be loaded."""
+
+
+def load(point: EntryPoint, kind: str) -> Any:
+    """Return what an entry point names; raise an error that names the package where it cannot be loaded."""
+    try:
+        found = point.load()
+    except Exception as error:
+        raise PluginError(
+            f"the {kind} {point.name!r} of {package_name(point)} cannot be loaded "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    if not callable(found):
+        raise PluginError(
+            f"the {kind} {point.name!r} of {package_name(point)} must be a class or function; got {found!r:.80}"
+        )
+    return found
+
+
+def package_name(point: EntryPoint) -> str:
+    """Return the name of the package of an entry point, or the module where no package is known."""
+    return f"the package {point.dist.name}" if point.dist is not None else point.value
 
 
 def first_words(build: Callable[..., Any], name: str) -> str:
