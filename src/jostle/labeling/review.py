@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sqlalchemy import func, select
@@ -30,6 +30,7 @@ from jostle.labeling.schema import examples, places
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
+GridOrder = Literal["surest", "doubtful"]
 MAX_UNREADABLE_SHOWN = 20  # unreadable places that are named
 PACE_MINUTES = 10.0  # that the pace is taken from
 
@@ -50,8 +51,8 @@ def make_suggestion(session: Session, found: Predictions, key: str, classes: Cla
     return Suggestion(answer, None if math.isnan(sure) else sure, session.store.last_model())
 
 
-def grid(session: Session, name: str, n: int) -> list[Card]:
-    """Return the surest examples of a class that nobody was asked.
+def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> list[Card]:
+    """Return the surest, or the most doubtful, examples of a class that nobody was asked.
 
     Examples chosen by the model's confidence no longer measure: neither those shown, should the audit come to them, nor
     audited examples that belong among them.
@@ -68,7 +69,8 @@ def grid(session: Session, name: str, n: int) -> list[Card]:
             examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
         )
         rows = [row for row in tx.execute(free) if sure.get(row.key, 0.0) > 0]
-    rows.sort(key=lambda row: (-sure[row.key], row.key))
+    sign = -1 if order == "surest" else 1
+    rows.sort(key=lambda row: (sign * sure[row.key], row.key))
     shown = [row for row in rows if row.purpose is None][:n]
     if shown:
         session.store.mark_wanted([row.key for row in rows[: rows.index(shown[-1]) + 1]])

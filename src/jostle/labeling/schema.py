@@ -125,6 +125,13 @@ standing = Table(
     Column("value", Text),
     Index("standing_by_person", "person", "seq"),
 )
+bulk_answers = Table(  # which events were made together
+    "bulk_answers",
+    metadata,
+    Column("seq", ForeignKey("acts.seq"), primary_key=True),
+    Column("bulk", Text, nullable=False),
+    Index("bulk_answers_by_bulk", "bulk"),
+)
 rounds = Table(
     "rounds",
     metadata,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from itertools import groupby
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from jostle.labeling.answers import Answer, assign_keys
+from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
 from jostle.labeling.index import GoneError
 from jostle.labeling.payloads import (
@@ -31,8 +33,9 @@ from jostle.labeling.payloads import (
     suggestion_json,
     to_json,
 )
+from jostle.labeling.review import GridOrder
 from jostle.labeling.security import SecurityMiddleware, ServerAuth
-from jostle.labeling.session import Session
+from jostle.labeling.session import Session, clean_person_name
 from jostle.labeling.store import UnknownKeyError
 
 ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -67,6 +70,7 @@ class AnswerBody(BaseModel):
     key: Key
     answer: str | float | list[str]
     seconds: float | None = Field(default=None, ge=0, le=86400)
+    bulk: Annotated[str, Field(min_length=8, max_length=64)] | None = None  # of answers given at once
 
 
 class AnswersBody(PersonBody):
@@ -79,6 +83,12 @@ class SkipBody(PersonBody):
     """Question to skip."""
 
     key: Key
+
+
+class BulkBody(PersonBody):
+    """Answers given at once, to undo."""
+
+    bulk: Annotated[str, Field(min_length=8, max_length=64)]
 
 
 class CorrectionBody(PersonBody):
@@ -221,14 +231,18 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
     @app.post("/api/answers")
     def answers(batch: AnswersBody) -> dict[str, Any]:
         kept, refused = [], []
-        for entry in batch.answers:
-            words = _record_answer(session, entry, batch.person)
-            if words is None:
-                kept.append(entry["id"])
-            else:
-                refused.append(
-                    {"id": entry.get("id") if isinstance(entry, Mapping) else None, "words": words}
-                )
+        for bulk, group in groupby(batch.answers, _bulk_id):
+            entries = list(group)
+            if bulk is not None and _record_bulk(session, bulk, entries, batch.person):
+                kept += [entry["id"] for entry in entries]
+                continue
+            for entry in entries:  # alone, each of them is right or wrong
+                words = _record_answer(session, entry, batch.person)
+                if words is None:
+                    kept.append(entry["id"])
+                else:
+                    id = entry.get("id") if isinstance(entry, Mapping) else None
+                    refused.append({"id": id, "words": words})
         return {"kept": kept, "refused": refused}
 
     @app.post("/api/skip")
@@ -242,6 +256,10 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
         if back is None:
             return {"question": None, "answer": None}
         return {"question": question_json(session, back), "answer": to_json(back.answer)}
+
+    @app.post("/api/bulk/undo")
+    def undo_many(body: BulkBody) -> dict[str, Any]:
+        return {"keys": undo_bulk(session.store, body.bulk, clean_person_name(body.person))}
 
     @app.post("/api/release")
     def release(body: PersonBody) -> dict[str, Any]:
@@ -264,8 +282,10 @@ def add_view_routes(app: FastAPI, session: Session, seen: ProgressCache) -> None
         return suggestion_json(session.suggestion(key))
 
     @app.get("/api/grid")
-    def grid(name: Annotated[str, Query(alias="class")], n: ManyQuery = 24) -> dict[str, Any]:
-        return {"examples": [card_json(session, each) for each in session.grid(name, n)]}
+    def grid(
+        name: Annotated[str, Query(alias="class")], n: ManyQuery = 24, order: GridOrder = "surest"
+    ) -> dict[str, Any]:
+        return {"examples": [card_json(session, each) for each in session.grid(name, n, order)]}
 
     @app.get("/api/doubts")
     def doubts(n: ManyQuery = 50) -> dict[str, Any]:
@@ -322,11 +342,32 @@ def as_answer(said: str | float | list[str]) -> Answer:
     return tuple(said) if isinstance(said, list) else said
 
 
+def _bulk_id(entry: Any) -> str | None:
+    found = entry.get("bulk") if isinstance(entry, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _record_bulk(session: Session, bulk: str, entries: Sequence[Any], person: str) -> bool:
+    """Record answers in one transaction; return False, with nothing recorded, where one of them is invalid."""
+    try:
+        given = [AnswerBody.model_validate(entry) for entry in entries]
+        many = [BulkAnswer(each.id, each.key, as_answer(each.answer), each.seconds) for each in given]
+        tell_many(session, bulk, many, clean_person_name(person))
+    except (ValueError, UnknownKeyError):  # a ValidationError is a ValueError
+        return False
+    return True
+
+
 def _record_answer(session: Session, entry: Any, person: str) -> str | None:
     """Record an answer; return words where it is invalid."""
     try:
         given = AnswerBody.model_validate(entry)
-        session.tell(given.key, as_answer(given.answer), person, given.seconds, given.id)
+        answer = as_answer(given.answer)
+        if given.bulk is not None:
+            one = BulkAnswer(given.id, given.key, answer, given.seconds)
+            tell_many(session, given.bulk, [one], clean_person_name(person))
+        else:
+            session.tell(given.key, answer, person, given.seconds, given.id)
     except ValidationError as wrong:
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong.errors())
     except (ValueError, UnknownKeyError) as wrong:

@@ -323,9 +323,9 @@ class Session:
         """Return the model's answer to the question of a `key`; None for audit questions, to keep them unbiased."""
         return review.suggestion(self, key)
 
-    def grid(self, name: str, n: int = 60) -> list[Card]:
-        """Return at most n unanswered examples that the model takes for the class `name`, the surest first."""
-        return review.grid(self, name, n)
+    def grid(self, name: str, n: int = 60, order: review.GridOrder = "surest") -> list[Card]:
+        """Return at most n unanswered examples that the model takes for the class `name`, in this `order`."""
+        return review.grid(self, name, n, order)
 
     def doubts(self, n: int = 50) -> list[Doubt]:
         """Return at most n answers that the model, out of sample, would not have given; the most doubtful first."""

@@ -238,7 +238,7 @@ class Store:
                 return there
             if example.purpose is None:  # answered without having been asked
                 tx.execute(update(examples).where(examples.c.key == key).values(purpose="pick"))
-            made = self._add_event(tx, key, person, act, value, seconds, id)
+            made = self.add_event(tx, key, person, act, value, seconds, id)
             open_ones = and_(leases.c.person == person, leases.c.until > self.clock())
             tx.execute(update(leases).where(open_ones).values(until=self._lease_end(tx)))
             return made
@@ -260,7 +260,7 @@ class Store:
                 if id not in known:
                     free = and_(examples.c.key == key, examples.c.purpose.is_(None))
                     tx.execute(update(examples).where(free).values(purpose="given"))
-                    self._add_event(tx, key, person, "answer", value, None, id)
+                    self.add_event(tx, key, person, "answer", value, None, id)
                     known.add(id)
                     count += 1
         return count
@@ -274,16 +274,20 @@ class Store:
             if last is None:
                 return None
             tx.execute(LOCK_EXAMPLE, {"key": last.key})
-            superseded = select(events.c.supersedes).where(events.c.seq == last.seq).scalar_subquery()
-            before = tx.execute(select(events).where(events.c.seq == superseded)).one_or_none()
-            self._add_event(tx, last.key, person, "withdrawal", None, None, None)
-            if before is not None and before.act in DECIDED:
-                again = {"seq": before.seq, "act": before.act, "value": before.value}
-                self.upsert(tx, standing, ["key", "person"], [{"key": last.key, "person": person, **again}])
+            self.withdraw(tx, last.key, person, last.seq)
             self._lease(tx, person, [last.key, *_held_keys(tx, person, self.clock())])
             return event_from_row(tx.execute(select(events).where(events.c.seq == last.seq)).one())
 
-    def _add_event(
+    def withdraw(self, tx: Connection, key: str, person: str, seq: int) -> None:
+        """Withdraw a person's event on an example; the one that it superseded counts again."""
+        superseded = select(events.c.supersedes).where(events.c.seq == seq).scalar_subquery()
+        before = tx.execute(select(events).where(events.c.seq == superseded)).one_or_none()
+        self.add_event(tx, key, person, "withdrawal", None, None, None)
+        if before is not None and before.act in DECIDED:
+            again = {"seq": before.seq, "act": before.act, "value": before.value}
+            self.upsert(tx, standing, ["key", "person"], [{"key": key, "person": person, **again}])
+
+    def add_event(
         self,
         tx: Connection,
         key: str,
@@ -293,6 +297,7 @@ class Store:
         seconds: float | None,
         id: str | None,
     ) -> Event:
+        """Add an event inside a transaction."""
         mine = and_(standing.c.key == key, standing.c.person == person)
         before = tx.execute(select(standing.c.seq).where(mine)).scalar_one_or_none()
         made = Event(0, id or uuid.uuid4().hex, key, person, act, value, seconds, self.clock())

@@ -177,10 +177,10 @@ def test_tiles_whose_pictures_are_not_shown_are_not_answered(
         page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
         page.goto(f"{server.origin}/#grid")
         page.wait_for_selector(".tile .broken")
-        page.click(".tile .right")
-        page.wait_for_selector(".toast.shown:has-text('nothing was answered')")
-        page.click(".foot .done")
+        page.click(".tile .face")
+        page.keyboard.press("1")
         page.wait_for_selector(".toast.shown:has-text('not answered')")
+        page.click(".bulk .done")
         assert on_disk(server) == []
 
 

@@ -175,26 +175,44 @@ def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(server: 
     page.click(".chips button:has-text('large')")
     page.wait_for_selector(".chips button[aria-pressed=true]:has-text('large')")
     assert page.get_attribute(".tiles", "aria-busy") == "true"
-    box = page.query_selector(".tile .right").bounding_box()
+    box = page.query_selector(".tile .face").bounding_box()
     page.mouse.click(box["x"] + 5, box["y"] + 5)
-    assert not page.query_selector_all(".tile.answered")
+    assert not page.query_selector_all(".face[aria-pressed=true]")
     held[0].continue_()
-    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .says:text-is('large')")
 
 
-def test_the_grid_confirms_and_corrects_with_a_click(server: Server, visit: Visit) -> None:
+def test_the_grid_answers_a_selection_and_the_rest_and_takes_both_back(server: Server, visit: Visit) -> None:
     page = visit(server, view="grid")
     page.click(".chips button:has-text('large')")
-    page.wait_for_selector(".tiles[aria-busy=false] .tile .right[aria-label$='large is right']")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .says:text-is('large')")
     before = figures(server.port)["answered"]
-    first, second = (tile.get_attribute("data-key") for tile in page.query_selector_all(".tile")[:2])
-    page.click(f"[data-key='{first}'] .right")
-    page.wait_for_selector(f"[data-key='{first}'].answered:not(.changed)")
-    page.select_option(f"[data-key='{second}'] select", "small")
-    page.wait_for_selector(f"[data-key='{second}'].answered.changed")
-    until(server.port, lambda found: found["answered"] == before + 2)
+    keys = [tile.get_attribute("data-key") for tile in page.query_selector_all(".tile")]
+    faces = page.query_selector_all(".tile .face")
+    faces[1].click()
+    faces[4].click(modifiers=["Shift"])
+    assert len(page.query_selector_all(".face[aria-pressed=true]")) == 4
+    faces[3].click()  # a click toggles
+    page.keyboard.press("1")  # the first class is "small"
+    page.wait_for_selector(f"[data-key='{keys[1]}'].answered.changed")
+    until(server.port, lambda found: found["answered"] == before + 3)
 
-    left = len(page.query_selector_all(".tile:not(.answered)"))
-    page.click(f"text=The other {left} are right too")
-    until(server.port, lambda found: found["answered"] == before + 2 + left)
-    page.wait_for_selector(f"[data-key='{first}']", state="detached")  # others are shown
+    page.keyboard.press("Enter")
+    until(server.port, lambda found: found["answered"] == before + len(keys))
+    page.wait_for_selector(f"[data-key='{keys[0]}']", state="detached")  # others are shown
+    page.keyboard.press("Backspace")
+    until(server.port, lambda found: found["answered"] == before + 3)
+    page.wait_for_selector(".tiles[aria-busy=false]")
+    page.keyboard.press("Backspace")
+    until(server.port, lambda found: found["answered"] == before)
+
+
+def test_the_grid_shows_the_least_certain_first_where_wanted(server: Server, visit: Visit) -> None:
+    page = visit(server, view="grid")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .sure")
+    page.click("text=Least certain first")
+    page.wait_for_selector(".chips button[aria-pressed=true]:has-text('Least certain first')")
+    page.wait_for_selector(".tiles[aria-busy=false] .tile .sure")
+    shown = [float(each.inner_text().split()[0]) for each in page.query_selector_all(".sure")]
+    assert shown == sorted(shown)
+    assert not page.query_selector_all("select")

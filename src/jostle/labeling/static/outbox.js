@@ -4,7 +4,7 @@
 import { Away, call, Refused } from "./server.js";
 
 const PATIENCE = 1500; // ms that the page waits for a reply before it goes on without
-const AT_ONCE = 100;
+const AT_ONCE = 200; // answers in one call
 const PAUSES = [500, 1000, 2000, 4000]; // ms between attempts while the server is away
 
 export class Outbox {
@@ -33,18 +33,26 @@ export class Outbox {
   }
 
   /** Keep an answer and send it; ends when it is on the server's disk, or the server does not say so in time. */
-  async give(entry) {
-    const whole = { ...entry, id: newId(), at: Date.now() };
+  give(entry) {
+    return this.giveAll([entry]);
+  }
+
+  /** Keep several answers and send them. */
+  async giveAll(entries) {
+    for (const entry of entries) this.keep({ ...entry, id: newId(), at: Date.now() });
+    return new Promise((done) => {
+      setTimeout(done, PATIENCE);
+      this.send(done).then(done);
+    });
+  }
+
+  keep(whole) {
     this.kept.set(whole.id, whole);
     try {
       localStorage.setItem(this.prefix + whole.id, JSON.stringify(whole));
     } catch {
       whole.loose = true; // a full or forbidden storage: the answer is in memory, and sent all the same
     }
-    return new Promise((done) => {
-      setTimeout(done, PATIENCE);
-      this.send(done).then(done);
-    });
   }
 
   /** Send all that is kept, in order; at most one batch is under way. `done()` is called when all of it is on disk. */
@@ -55,13 +63,22 @@ export class Outbox {
     await this.under_way;
   }
 
+  /** End when all answers of a bulk are sent; throw Away where the server takes none. */
+  async sent(bulk) {
+    const waiting = () => [...this.kept.values()].filter((entry) => entry.bulk === bulk).length;
+    for (let left = Infinity; waiting(); left = waiting()) {
+      if (waiting() >= left) throw new Away("The server is away.");
+      await this.send();
+    }
+  }
+
   async batch(done) {
     clearTimeout(this.again);
     const entries = [...this.kept.values()];
     const person = entries[0].person; // kept for one person at a time
     const mine = entries.filter((entry) => entry.person === person).slice(0, AT_ONCE);
     try {
-      const reply = await call("/api/answers", { person, answers: mine.map(sent) }, done);
+      const reply = await call("/api/answers", { person, answers: mine.map(wire) }, done);
       for (const id of reply.kept) this.drop(id);
       this.arrivals.push(...reply.kept.map(() => performance.now()));
       for (const { id, words } of reply.refused) {
@@ -95,6 +112,6 @@ export class Outbox {
 }
 
 /** An id that nobody else makes. `crypto.randomUUID` is only there for pages of this machine, and `--host` serves others. */
-const newId = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+export const newId = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-const sent = ({ id, key, answer, seconds }) => ({ id, key, answer, seconds });
+const wire = ({ id, key, answer, seconds, bulk }) => ({ id, key, answer, seconds, bulk });
