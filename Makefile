@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-notebooks test-ray soak attack coverage \
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-notebooks test-ray soak attack coverage mutants \
   check check-citation prose bench bench-peers bench-scale docs notebooks site release-check clean arena-data arena-advice constraints
 
 PYTHON ?= python3
@@ -19,7 +19,7 @@ PIP := -m pip install -q --disable-pip-version-check
 INSTALL := $(call PIN,constraints.txt) $(BIN)/python $(PIP)
 
 # Two test processes share two cores: more threads in each would be in each other's way.
-test test-data test-oldest test-integrations test-notebooks test-ray attack coverage bench-peers bench-scale notebooks: export OMP_NUM_THREADS = 1
+test test-data test-oldest test-integrations test-notebooks test-ray attack coverage mutants bench-peers bench-scale notebooks: export OMP_NUM_THREADS = 1
 
 demo: $(DEMO)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
@@ -61,6 +61,9 @@ coverage: $(READY)  ## which lines and branches no test reaches
 	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report
+
+mutants: $(READY)  ## change the package in fifty places, one at a time, and report changes that no test notices; minutes
+	$(BIN)/python -m tools.mutants
 
 check: $(READY)  ## format, lint, types, security
 	$(BIN)/ruff format --check .

@@ -66,26 +66,23 @@ def assert_same_picks(chooser: Selector, rows, shards: int, n: int, centers=None
     assert parts.scores.numpy().tobytes() == whole.scores.numpy().tobytes()
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("name", SELECTORS)
-def test_picks_do_not_depend_on_shards(name: str, scene: str, shards: int) -> None:
-    rows = SCENES[scene]()
-    assert_same_picks(SELECTORS[name], rows, shards, 60)
+def test_picks_do_not_depend_on_shards(name: str, scene: str) -> None:
+    for shards in (1, 3, 7):
+        assert_same_picks(SELECTORS[name], SCENES[scene](), shards, 60)
 
 
-@pytest.mark.parametrize("shards", [2, 7])
 @pytest.mark.parametrize("name", ["k-center", "k-center-unit", "k-means++"])
-@pytest.mark.parametrize("scene", ["plain", "ties", "near ties", "factors"])
-def test_nor_with_labeled_centers(name: str, scene: str, shards: int) -> None:
-    rows = SCENES[scene]()
-    assert_same_picks(SELECTORS[name], rows, shards, 50, centers=rows[[3, 50, 50, 120]])
+def test_nor_with_labeled_centers(name: str) -> None:
+    for rows in (normal(300, 8), near_ties(), SCENES["factors"]()):
+        assert_same_picks(SELECTORS[name], rows, 7, 50, centers=rows[[3, 50, 50, 120]])
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 7])
-def test_equal_scores_are_drawn_alike(shards: int) -> None:
+def test_equal_scores_are_drawn_alike() -> None:
     scores = torch.randint(0, 6, (400,), generator=torch.Generator().manual_seed(0)).float()
-    assert_same_picks(selector("top-k"), scores, shards, 150)
+    for shards in (1, 3, 7):
+        assert_same_picks(selector("top-k"), scores, shards, 150)
 
 
 @pytest.mark.parametrize("name", ["k-center", "k-means++"])
@@ -117,7 +114,7 @@ def test_picks_are_the_greedy_ones_of_exact_distances() -> None:
 
 
 @pytest.mark.parametrize("sums", [exact_sums, halved_sums])
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 1001, 70_000])
+@pytest.mark.parametrize("width", [1, 7, 70_000])
 def test_sums_are_the_same_in_every_block_and_for_every_thread(width: int, sums) -> None:
     numbers = normal(7, width).double()
     whole, threads = sums(numbers), torch.get_num_threads()

@@ -99,22 +99,19 @@ ENTRIES: list[Entry] = [
 ]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{type(entry).__module__}-{entry.name}")
-def test_every_setting_is_explained(entry: Entry) -> None:
-    for setting in entry.settings:
-        said = entry.docs.get(setting, "")
-        assert said[:1].isupper() or said[:1] in '"k', f"{entry.name}: {setting}"
-        assert said.endswith("."), f"{entry.name}: {setting}"
+def test_every_setting_is_explained() -> None:
+    for entry in ENTRIES:
+        for setting in entry.settings:
+            said = entry.docs.get(setting, "")
+            assert said[:1].isupper() or said[:1] in '"k', f"{entry.name}: {setting}"
+            assert said.endswith("."), f"{entry.name}: {setting}"
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [entry for entry in ENTRIES if isinstance(entry.made_by, type)],
-    ids=lambda entry: f"{type(entry).__module__}-{entry.name}",
-)
-def test_help_shows_what_is_said_of_settings(entry: Entry) -> None:
-    shown = pydoc.render_doc(entry.made_by, renderer=pydoc.plaintext)
-    assert not [name for name in entry.settings if f" {name}: {entry.docs[name]}" not in shown]
+def test_help_shows_what_is_said_of_settings() -> None:
+    for entry in ENTRIES:
+        if isinstance(entry.made_by, type):
+            shown = pydoc.render_doc(entry.made_by, renderer=pydoc.plaintext)
+            assert not [name for name in entry.settings if f" {name}: {entry.docs[name]}" not in shown]
 
 
 @pytest.mark.parametrize("kind", [Query, Embedded, Entry, strategies.Entry])
@@ -163,17 +160,17 @@ def functions() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{method}", function
 
 
-@pytest.mark.parametrize(("name", "function"), [pytest.param(*each, id=each[0]) for each in functions()])
-def test_public_functions_explain_their_arguments(name: str, function: Any) -> None:
-    said = inspect.getdoc(function) or ""
-    for argument in inspect.signature(function).parameters.keys() - {"self", "cls"}:
-        assert re.search(rf"\b{argument}\b", said), f"{name}: {argument}"
+def test_public_functions_explain_their_arguments() -> None:
+    for name, function in functions():
+        said = inspect.getdoc(function) or ""
+        for argument in inspect.signature(function).parameters.keys() - {"self", "cls"}:
+            assert re.search(rf"\b{argument}\b", said), f"{name}: {argument}"
 
 
-@pytest.mark.parametrize(("name", "kind"), [pytest.param(*each, id=each[0]) for each in CLASSES.items()])
-def test_public_classes_explain_what_they_are_made_of(name: str, kind: Any) -> None:
-    explained = {*field_docs(kind), *argument_docs(kind)}
-    assert [each for each in taken_by(kind) if each not in explained] == []
+def test_public_classes_explain_what_they_are_made_of() -> None:
+    for name, kind in CLASSES.items():
+        explained = {*field_docs(kind), *argument_docs(kind)}
+        assert [each for each in taken_by(kind) if each not in explained] == [], name
 
 
 def taken_by(kind: Any) -> Iterable[str]:
@@ -198,10 +195,12 @@ BUILT: list[Entry] = [
 ]
 
 
-@pytest.mark.parametrize("entry", BUILT, ids=lambda entry: entry.name)
-def test_networks_and_data_sets_explain_their_settings(entry: Entry) -> None:
-    settings = [setting for setting in entry.settings if setting != "root"]  # which `datasets.load` explains
-    assert [setting for setting in settings if not entry.docs.get(setting, "").endswith(".")] == []
+def test_networks_and_data_sets_explain_their_settings() -> None:
+    for entry in BUILT:
+        settings = [
+            setting for setting in entry.settings if setting != "root"
+        ]  # which `datasets.load` explains
+        assert [each for each in settings if not entry.docs.get(each, "").endswith(".")] == [], entry.name
 
 
 def test_arguments_are_read_from_docstrings() -> None:

@@ -1,0 +1,297 @@
+"""Change one line of the package at a time, and report changes that no test notices: `make mutants`.
+
+A mutant is found by its text, so that it survives when its module moves. Each is applied to a copy of src/, and the
+test files that protect the line run against that copy.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SECONDS = 600  # after which a run counts as killed: some mutants never end
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one piece of text, and the test files that must notice it."""
+
+    old: str
+    """Text that occurs once in src/."""
+    new: str
+    """Text in its place."""
+    tests: str
+    """Test files or folders under tests/, separated by blanks."""
+
+
+SCORES = "strategies/test_classical.py"
+PERTURBED = "embeddings/test_deviations.py embeddings/test_perturbations.py"
+STORE = "labeling/test_store.py labeling/test_session.py labeling/test_session_answers.py"
+STATISTICS = "experiments/results/test_statistics.py experiments/results/test_curves.py"
+
+MUTANTS = (
+    # noise stability: scale, directions, restored weights
+    Mutant("scale = math.sqrt(noise.entries / self.num_perturbations)", "scale = 1.0", PERTURBED),
+    Mutant(
+        "self.relative((output(x) - clean) / noise.size, clean)",
+        "self.relative(output(x) - clean, clean)",
+        PERTURBED,
+    ),
+    Mutant(
+        'self.context.rng("jolt", k, device=t.device)',
+        'self.context.rng("jolt", 0, device=t.device)',
+        PERTURBED,
+    ),
+    Mutant(
+        "steps = [1 / math.sqrt(sum(squared_length(t) for t in into))] * len(into)",
+        "steps = [1.0] * len(into)",
+        PERTURBED,
+    ),
+    Mutant("parameter.copy.copy_(parameter.clean)", "pass", PERTURBED),
+    # k-center and its bounds
+    Mutant(
+        "values[:late] = torch.minimum(values[:late], measure(rows[:late], centers))",
+        "values[:late] = measure(rows[:late], centers)",
+        "selectors/test_k_center.py selectors/test_selectors.py",
+    ),
+    Mutant(
+        "return Picks(picks.positions, picks.scores.sqrt())",
+        "return picks",
+        "selectors/test_k_center.py selectors/test_selectors.py",
+    ),
+    Mutant(
+        "if distance < level or (distance == level and among.keys[winner] > rival):",
+        "if False:",
+        "selectors/test_shards.py selectors/test_k_center.py",
+    ),
+    # ties
+    Mutant(
+        "return int(tied[keys[tied].argmin()]) if len(tied) > 1 else int(tied)",
+        "return int(tied[0])",
+        "selectors/test_ties.py strategies/test_ties.py",
+    ),
+    Mutant(
+        "order = kept[tie_keys(seed, kept if places is None else places[kept]).argsort()]",
+        "order = kept",
+        "selectors/test_ties.py selectors/test_top_k.py",
+    ),
+    # herding
+    Mutant(
+        "(nearness - self.covered).clamp_(min=0) @ self.weights",
+        "nearness @ self.weights",
+        "selectors/test_herding_selector.py",
+    ),
+    Mutant(
+        "torch.maximum(weights[few].double(), threshold)",
+        "weights[few].double()",
+        "selectors/test_herding_selector.py",
+    ),
+    # scores
+    Mutant("return 1 - (first - second)", "return 1 - first", SCORES),
+    Mutant("torch.special.entr(p).sum(-1)", "torch.special.entr(p).amax(-1)", SCORES),
+    Mutant("return (of_mean - expected).clamp(min=0)", "return of_mean", "strategies/test_disagreement.py"),
+    Mutant(
+        "left.scatter_(1, predicted, -left.sum(1, keepdim=True))",
+        "left.scatter_(1, predicted, left.sum(1, keepdim=True))",
+        "strategies/test_badge.py",
+    ),
+    Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", SCORES),
+    # draws of k-means++, seeds
+    Mutant(
+        "waits = -torch.log1p(-as_uniform(bits)) / BLOCK",
+        "waits = as_uniform(bits) / BLOCK",
+        "selectors/test_k_means_pp.py",
+    ),
+    Mutant(
+        '"\\x1f".join([str(int(seed)), *map(str, purpose)])',
+        '"\\x1f".join([*map(str, purpose)])',
+        "test_rng.py",
+    ),
+    Mutant('"\\x1f".join([str(int(seed)), *map(str, purpose)])', "str(int(seed))", "test_rng.py"),
+    Mutant("random.setstate(python)", "pass", "test_rng.py"),
+    # the pool and the labeled set
+    Mutant("self.positions[~torch.isin(self.positions, gone)]", "self.positions", "inputs/test_pool.py"),
+    Mutant(
+        "return rows[:n], (rows[n:] if len(rows) > n else None)",
+        "return rows[:n], None",
+        "strategies/test_coreset.py strategies/test_lcmd.py",
+    ),
+    # the row cache, memory, shards
+    Mutant("if digest(rows[before:end]) != rows_digest:", "if False:", "embeddings/test_resuming.py"),
+    Mutant(
+        "if seen.hex() != inputs_digest or self.done != end:",
+        "if self.done != end:",
+        "embeddings/test_resuming.py",
+    ),
+    Mutant(
+        "needed = self.held + max(self.computing, self.selecting)",
+        "needed = 0",
+        "test_plans.py embeddings/test_large_pools.py",
+    ),
+    Mutant("return size > self.allowed // 2", "return False", "inference/test_budget.py"),
+    Mutant(
+        "(torch.cat(column) for column in zip(*found, strict=True))\n    order",
+        "(torch.cat(column) for column in zip(*found[:1], strict=True))\n    order",
+        "selectors/test_shards.py",
+    ),
+    # runs and their statistics
+    Mutant(
+        "fits = stated is None or stated == checksum(fields)",
+        "fits = True",
+        "experiments/results/test_store.py",
+    ),
+    Mutant("if cycle.cycle != place:", "if False:", "experiments/results/test_store.py"),
+    Mutant("priority[labeled] = torch.inf", "pass", "experiments/runs/test_loop.py"),
+    Mutant("(a[1:] + a[:-1]) / 2 @ np.diff(n)", "a[1:] @ np.diff(n)", STATISTICS),
+    Mutant(
+        "rank += np.where(same(mine, theirs), 0.5, theirs > mine)",
+        "rank += np.where(same(mine, theirs), 0.0, theirs > mine)",
+        STATISTICS,
+    ),
+    Mutant("min(1.0, (len(made) - step) * p)", "min(1.0, p)", STATISTICS),
+    Mutant(
+        "differences.mean(axis=0) > stats.t.ppf(1 - LEVEL / 2, n - 1) * error",
+        "differences.mean(axis=0) > 0 * error",
+        STATISTICS,
+    ),
+    # stored answers: append-only, undo, leases
+    Mutant("if before is not None and before.act in DECIDED:", "if False:", STORE),
+    Mutant(
+        "if id is not None and (there := _find_event(tx, id)) is not None:",
+        "if (there := None) is not None:",
+        STORE,
+    ),
+    Mutant("self._lease(tx, person, keys)\n        return keys", "return keys", STORE),
+    Mutant("tx.execute(update(leases).where(open_ones).values(until=self._lease_end(tx)))", "pass", STORE),
+    # the audit and the advice to stop
+    Mutant(
+        "possible = counts[averaged - given < math.log(1 / alpha)]",
+        "possible = counts[averaged - given < 0]",
+        "labeling/test_audit.py",
+    ),
+    Mutant("limit = math.log(1 / alpha)", "limit = 0.0", "statistics/test_confidence.py"),
+    Mutant(
+        "stop = left == 0 or (stable and (accuracy.reached or flat))",
+        "stop = left == 0 or accuracy.reached or flat",
+        "labeling/test_stopping.py",
+    ),
+    Mutant("(observed - expected) / (1 - expected)", "observed", "labeling/test_stopping.py"),
+    # access to the server
+    Mutant("return name == self.host.lower()", "return True", "labeling/test_security.py"),
+    Mutant(
+        'return origin is not None and urlsplit(origin).netloc != headers.get("host")',
+        "return False",
+        "labeling/test_security.py",
+    ),
+    Mutant(
+        "return hmac.compare_digest(token.encode(), self.token.encode())",
+        "return True",
+        "labeling/test_security.py",
+    ),
+    # files of users
+    Mutant(
+        'for row in found if row.get("by") != "model"]', "for row in found]", "labeling/test_label_files.py"
+    ),
+    Mutant(
+        'for row in found if row.get("purpose") == "audit"}',
+        "for row in found if False}",
+        "labeling/test_label_files.py",
+    ),
+    Mutant(
+        'text.strip().replace(",", "") if GROUPED_NUMBER',
+        'text.strip().replace(",", ".") if GROUPED_NUMBER',
+        "labeling/test_answers.py",
+    ),
+    Mutant(
+        "- low) / (high - low or 1.0)", "- low) / 65535", "datasets/test_images.py labeling/test_encoders.py"
+    ),
+    Mutant(
+        'return TASKS["binary" if labels.kind == "yes or no" else "regression"]',
+        'return TASKS["regression"]',
+        "tasks/test_labels.py",
+    ),
+    Mutant(
+        "if all(size == 1 for size in outputs.shape[2:]):", "if outputs.ndim < 4:", "tasks/test_task_for.py"
+    ),
+)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the mutants; return 1 if one survives."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--only", default="", help="mutants whose text contains this")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at once")
+    options = parser.parse_args(given)
+    chosen = [mutant for mutant in MUTANTS if options.only in mutant.old]
+    with (
+        tempfile.TemporaryDirectory(prefix="jostle-mutants-") as folder,
+        ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        plain = run_tests(ROOT / "src", sorted({test for mutant in chosen for test in test_files(mutant)}))
+        if plain.returncode:
+            print(plain.stdout[-3000:], "\nthese tests fail without any mutant", sep="")
+            return 1
+        survivors = list(
+            filter(None, pool.map(lambda numbered: survivor(Path(folder), *numbered), enumerate(chosen)))
+        )
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed", *survivors, sep="\n  survived: ")
+    return 1 if survivors else 0
+
+
+def survivor(folder: Path, number: int, mutant: Mutant) -> str:
+    """Run a mutant; return its text if no test notices it, "" otherwise."""
+    start, source = time.monotonic(), folder / str(number)
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    path = source / find(mutant).relative_to(ROOT / "src")
+    path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
+    killed = run_tests(source, test_files(mutant)).returncode
+    shutil.rmtree(source)
+    what = mutant.old.splitlines()[0]
+    print(
+        f"{'killed' if killed else 'SURVIVED':8} {time.monotonic() - start:4.0f} s  {path.name}: {what}",
+        flush=True,
+    )
+    return "" if killed else f"{what} -> {mutant.new}"
+
+
+def run_tests(source: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run test files against the package in `source`, up to the first failure."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "JOSTLE_DATA": ""}
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "")
+
+
+def test_files(mutant: Mutant) -> list[str]:
+    """Return the paths of a mutant's tests."""
+    return [f"tests/{name}" for name in mutant.tests.split()]
+
+
+def find(mutant: Mutant) -> Path:
+    """Return the one file of src/ that contains a mutant's text; raise ValueError unless it occurs once."""
+    found = [path for path, text in sources() for _ in range(text.count(mutant.old))]
+    if len(found) != 1:
+        raise ValueError(f"{mutant.old!r} must occur once in src/, got {[path.name for path in found]}")
+    return found[0]
+
+
+def sources() -> Iterator[tuple[Path, str]]:
+    """Yield the modules of the package with their text."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        yield path, path.read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
