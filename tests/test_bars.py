@@ -82,14 +82,6 @@ def test_slow_selectors_count_their_picks(selector: str, bars: Bars) -> None:
     assert steps[0] > 0, "not all at the end"
 
 
-def test_jolts_are_no_examples(bars: Bars) -> None:
-    called("noise-stability", num_perturbations=7)
-    ((_, total, steps),) = bars.of("perturbing")
-    assert total == N
-    assert len(steps) >= 7, "the bar moves with every jolt"
-    assert sum(steps) == pytest.approx(N)
-
-
 def test_time_left_is_told_as_a_plan_tells_times() -> None:
     assert time_left(30, 25, 100) == f"about {planned_words(90)} left" == "about 90 s left"
     assert time_left(600, 1, 31) == "about 5 h left"

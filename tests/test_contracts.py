@@ -229,6 +229,14 @@ def test_a_task_that_is_not_served_is_an_error_that_names_it(
         select(strategy, scene, scene.trained_with(strategy))
 
 
+def test_who_cannot_do_without_the_labeled_set_asks_for_it() -> None:
+    scene = Scene("classification")
+    for name in ("alfa-mix", "bait", "core-gcn", "coreset", "lcmd", "qbc", "sraal", "uncertain-gcn", "vaal"):
+        strategy = strategies.build(name, **QUICK.get(name, {}))
+        with pytest.raises(ValueError, match=f"{name} needs the labeled examples: pass labeled="):
+            strategy.select(scene.model, scene.pool, 3, fit=scene.fit)
+
+
 def test_every_card_is_complete() -> None:
     needs = {"weights", "probabilities", "features", "labeled set", "dropout", "extra training", "images"}
     for card in map(strategies.describe, strategies.names()):

@@ -120,10 +120,6 @@ def undeclared_at_once(path: Path, declared: set[str]) -> list[str]:
     return [package for package, by in distributions(imported_in(outermost)) if not by & declared]
 
 
-def test_every_dependency_of_users_has_a_bound_that_is_tested() -> None:
-    assert {spelled(name) for name, _ in oldest.bounds()} == REQUIRED.union(*USERS_EXTRAS.values())
-
-
 def test_the_design_page_says_what_each_dependency_is_for() -> None:
     page = (
         (ROOT / "docs" / "project" / "design.md").read_text(encoding="utf-8").partition("## Dependencies")[2]

@@ -79,11 +79,8 @@ print(json.dumps([plan.peak, bytes_of("VmHWM") - before]))
 @pytest.mark.parametrize(
     ("name", "settings", "size"),
     [
-        ("noise-stability", {"num_perturbations": 20}, 60_000),  # 288 MB of rows
-        ("noise-stability", {"num_perturbations": 20, "memory_bytes": 200_000_000}, 60_000),  # in a file
-        ("noise-stability", {"num_perturbations": 5, "projection_dim": 600}, 60_000),
-        ("coreset", {}, 200_000),  # 240 MB of features
-        ("cluster-margin", {}, 5000),  # 200 MB of distances
+        ("noise-stability", {"num_perturbations": 20, "memory_bytes": 100_000_000}, 30_000),  # rows in a file
+        ("coreset", {}, 100_000),  # 120 MB of features in memory
     ],
 )
 def test_memory_is_told_within_a_quarter(name: str, settings: dict[str, Any], size: int) -> None:
@@ -96,11 +93,6 @@ def test_memory_is_told_within_a_quarter(name: str, settings: dict[str, Any], si
         if 0.75 < seen[-1] < 1.25:
             return
     pytest.fail(f"promised over real memory, each time: {seen}")
-
-
-def test_what_would_be_refused_is_refused_in_the_plan() -> None:
-    with pytest.raises(ValueError, match=r"would need .* more than memory_bytes=1,000"):
-        jostle.NoiseStability(memory_bytes=1000).plan(nn.Linear(4, 3), torch.randn(500, 4), 5)
 
 
 def test_files_and_cheaper_ways_are_shown() -> None:

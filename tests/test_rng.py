@@ -33,6 +33,13 @@ def drawn_late() -> float:
         return late.result()
 
 
+def test_seed_and_purpose_alone_decide_a_draw() -> None:
+    calls = [(0, "query", 1), (1, "query", 1), (0, "query", 2), (0, "start", 1), (0, "query1")]
+    seeds = [rng.derive(*call) for call in calls]
+    assert len(set(seeds)) == len(calls)
+    assert seeds == [rng.derive(*call) for call in calls]
+
+
 def test_a_thread_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng, "PATIENCE", 0.01)
     with pytest.warns(UserWarning, match="another thread's call holds"):
@@ -126,14 +133,6 @@ def test_a_fork_waits_a_moment_for_another_threads_call(
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == ended
     thread.join()
     assert drawn() == drawn()  # the parent's lock is free again
-
-
-def test_a_forked_child_may_leave_what_it_was_forked_in() -> None:
-    with rng.alone():
-        rng.renew_lock()  # as after a fork in here
-        with rng.alone():
-            pass
-    assert drawn() == drawn()
 
 
 def test_a_first_call_draws_nothing_from_the_global_generators() -> None:

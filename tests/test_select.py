@@ -1,7 +1,6 @@
 """The one call: what it returns, what it refuses, and that an interrupt leaves no trace."""
 
 import csv
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +13,6 @@ from zoo import ConvNet, N, mlp
 
 import jostle
 from jostle import NoiseStability
-from jostle.tasks import Classification
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
 
@@ -76,39 +74,6 @@ def test_any_selector_by_object_name_or_function() -> None:
         model, X, n=4, seed=0
     )
     assert query.indices.tolist() == [0, 1, 2, 3]
-
-
-def test_a_fresh_seed_is_recorded_and_repeats_the_query() -> None:
-    model = mlp()
-    query = NoiseStability(num_perturbations=5).select(model, X, n=4)
-    again = NoiseStability(num_perturbations=5).select(model, X, n=4, seed=query.seed)
-    assert query.indices.tolist() == again.indices.tolist()
-    assert NoiseStability(num_perturbations=5).select(model, X, n=4).seed != query.seed
-
-
-def test_excluded_positions_are_never_picked_and_n_may_be_all_others() -> None:
-    query = NoiseStability(num_perturbations=5).select(mlp(), X, n=N - 3, exclude=[0, 4, 12], seed=0)
-    assert sorted(query.indices.tolist()) == [i for i in range(N) if i not in (0, 4, 12)]
-
-
-def test_the_ablations_are_longest_rows_and_spread_directions() -> None:
-    model = mlp()
-    rows = jostle.deviations(model, X, num_perturbations=5, seed=0)
-    longest = jostle.select("noise-stability-m", model, X, n=5, seed=0, num_perturbations=5)
-    assert longest.indices.tolist() == rows.norm(dim=1).topk(5).indices.tolist()
-    unit = rows / rows.norm(dim=1, keepdim=True)
-    spread = jostle.select("noise-stability-d", model, X, n=5, seed=0, num_perturbations=5)
-    assert np.isnan(spread.scores[0])
-    chosen = [int(spread.indices[0])]
-    for position in spread.indices[1:]:
-        gaps = torch.cdist(unit, unit[chosen]).min(1).values
-        assert int(position) == int(gaps.argmax())
-        chosen.append(int(position))
-    firsts = {
-        int(jostle.select("noise-stability-d", model, X, n=1, seed=s, num_perturbations=2).indices[0])
-        for s in range(12)
-    }
-    assert len(firsts) > 3
 
 
 class Broken(nn.Module):
@@ -236,18 +201,6 @@ def test_strange_outputs_are_errors(value: Any, error: type[Exception], message:
         NoiseStability(num_perturbations=2).select(Returning(value), X, n=2)
 
 
-def test_a_function_reads_any_output() -> None:
-    query = NoiseStability(num_perturbations=2, outputs=lambda out: out["scores"]).select(
-        Returning(lambda y: {"scores": y}), X, n=2, seed=0
-    )
-    assert len(query) == 2
-
-
-def test_lazy_layers_must_have_seen_an_input() -> None:
-    with pytest.raises(ValueError, match="lazy layers"):
-        NoiseStability(num_perturbations=2).select(nn.LazyLinear(3), X, n=2)
-
-
 class Interrupted(nn.Module):
     """Ctrl-C comes at the given call of forward."""
 
@@ -314,57 +267,6 @@ def test_a_default_device_does_not_take_positions_along() -> None:
     assert len(query) == 4
 
 
-SOFTMAX = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3), nn.Softmax(1))
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("entropy", {}),
-        ("margin", {}),
-        ("egl", {}),
-        ("badge", {}),
-        ("bait", {}),
-        ("bald", {"passes": 3}),
-        ("qbc", {"members": [SOFTMAX, SOFTMAX]}),
-        ("cluster-margin", {}),
-        ("noise-stability", {"num_perturbations": 2}),
-        ("noise-stability", {"num_perturbations": 2, "estimator": "jvp"}),
-    ],
-)
-def test_outputs_that_are_probabilities_already_are_warned_about(name: str, settings: dict[str, Any]) -> None:
-    labeled = TensorDataset(X[:3], torch.arange(3))
-    with pytest.warns(UserWarning, match="look like probabilities") as warned:
-        jostle.select(name, SOFTMAX, X, n=2, seed=0, labeled=labeled, batch_size=3, **settings)
-    assert (
-        sum("look like probabilities" in str(each.message) for each in warned) == 1
-    )  # PyTorch may warn, too
-
-
-class Believed(Classification):
-    def probabilities(self, outputs: Tensor) -> Tensor:
-        return outputs
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("noise-stability", {"num_perturbations": 2, "space": "logits"}),
-        ("noise-stability", {"num_perturbations": 2, "space": "features"}),
-        ("lcmd", {"sketch": 2}),
-        ("coreset", {}),
-        ("prob-cover", {}),
-        ("entropy", {"task": Believed()}),
-        ("noise-stability", {"num_perturbations": 2, "task": Believed()}),
-    ],
-)
-def test_probabilities_that_meet_no_softmax_are_no_matter(name: str, settings: dict[str, Any]) -> None:
-    labeled = TensorDataset(X[:3], torch.arange(3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        assert len(jostle.select(name, SOFTMAX, X, n=2, seed=0, labeled=labeled, **settings)) == 2
-
-
 def test_micro_batches_follow_from_the_largest_activation() -> None:
     def size(width: int) -> int:
         model = nn.Sequential(nn.Linear(6, width), nn.Linear(width, 3))
@@ -374,14 +276,6 @@ def test_micro_batches_follow_from_the_largest_activation() -> None:
     assert size(8) == 1024  # never more
     assert size(8192) == 256  # 8 MiB / (4 bytes x 8192)
     assert size(9000) == 128  # a power of two
-
-
-def test_random_never_copies_the_model() -> None:
-    class Heavy(nn.Module):
-        def __deepcopy__(self, memo: dict[int, Any]) -> nn.Module:
-            raise AssertionError("copied")
-
-    assert len(jostle.select("random", Heavy(), X, n=4, seed=0)) == 4
 
 
 def test_public_names_are_found_where_they_are_defined() -> None:

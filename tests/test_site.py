@@ -111,17 +111,6 @@ def test_every_public_name_is_documented(site: Path) -> None:
     assert not [name for name in names - documented if id(locate(name)) not in things]
 
 
-def test_pages_are_named_by_their_titles(pages: dict[Path, Addresses]) -> None:
-    named_by_file = re.compile(r"<a [^>]*>(?:<[^>]*>)*[\w-]+\.md<")
-    assert not [page.name for page, seen in pages.items() if named_by_file.search(seen.text)]
-
-
-def test_the_search_index_knows_names_and_words(site: Path) -> None:
-    index = (site / "searchindex.js").read_text()
-    assert index.startswith("Search.setIndex(")  # a script, so that it loads from a folder too
-    assert all(word in index for word in ('"badg', '"strategi', "NoiseStability"))
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run_and_show_what_they_printed(
     example: Path, pages: dict[Path, Addresses], site: Path
@@ -130,11 +119,3 @@ def test_examples_run_and_show_what_they_printed(
     run = re.search(rf'id="{make_id(f"output of {example.stem}")}">.*?<pre>(.*?)</pre>', text, re.DOTALL)
     assert run, "every example is on the page"
     assert re.sub("<[^>]*>", "", run[1]).strip(), "and prints something"
-
-
-def test_figures_of_the_examples_are_on_the_page(pages: dict[Path, Addresses], site: Path) -> None:
-    loads = pages[site / "tutorials" / "examples.html"].loads
-    pictures = {
-        re.sub(r"\d*\.png$", "", Path(address).name) for address in loads
-    }  # numbered where names repeat
-    assert {"concentration", "zeta"} <= pictures

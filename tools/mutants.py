@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SECONDS = 600  # after which a run counts as killed: some mutants never end
+SECONDS = 1800  # after which a run is given up
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", SCORES),
     # draws of k-means++, seeds
     Mutant(
-        "waits = -torch.log1p(-as_uniform(bits)) / BLOCK",
-        "waits = as_uniform(bits) / BLOCK",
+        "ratios = times if only_copies else times / distances",
+        "ratios = times if only_copies else times / distances**0.5",
         "selectors/test_k_means_pp.py",
     ),
     Mutant(
@@ -271,7 +271,7 @@ def run_tests(source: Path, tests: Sequence[str]) -> subprocess.CompletedProcess
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "")
+        return subprocess.CompletedProcess(command, 0, f"no end within {SECONDS} seconds")
 
 
 def test_files(mutant: Mutant) -> list[str]:

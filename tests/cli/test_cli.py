@@ -1,8 +1,6 @@
 """The command line: every command and option documented, names listed and explained, plain output where it is piped."""
 
 import re
-import subprocess
-import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -100,15 +98,6 @@ def test_show_explains(name: str, capsys: pytest.CaptureFixture[str]):
     assert name in capsys.readouterr().out
 
 
-def test_show_explains_settings(capsys: pytest.CaptureFixture[str]):
-    run_cli("show", "noise-stability")
-    said = capsys.readouterr().out
-    assert (
-        "noise_scale = 0.001: Zeta, the length of a perturbation relative to that of the parameters" in said
-    )
-    assert "head = none" in said
-
-
 def test_show_explains_what_a_file_defines(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "mine.py"
     file.write_text(
@@ -139,34 +128,9 @@ def test_a_plug_in_that_cannot_be_loaded_is_named_and_left_out(
     assert "cannot be loaded" in capsys.readouterr().err
 
 
-def test_embeddings_and_selectors_explain_their_settings(capsys: pytest.CaptureFixture[str]):
-    run_cli("show", "deviations")
-    assert "num_perturbations = 30: K, how often the parameters are perturbed." in capsys.readouterr().out
-    run_cli("show", "k-center-unit")
-    assert "unit = True: Scale rows to unit length first." in capsys.readouterr().out
-    run_cli("show", "entropy")
-    assert capsys.readouterr().out.count("Take the examples whose predicted distribution is flattest") == 1
-
-
-def test_data_sets_explain_their_settings(capsys: pytest.CaptureFixture[str]):
-    run_cli("show", "camvid")
-    said = capsys.readouterr().out
-    assert "part = 'test': Scenes to test on" in said
-    assert "root" not in said  # that is --data
-    run_cli("show", "folder")
-    assert "size = none: A pair (height, width) stretches" in capsys.readouterr().out
-
-
 def test_version(capsys: pytest.CaptureFixture[str]):
     assert run_cli("--version") == 0
     assert capsys.readouterr().out == f"jostle {jostle.__version__}\n"
-
-
-def test_starting_imports_nothing_that_is_slow_and_not_needed():
-    slow = ("torch", "matplotlib", "sklearn", "scipy", "transformers", "pydantic", "pandas")
-    code = f"import sys, jostle.cli; print([name for name in {slow} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_show_prints_a_protocol_with_its_comments(capsys: pytest.CaptureFixture[str]):

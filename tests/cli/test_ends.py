@@ -12,7 +12,7 @@ from commands import run_cli
 from interrupted import hear_interrupts
 
 from jostle import cli, strategies
-from jostle.cli.listing import Kind, brief, folded, lines, sentences
+from jostle.cli.listing import Kind, lines, sentences
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -49,28 +49,12 @@ def test_no_file_or_folder_is_named_like_standard_output(
     assert not list(tmp_path.iterdir())
 
 
-def test_sentences_are_cut_between_words():
-    assert brief("short", 30) == "short"
-    assert (
-        brief("MNIST: handwritten digits, gray; downloaded where absent", 40)
-        == "MNIST: handwritten digits, gray"
-    )
-    assert brief("Digits: eight by eight pixels of many things", 30) == "Digits: eight by eight …"
-
-
-def test_cards_fold_at_the_terminals_width():
-    text = "Strategy x: " + "word " * 40 + "\n  formula: " + "a + " * 30
-    found = folded(text.rstrip(), 80).split("\n")
-    assert all(len(line) <= 80 for line in found)
-    assert " ".join(" ".join(found).split()) == " ".join(text.split())
-
-
 MINE = """
 import time, sys
 
 def slow():
     print("ready", file=sys.stderr, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 def quick():
     from torch import nn
@@ -92,8 +76,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine.py"
 
 
-@pytest.mark.parametrize("times", [1, 40])
-def test_interrupts_end_with_130_however_many(mine: Path, times: int):
+def test_interrupts_end_with_130_however_many(mine: Path):
     words = [
         sys.executable,
         "-m",
@@ -111,7 +94,7 @@ def test_interrupts_end_with_130_however_many(mine: Path, times: int):
     ) as started:
         assert started.stderr is not None
         assert started.stderr.readline() == "ready\n"
-        for _ in range(times):
+        for _ in range(40):
             if started.poll() is None:
                 os.kill(started.pid, signal.SIGINT)
                 time.sleep(0.005)

@@ -8,7 +8,6 @@ from typer.main import get_command
 
 from jostle.cli import COMMANDS as PANELS
 from jostle.cli import app
-from jostle.utils.names import unknown
 
 COMMANDS = ["label", "pick", "advise", "demo", "run", "report", "compare", "list", "show"]
 EVERY = [name for commands in PANELS.values() for name in commands]  # subcommands such as `label export` too
@@ -70,13 +69,3 @@ def test_options_stand_in_groups_with_defaults_and_switches_without_a_type(
     assert "results stay the same. Default: 1." in text
     assert "  --report, --no-report  Write" in text
     assert "Default: where the" in help_text(capsys, "pick")
-
-
-def test_an_unknown_name_among_many_has_three_suggestions() -> None:
-    many = ["margin", "marging", "marginal", "margins", *(f"name-{i}" for i in range(60))]
-    assert str(unknown("strategy", "margni", many)) == (
-        "unknown strategy 'margni'; did you mean 'margin', 'margins' or 'marging'?"
-    )
-    assert str(unknown("strategy", "zzz", many)) == (
-        "unknown strategy 'zzz'; there are 64, such as margin, marginal, marging"
-    )

@@ -1,7 +1,6 @@
 """`jostle pick`: the model is fed what it was trained on, what is labeled is not picked, and no file is lost."""
 
 import csv
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -128,17 +127,6 @@ def test_what_is_labeled_is_not_picked_and_the_model_is_tested_on_it(pick: Calla
     assert "asked for 5 examples from a pool of 12 less 8 excluded" in said
 
 
-def test_the_very_files_of_the_pool_are_known(pick: Callable[..., str]):
-    Path("known/a").mkdir(parents=True)
-    os.link("photos/03.png", "known/a/x.png")
-    Path("known/a/y.png").symlink_to(Path("photos/05.png").absolute())
-    Image.fromarray(255 - images()[0]).save("known/a/z.png")
-    words = ask(labeled="folder:known(mode=L, classes=[a, b, c])")
-    said = pick(*words, "--strategy", "random", "-n", 10)
-    assert "Excluded: 2 of 12: 2 labeled already" in said
-    assert set(names()) == {f"{place:02}.png" for place in range(12)} - {"03.png", "05.png"}
-
-
 def test_a_model_that_is_no_better_than_guessing_is_warned_of(pick: Callable[..., str]):
     pixels = images().mean((1, 2))
     labeled_photos(a=[int(place) for place in pixels.argsort()[-3:]], b=[int(pixels.argmin())])
@@ -150,15 +138,6 @@ def test_a_model_that_is_no_better_than_guessing_is_warned_of(pick: Callable[...
     said = pick(*ask(labeled='folder:known(mode=L, classes=["b", "a", "c"])', model="mine.py:by_brightness"))
     assert "accuracy 100.0 %" in said
     assert "Warning" not in said
-
-
-def test_a_class_without_a_folder_is_not_replaced_by_the_next(pick: Callable[..., str]):
-    labeled_photos(a=[0, 1], c=[2])
-    said = pick(*ask(labeled="folder:known(mode=L)"), code=2)
-    assert "folder:known has 2 classes (a, c), but the model has 3: pass all classes in the order" in said
-    assert "accuracy" not in said
-    assert "accuracy" in pick(*ask(labeled="folder:known(mode=L, classes=[a, b, c])"))
-    assert "has 4 classes" in pick(*ask(labeled="folder:known(mode=L, classes=[a, b, c, d])"), code=2)
 
 
 def test_labels_may_be_a_csv_beside_a_flat_folder(pick: Callable[..., str]):
@@ -284,16 +263,6 @@ def test_files_that_are_not_ours_stay(pick: Callable[..., str], changes: dict[st
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
 
 
-def test_overwriting_is_said(pick: Callable[..., str]):
-    Path("notes.csv").write_text("a,b\n1,2\n")
-    assert "that is --overwrite" in pick(*ask(out="notes.csv"), code=2)
-    pick(*ask(out="notes.csv"), "--overwrite")
-    assert len(names("notes.csv")) == 4
-    pick(*ask(out="notes.csv", gallery="notes.html"))  # now it is ours
-    pick(*ask(out="notes.csv", gallery="notes.html"))
-    assert "is what --model reads" in pick(*ask(out="mine.py"), "--overwrite", code=2)
-
-
 @pytest.mark.parametrize(
     ("pool", "out"),
     [(SPEC, "photos/00.png"), ("parquet:rows.parquet", "rows.parquet"), ("parquet:many", "many/a.parquet")],
@@ -324,10 +293,6 @@ def test_picks_are_not_lost_with_the_file(
     assert said.out.startswith("name,position,order,score\n")
 
 
-def test_a_name_that_is_too_long_is_refused_before_the_work(pick: Callable[..., str]):
-    assert "File name too long" in pick(*ask(out="x" * 300, model="mine.py:never"), code=2)
-
-
 def test_what_a_users_file_prints_is_not_in_the_picks(
     pick: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ):
@@ -339,17 +304,6 @@ def test_what_a_users_file_prints_is_not_in_the_picks(
     assert said.out.startswith("name,position,order,score\n")
     assert "hello" in said.err
     assert "seed 0: standard output" in said.err
-
-
-def test_names_that_look_like_formulas(pick: Callable[..., str]):
-    odd = ["=1+1", "+a", "-b", "@c", "'=d", "-5", "plain"]
-    Path("pool.csv").write_text("id,x,y\n" + "".join(f"{name},{i},{i * i}\n" for i, name in enumerate(odd)))
-    words = ask(pool="csv:pool.csv", model="mine.py:by_rows")
-    pick(*words, "-n", 7)
-    written = names()
-    assert sorted(written) == sorted(["'=1+1", "'+a", "'-b", "'@c", "''=d", "-5", "plain"])
-    said = pick(*words, "-n", 1, "--exclude", "picks.csv", "--out", "more.csv", code=2)
-    assert "Excluded: 7 of 7: 7 picked in picks.csv" in said
 
 
 def test_the_example_of_the_page_says_what_it_says(

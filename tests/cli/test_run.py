@@ -11,11 +11,9 @@ from tiny import numbers, tiny_file
 
 from jostle import datasets
 from jostle.cli.reading import preview_in
-from jostle.cli.running import seeds_of
-from jostle.cli.screen import Clock, Lines, score
+from jostle.cli.screen import Lines, score
 from jostle.experiments.results.previews import preview_of
 from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs import protocol
 from jostle.experiments.runs.experiment import Plan
 from jostle.experiments.runs.workers import Event, Job
 
@@ -148,42 +146,8 @@ def test_a_report_downloads_nothing(
     assert "Nothing is downloaded here" in capsys.readouterr().err
 
 
-def test_seeds():
-    chosen = protocol.load("digits")
-    assert list(seeds_of(None, chosen)) == [0, 1, 2, 3, 4]
-    assert list(seeds_of("3", chosen)) == [0, 1, 2]
-    assert list(seeds_of("3,5", chosen)) == [3, 5]
-    assert list(seeds_of("3,", chosen)) == [3]
-
-
-def test_the_order_of_strategies_is_that_of_the_command(tmp_path: Path):
-    file = tiny_file(tmp_path)
-    out = tmp_path / "runs"
-    base = ("run", file, "--set", "rounds=1", "--seeds", "1", "--no-report", "--out-dir", out)
-    assert run_cli(*base, "--strategies", "margin") == 0
-    assert run_cli(*base, "--strategies", "random") == 0
-    assert set(numbers(out)) == {"margin/0", "random/0"}
-    assert run_cli(*base, "--strategies", "random=entropy") == 2  # a label keeps its meaning
-
-
 def cycle(number: int) -> Cycle:
     return Cycle(number, 10, [], {"macro_f1": 0.5, "accuracy": 0.813}, 1, 1, 1)
-
-
-def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.MonkeyPatch):
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    slow, quick = Job("slow", 0), Job("quick", 0)
-    plan = Plan({slow: 0, quick: 0, Job("slow", 1): 0}, points=4)
-    clock = Clock(plan, processes=2)
-    assert clock.left() is None
-    for job, seconds in ((slow, 10.0), (quick, 2.0)):
-        for event in (Event("started", job), Event("cycle", job, cycle(0))):
-            plan.update(event)
-            clock.note(event)
-            now[0] += seconds
-    # slow: 3 + 4 cycles of 10 s, quick: 3 of 2 s, two at a time
-    assert clock.left() == pytest.approx((7 * 10 + 3 * 2) / 2)
 
 
 def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):

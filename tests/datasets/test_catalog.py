@@ -4,12 +4,10 @@ import runpy
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from sklearn.datasets import load_digits
 
 from jostle import datasets
-from jostle.datasets import DataError
 
 PROJECT = Path(__file__).parents[2]
 
@@ -32,18 +30,6 @@ def test_settings_of_paths_are_documented():
         assert "your own" in datasets.describe(name)
         for setting in datasets.settings(name):
             assert f"`{setting}`" in page, f"docs/reference/data.md: {name}, {setting}"
-
-
-def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="did you mean 'cifar10'"):
-        datasets.load("cifar-10")
-    with pytest.raises(ValueError, match="unknown data set 'imagenet-21k-huge'; there are"):
-        datasets.load("imagenet-21k-huge")
-
-
-def test_unknown_settings_are_refused():
-    with pytest.raises(DataError, match=r"unknown setting of digits 'size' \(known: none\)"):
-        datasets.load("digits", size=3)
 
 
 def test_digits():

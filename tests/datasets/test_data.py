@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import pickle
 import time
 
 import numpy as np
@@ -30,13 +29,6 @@ def test_standardize_by_hand():
     torch.testing.assert_close(standardize(pixels, [0.5], [0.25]), expected)
 
 
-def test_standardize_leaves_its_input_alone():
-    pixels = torch.rand(2, 1, 3, 3)
-    before = pixels.clone()
-    standardize(pixels, [0.1], [0.2], white=1)
-    torch.testing.assert_close(pixels, before, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_preview_gives_the_pixels_back(channels):
     pixels = images(channels=channels)
@@ -45,34 +37,11 @@ def test_preview_gives_the_pixels_back(channels):
     np.testing.assert_array_equal(shown.reshape(original.shape), original)
 
 
-def test_black_is_what_a_black_pixel_becomes():
-    data = image_data(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))
-    torch.testing.assert_close(data.train.inputs[0, :, 0, 0], torch.tensor(data.black))
-
-
-def test_shape_outputs_and_names():
-    data = image_data(images())
-    assert (data.shape, data.outputs, data.names(2)) == ((3, 4, 6), 2, "2")
-
-
-def test_preview_of_unscaled_images_uses_their_own_range():
-    rows = torch.linspace(-7, 3, 16).view(1, 1, 4, 4)
-    data = Data("raw", None, Split(rows, torch.empty(0)), Split(torch.empty(0), torch.empty(0)))
-    shown = np.asarray(data.preview(0))
-    assert (shown.min(), shown.max()) == (0, 255)
-
-
 def test_examples_that_are_not_there_are_named():
     data = image_data(images())
     for position in (5, -1):
         with pytest.raises(DataError, match=f"made has 5 training examples, and no number {position}"):
             data.preview(position)
-
-
-def test_preview_of_a_table_row_names_its_columns():
-    split = Split(torch.tensor([[3.0, 0.0, 1.0]]), torch.tensor([2.0]))
-    data = Data("table", "regression", split, split, columns=("rooms", "roof=flat", "roof=gable"))
-    assert data.preview(0) == "rooms 3, roof=gable 1"
 
 
 def test_checksums_of_files_and_folders(tmp_path):
@@ -125,14 +94,6 @@ def test_labels_outside_the_classes_are_refused(label):
         Data("made", "classification", split, split, ("a", "b"))
 
 
-def test_unknown_tasks_and_unpaired_constants_are_refused():
-    split = Split(torch.zeros(2, 1), torch.zeros(2))
-    with pytest.raises(DataError, match="task is one of"):
-        Data("made", "ranking", split, split)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="must pair up"):
-        Data("made", "regression", split, split, mean=(0.1,))
-
-
 def tokens() -> Fields:
     ids = torch.tensor([[5, 6, 7, 0, 0], [8, 0, 0, 0, 0], [9, 10, 0, 0, 0]])
     return Fields(
@@ -148,18 +109,3 @@ def test_fields_drop_common_padding_from_batches_only():
     assert batch["attention_mask"].tolist() == [[1, 1], [1, 0]]
     assert batch["length"].tolist() == [2, 1]
     assert fields[0]["input_ids"].tolist() == [5, 6, 7, 0, 0]
-
-
-def test_fields_without_mask_keep_their_width():
-    batch = Fields(tokens().columns)[torch.tensor([1])]
-    assert batch["input_ids"].tolist() == [[8, 0, 0, 0, 0]]
-
-
-def test_fields_of_different_lengths_are_refused():
-    with pytest.raises(DataError, match="one length"):
-        Fields({"a": torch.zeros(2), "b": torch.zeros(3)})
-
-
-def test_data_survives_pickling():
-    data = pickle.loads(pickle.dumps(image_data(images())))
-    assert data.preview(0).size == (6, 4)

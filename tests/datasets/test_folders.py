@@ -66,27 +66,6 @@ def test_caltech_in_all_its_forms(tmp_path, form):
     assert names == {f"{c}/image_{i:04d}.jpg" for c in ("Faces", "ant") for i in range(1, COUNTS[c] + 1)}
 
 
-def test_caltech_is_split_alike_in_all_forms(tmp_path):
-    names = []
-    for form in ("folder", "zip", "published"):
-        put_caltech(tmp_path / form, form)
-        names.append(datasets.load("caltech101", tmp_path / form).test.names)
-    assert names[0] == names[1] == names[2]
-
-
-@pytest.mark.parametrize("content", [b"PK\x03\x04 broken", b"", zipped(archive_files())[:-500]])
-def test_a_broken_caltech_archive_is_named(tmp_path, content):
-    write_files(tmp_path / "caltech101", {"caltech-101.zip": content})
-    with pytest.raises(DataError, match=r"caltech-101\.zip is not a whole archive"):
-        datasets.load("caltech101", tmp_path)
-
-
-def test_an_archive_without_images(tmp_path):
-    write_files(tmp_path / "caltech101", {"caltech-101.zip": zipped({"readme.txt": b"hello"})})
-    with pytest.raises(DataError, match="holds no images: expected 101_ObjectCategories"):
-        datasets.load("caltech101", tmp_path)
-
-
 def test_held_out_by_hand():
     names = [f"row {i}" for i in range(10)]
     digests = {hashlib.sha256(name.encode()).hexdigest(): i for i, name in enumerate(names)}
@@ -128,16 +107,6 @@ def test_images_alone_are_a_pool_without_labels(tmp_path):
         None, ("0.png", "1.png", "2.png"), 0, 0,
     )  # fmt: skip
     assert data.train.inputs[torch.arange(3)].shape == (3, 3, 4, 6)
-
-
-def test_what_a_desktop_hides_is_not_looked_at(tmp_path):
-    write_classes(tmp_path, {"ant": 3, "bee": 2, ".thumbnails": 4})
-    (tmp_path / "ant" / ".cache").mkdir()
-    picture(8, 8).save(tmp_path / "ant" / ".cache" / "small.png")
-    picture(8, 8).save(tmp_path / "ant" / ".hidden.png")
-    data = datasets.pool(f"folder:{tmp_path}")
-    assert len(data.train) == 5
-    assert data.classes == ("ant", "bee")
 
 
 def test_folders_train_and_test_are_the_splits(tmp_path):
@@ -220,14 +189,6 @@ def test_settings_that_do_not_fit(tmp_path, settings, message):
     picture().save(tmp_path / "a.png")
     with pytest.raises(ValueError, match=message):
         datasets.pool(f"folder:{tmp_path}", **settings)
-
-
-def test_gray_and_own_constants(tmp_path):
-    write_classes(tmp_path, {"cat": 3})
-    data = datasets.load(f"folder:{tmp_path}", size=None, mode="L", mean=[0.5], std=[0.25])
-    assert data.shape == (1, 20, 30)
-    gray = np.asarray(Image.open(tmp_path / data.names(0)).convert("L"))
-    np.testing.assert_allclose(data.train.inputs[0][0], (gray / 255 - 0.5) / 0.25, atol=1e-5)
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")

@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from jostle import datasets
-from jostle.datasets import Data, DataError, Fields
+from jostle.datasets import DataError, Fields
 from jostle.datasets.catalog import as_data
 from jostle.datasets.text import Texts
 
@@ -47,11 +47,6 @@ def test_a_function_in_a_file(file):
     assert datasets.settings(f"{file}:blobs") == {"rows": 6}
 
 
-def test_a_function_may_ask_for_the_data_folder(file, tmp_path):
-    assert datasets.load(f"{file}:needs_root", tmp_path).train.inputs[0].item() == 1
-    assert datasets.load(f"{file}:needs_root").train.inputs[0].item() == 0
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -62,11 +57,6 @@ def test_a_function_may_ask_for_the_data_folder(file, tmp_path):
 def test_names_that_are_not_there(file, name, message):
     with pytest.raises(ValueError, match=message):
         datasets.load(f"{file}:{name}")
-
-
-def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(ValueError, match="there is no file"):
-        datasets.load(f"{tmp_path / 'gone.py'}:blobs")
 
 
 def test_a_folder_or_file_of_that_name_is_meant(file, tmp_path, monkeypatch):
@@ -80,11 +70,6 @@ def test_a_folder_or_file_of_that_name_is_meant(file, tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=f"unknown data set .*write {said}$"):
             datasets.load(name)
-
-
-def test_unknown_settings_are_named(file):
-    with pytest.raises(DataError, match=r"unknown setting of .*mine.py:blobs 'color' \(known: rows\)"):
-        datasets.load(f"{file}:blobs", color=1)
 
 
 def test_register():
@@ -133,11 +118,6 @@ def test_rows_of_targets():
         assert (data.task, data.train.targets.tolist()) == (task, flags.astype(int).tolist())
 
 
-def test_a_column_of_targets_is_flattened():
-    data = as_data((torch.zeros(3, 2), torch.ones(3, 1), torch.zeros(1, 2), torch.ones(1, 1)), "made")
-    assert (data.task, data.train.targets.shape) == ("regression", (3,))
-
-
 def test_bytes_become_zero_to_one():
     data = as_data(np.array([[[[0, 51, 255]]]], np.uint8), "made")
     torch.testing.assert_close(data.train.inputs[0, 0, 0], torch.tensor([0, 0.2, 1]))
@@ -151,12 +131,6 @@ def test_pools_of_many_kinds():
     assert isinstance(as_data(["a text", "another"], "made").train.inputs, Texts)
     items = as_data(TensorDataset(torch.arange(6.0).view(3, 2), torch.arange(3)), "made").train.inputs
     assert items[torch.tensor([2, 0])].tolist() == [[4, 5], [0, 1]]
-
-
-def test_data_passes_through():
-    data = datasets.load("digits")
-    assert as_data(data, "made") is data
-    assert isinstance(data, Data)
 
 
 @pytest.mark.parametrize(

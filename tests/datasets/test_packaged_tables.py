@@ -51,12 +51,6 @@ def test_copies_and_rare_classes(shelf: Path) -> None:
     assert len(rare.test) == len(plain.test)
 
 
-@pytest.mark.parametrize("settings", [{"copies": 0}, {"rare": 0.0}, {"rare": 1.5}])
-def test_settings_that_cannot_be(shelf: Path, settings: dict[str, float]) -> None:
-    with pytest.raises(datasets.DataError):
-        datasets.load("keel:tiny", **settings)
-
-
 def test_an_unknown_table_and_a_missing_package(shelf: Path, monkeypatch: Any) -> None:
     with pytest.raises(ValueError, match="did you mean 'tiny'"):
         datasets.load("keel:tinny")

@@ -13,7 +13,6 @@ from torch import nn
 
 import jostle
 from jostle import datasets
-from jostle.datasets.identity import find_shared
 from jostle.datasets.transforms import apply_transform
 from jostle.datasets.views import as_pool
 from jostle.inputs import Pool, count
@@ -130,29 +129,6 @@ def test_pictures_are_normalized_and_transformed_as_those_of_a_folder(tmp_path: 
     np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))
 
 
-def test_labeled_pictures_of_a_folder_are_known_in_parquet_files(tmp_path: Path) -> None:
-    (tmp_path / "labeled" / "cat").mkdir(parents=True)
-    for i in (1, 4):
-        (tmp_path / "labeled" / "cat" / f"{i}.png").write_bytes(png(pictures()[i]))
-    written(tmp_path, {"name": [f"{i}.png" for i in range(6)], "image": [png(each) for each in pictures()]})
-    folder = datasets.pool(f"folder:{tmp_path / 'labeled'}")
-    for id in (None, "name"):
-        files = datasets.pool(f"parquet:{tmp_path}", column="image", id=id)
-        assert find_shared(files, folder).tolist() == [1, 4]
-        assert find_shared(folder, files).tolist() == [0, 1]
-        assert find_shared(files, files).tolist() == list(range(6))
-
-
-def test_rows_and_texts_of_a_csv_are_known_in_parquet_files(tmp_path: Path) -> None:
-    written(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [4, 5, 6], "text": ["x", "y", "z"]}, files=2)
-    (tmp_path / "rows.csv").write_text("a,b\n2,5\n3,4\n")
-    (tmp_path / "texts.csv").write_text("text,label\nz,no\nw,yes\n")
-    rows = datasets.pool(f"parquet:{tmp_path}", column="a+b")
-    assert find_shared(rows, datasets.pool(f"csv:{tmp_path / 'rows.csv'}")).tolist() == [1]
-    texts = datasets.pool(f"parquet:{tmp_path}", column="text")
-    assert find_shared(texts, datasets.pool(f"csv:{tmp_path / 'texts.csv'}")).tolist() == [2]
-
-
 def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:
     written(tmp_path, {"ids": [[5, 6, 7], [8], [9, 1]]}, files=1)
     batch = datasets.pool(f"parquet:{tmp_path}", length=2).train.inputs[torch.tensor([0, 1])]
@@ -170,12 +146,6 @@ def test_a_pool_on_disk_gives_the_picks_of_one_in_memory(tmp_path: Path) -> None
     b = jostle.select("noise-stability", model, torch.from_numpy(rows), 5, seed=0, num_perturbations=3)
     assert a.indices.tolist() == b.indices.tolist()
     assert len(Pool.of(on_disk)) == 60
-
-
-def test_an_address_is_a_place_of_files_too(tmp_path: Path) -> None:
-    written(tmp_path, {"row": vectors().tolist()})
-    assert len(datasets.pool(f"parquet:file://{tmp_path}/part-0[01].parquet").train) == 34
-    assert len(datasets.pool(f"parquet:file://{tmp_path}").train) == 50
 
 
 @pytest.mark.parametrize(

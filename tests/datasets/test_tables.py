@@ -52,15 +52,6 @@ def test_foreign_tables_are_named(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-def test_bytes_that_are_no_text(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"\xff\xfe\x00\x01,\x80")
-    with pytest.raises(DataError, match=r"a\.csv cannot be read, expected a csv in UTF-8"):
-        datasets.load(f"csv:{path}")
-    with pytest.raises(DataError, match=r"b\.csv cannot be read"):
-        datasets.load(f"csv:{tmp_path / 'b.csv'}")
-
-
 def table(rows: int = 10) -> str:
     body = [
         f"r{i},{i * 0.5},{'red' if i % 2 else 'blue'},{'yes' if i % 3 else 'no'},{i}" for i in range(rows)
@@ -101,11 +92,6 @@ def test_a_table_without_target_is_a_pool(tmp_path):
     data = datasets.load(f"csv:{path}")
     assert (data.task, len(data.train), len(data.train.targets), len(data.test)) == (None, 2, 0, 0)
     assert data.names(1) == "1"
-
-
-def test_columns_with_gaps_are_left_out(tmp_path):
-    path = write(tmp_path / "t.csv", "a,b,target\n1,,1\n2,3,2\n")
-    assert datasets.pool(f"csv:{path}").columns == ("a",)
 
 
 def test_text_columns(tmp_path):

@@ -1,7 +1,5 @@
 """The paraphrase corpus, and tokenizing."""
 
-import sys
-
 import pytest
 import torch
 from official_files import MSR_HEADER, write_mrpc
@@ -26,12 +24,6 @@ def test_reads_what_was_written(tmp_path, end):
     assert data.train.inputs.rows[1] == ('"Stray quote at the start', "Another\u2028sentence, with a comma.")
     assert data.preview(0) == 'He said "yes.\nHe agreed.'
     assert data.names(2) == "30-31"
-
-
-def test_texts_say_that_they_want_a_tokenizer(tmp_path):
-    write_mrpc(tmp_path / "mrpc", TRAIN, TEST)
-    with pytest.raises(DataError, match="tokenize"):
-        datasets.load("mrpc", tmp_path).train.inputs[torch.tensor([0])]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +73,6 @@ def test_tokenize_by_hand(tmp_path, encoder):
     assert (data.train.targets.tolist(), data.names(1), data.task) == ([1, 0], "3-4", "classification")
 
 
-def test_tokenize_cuts_long_texts(tmp_path, encoder):
-    write_mrpc(tmp_path / "mrpc", ["1\t1\t2\t" + "a " * 50 + "\tb"], TEST)
-    data = datasets.tokenize(datasets.load("mrpc", tmp_path), encoder, length=8)
-    assert data.train.inputs[0]["input_ids"].tolist() == [2, 5, 5, 5, 5, 3, 6, 3]
-
-
 def test_tokenize_single_texts_and_pools(tmp_path, encoder):
     (tmp_path / "t.csv").write_text("text\na b\nc\n")
     data = datasets.tokenize(datasets.load(f"csv:{tmp_path / 't.csv'}"), encoder)
@@ -100,9 +86,3 @@ def test_tokenize_refuses_what_has_no_texts_and_what_is_no_encoder(tmp_path, enc
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no tokenizer at"):
         datasets.tokenize(datasets.load("digits"), tmp_path / "empty")
-
-
-def test_without_transformers_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r"pip install jostle\[nlp\]"):
-        datasets.tokenize(datasets.load("digits"), "anything")

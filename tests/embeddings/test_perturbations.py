@@ -7,7 +7,7 @@ import pytest
 import torch
 from asking import context_of, perturbations_of
 from torch import nn
-from zoo import ZOO, ConvNet, Functional, N, SegNet, Tied, frozen, mlp
+from zoo import ZOO, ConvNet, Functional, N, SegNet, mlp
 
 import jostle
 from jostle import NoiseStability
@@ -65,23 +65,6 @@ class TestWhatMoves:
             else:
                 assert torch.equal(runner[0].weight, runner[2].weight)
                 assert not torch.equal(runner[0].weight, model[0].weight)
-
-    def test_a_tied_tensor_answers_to_all_its_names(self) -> None:
-        model, x = Tied(), torch.randint(0, 11, (N, 7))
-        assert (
-            perturbations_of(model, x, which="out.*").entries
-            == perturbations_of(model, x, which="embed.*").entries
-            == 88
-        )
-
-    def test_a_predicate_sees_the_users_own_parameters(self) -> None:
-        model = frozen()
-        jolts = perturbations_of(model, torch.randn(N, 6), which=lambda _, parameter: parameter.requires_grad)
-        assert {p.name for p in jolts.moving} == {"2.weight", "2.bias"}
-
-    def test_a_linear_regressor_has_nothing_before_its_head(self) -> None:
-        with pytest.raises(ValueError, match=r"space='logits'.*the model has: weight, bias"):
-            jostle.deviations(nn.Linear(6, 1), torch.randn(N, 6))
 
     def test_integer_parameters_never_move_and_frozen_ones_do(self) -> None:
         model = Functional()

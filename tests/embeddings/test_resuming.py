@@ -196,18 +196,6 @@ def test_every_setting_that_changes_rows_is_refused(
         jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL | changed)
 
 
-def test_settings_that_change_no_row_may_change(tmp_path: Path, pool: Tensor) -> None:
-    path = tmp_path / "rows"
-    model = half_done(path, pool)
-    query = jostle.select(
-        "noise-stability", model, pool, 4, cache_path=path, buffer_bytes=100, selector="longest", **CALL
-    )
-    assert (
-        query.indices.tolist()
-        == jostle.select("noise-stability", model, pool, 4, selector="longest", **CALL).indices.tolist()
-    )
-
-
 class Times:
     """A function that is an object."""
 
@@ -245,43 +233,3 @@ def test_rows_of_another_function_are_not_taken_for_those_of_this_one(
     jostle.deviations(model, pool, space=was, cache_path=path, **CALL)
     rows = jostle.deviations(model, pool, space=now, cache_path=path, **CALL)
     assert torch.equal(rows, jostle.deviations(model, pool, space=now, **CALL))
-
-
-def test_a_buffer_that_no_file_keeps_is_part_of_a_model(tmp_path: Path, pool: Tensor) -> None:
-    class Scaled(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = mlp()
-            self.register_buffer("factor", torch.ones(()), persistent=False)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.factor * self.inner(x)
-
-    model = Scaled()
-    jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
-    model.factor.fill_(5)
-    rows = jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
-    assert torch.equal(rows, jostle.deviations(model, pool, **CALL))
-
-
-def test_a_function_is_written_down_alike_by_every_process() -> None:
-    code = (
-        "from jostle.inference.cache import in_letters\n"
-        "known = object()\n"
-        "def made():\n"
-        "    def again(z, deep={'a', 'b', 'c'}):\n"
-        "        return again if z in {'one', 'two', 'three'} else known\n"
-        "    return again\n"
-        "print(in_letters(made()))"
-    )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(said) == 1

@@ -1,7 +1,6 @@
 """What goes wrong before a cluster begins is said at once, and needs no cluster to be seen."""
 
 import sys
-import time
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from torch import nn
 
 import jostle
 from jostle.engines import EngineError, Ray, engine
-from jostle.engines.cluster import as_completed, check_address, connect, start_workers
+from jostle.engines.cluster import as_completed, check_address, start_workers
 
 MODEL = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 
@@ -34,19 +33,11 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         jostle.select("entropy", MODEL, torch.randn(9, 3), 2, engine="ray")
 
 
-def test_an_address_where_nobody_answers_is_an_error_within_seconds() -> None:
-    start = time.monotonic()
+def test_an_address_where_nobody_answers_is_an_error() -> None:
     with pytest.raises(EngineError, match=r"no Ray cluster answers at 127.0.0.1:9"):
         check_address("127.0.0.1:9")
     with pytest.raises(EngineError, match="host:port"):
         check_address("nowhere")
-    assert time.monotonic() - start < 15
-
-
-def test_connecting_checks_the_address_first() -> None:
-    pytest.importorskip("ray")
-    with pytest.raises(EngineError, match=r"no Ray cluster answers"), connect("127.0.0.1:9", None):
-        pass
 
 
 def test_a_wait_ends_and_says_what_it_waited_for() -> None:
@@ -66,11 +57,6 @@ def test_counts_and_exclusions_are_checked_before_a_cluster_starts() -> None:
         jostle.select("entropy", MODEL, torch.randn(9, 3), 8, engine="ray", exclude=[0, 1])
     with pytest.raises(ValueError, match=r"positions are 0 to 8"):
         jostle.select("entropy", MODEL, torch.randn(9, 3), 2, engine="ray", exclude=[9])
-
-
-def test_rows_are_never_gathered() -> None:
-    with pytest.raises(ValueError, match="rows of a cluster stay on its nodes"):
-        jostle.strategies.build("entropy").embed(MODEL, torch.randn(9, 3), engine="ray")
 
 
 class DiedError(Exception):

@@ -95,20 +95,6 @@ def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: in
     assert_same_picks(strategies.build(name), model, pool, 10, 500, **options)
 
 
-def test_a_pool_that_is_kept_as_a_whole_needs_no_cluster_where_margins_do_not_matter() -> None:
-    model, pool, labeled = scene()
-    strategy, options = strategies.build("flip-cover"), {"labeled": labeled, "seed": 0}
-    whole = strategy.select(model, pool, 10, **options)
-    found = strategy.select(model, pool, 10, engine=Ray(address="127.0.0.1:9"), **options)  # nobody answers
-    assert found.indices.tolist() == whole.indices.tolist()
-
-
-def test_tasks_are_refused_before_a_cluster_starts() -> None:
-    model, pool, _ = scene()
-    with pytest.raises(ValueError, match="flip-cover is not available for multi-label"):
-        strategies.build("flip-cover").select(model, pool, 5, engine=Ray(address="x:1"), task="multi-label")
-
-
 def test_what_is_excluded_moves_places_not_positions() -> None:
     model, pool, _ = scene()
     strategy = strategies.build("noise-stability", num_perturbations=2)

@@ -3,11 +3,14 @@
 import csv
 import json
 import sqlite3
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tools.serving import Server
+
+LONGEST = 120  # seconds that anything may take on a busy machine
 
 
 def table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> str:
@@ -23,6 +26,14 @@ def on_disk(server: Server) -> list[tuple[str, Any]]:
         found = reader.execute("select act, value from acts where person = 'Ada' order by seq").fetchall()
     reader.close()
     return [(act, None if value is None else json.loads(value)) for act, value in found]
+
+
+def expect(page: Any, found: Callable[[], Any], wanted: Any) -> None:
+    """Wait until something is as wanted: the page goes on before the server's reply where that takes long."""
+    end = time.monotonic() + LONGEST
+    while found() != wanted and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    assert found() == wanted
 
 
 def answered_by(page: Any, *keys: str) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo import ZOO
 
 import jostle
-from jostle.inference.copies import overlaps, private_copy, scoring_device, unwrapped
+from jostle.inference.copies import private_copy, scoring_device, unwrapped
 
 X = torch.randn(30, 6)
 
@@ -152,14 +152,6 @@ def test_ordinary_models_are_copied_as_ever(kind: str) -> None:
     model = unwrapped(ZOO[kind][0]())
     made = private_copy(model)
     assert list(made.state_dict()) == list(model.state_dict())
-
-
-def test_extents() -> None:
-    taken = [("cpu", 10, 20), ("cpu", 30, 40), ("cuda:0", 0, 99)]
-    apart = [("cpu", 0, 10), ("cpu", 20, 30), ("cpu", 40, 50), ("cuda:1", 5, 6)]
-    assert not any(overlaps(extent, taken) for extent in [None, *apart])
-    meeting = [("cpu", 0, 11), ("cpu", 19, 30), ("cpu", 12, 14), ("cpu", 0, 99), ("cuda:0", 98, 200)]
-    assert all(overlaps(extent, taken) for extent in meeting)
 
 
 def test_a_model_is_scored_where_there_is_float64() -> None:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import jostle
-from jostle.inference.runner import ModelRunner
 from jostle.strategies import build
 from jostle.tasks import TASKS
 from jostle.training.evaluate import evaluate
@@ -155,16 +154,6 @@ def test_features_are_those_that_the_head_was_given(name: str) -> None:
     a, b = (build(name, head="head").select(model, X, 8, labeled=known, seed=0) for model in (plain, inplace))
     assert a.indices.tolist() == b.indices.tolist()
     np.testing.assert_array_equal(a.scores, b.scores)
-
-
-def test_nothing_is_copied_for_a_model_that_only_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = ModelRunner(nn.Linear(6, 3), X[:2])
-    given = []
-    monkeypatch.setattr(runner.module, "forward", lambda x: given.append(x) or x)
-    batch = runner.prepared(X)
-    runner.outputs(batch)
-    assert given[0] is batch
-    assert batch.data_ptr() != X.data_ptr()
 
 
 def test_testing_a_model_leaves_the_test_set_alone() -> None:

@@ -31,19 +31,11 @@ after = [switch.read() for switch in switches()]
 assert after == before, (before, after)
 """
 WAYS = {
-    "nothing": "",
-    "high": "torch.set_float32_matmul_precision('high')",
     "medium": "torch.set_float32_matmul_precision('medium')",
-    "highest": "torch.set_float32_matmul_precision('highest')",
-    "older, off": "backends.cudnn.allow_tf32 = False",
     "older, on": "backends.cuda.matmul.allow_tf32 = True",
 }
 NEWER_WAYS = {
-    "all tf32": "backends.fp32_precision = 'tf32'",
-    "all ieee": "backends.fp32_precision = 'ieee'",
     "all bf16 but products": "backends.fp32_precision = 'bf16'; backends.cuda.matmul.fp32_precision = 'ieee'",
-    "the GPU's": "backends.cudnn.fp32_precision = 'tf32'",
-    "convolutions of the CPU": "backends.mkldnn.conv.fp32_precision = 'bf16'",
     "convolutions of the GPU apart from its recurrences": "backends.cudnn.conv.fp32_precision = 'ieee'",
 }
 
@@ -92,26 +84,6 @@ def test_scoring_is_in_full_float32_on_a_cpu() -> None:
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision("highest")
-
-
-@newer
-def test_tf32_set_through_the_newer_switches_is_no_obstacle() -> None:
-    conv = torch.backends.cudnn.conv
-    before = conv.fp32_precision
-    try:
-        conv.fp32_precision = "ieee"  # apart from recurrent layers: the old switch cannot say this
-        NoiseStability(num_perturbations=1).select(mlp(), X, n=2, seed=0)
-        assert conv.fp32_precision == "ieee"
-    finally:
-        conv.fp32_precision = before
-
-
-def test_a_model_may_use_the_older_switches_itself() -> None:
-    def copy_inputs(outputs: Tensor) -> Tensor:
-        with torch.backends.cudnn.flags(enabled=False):
-            return outputs
-
-    assert len(NoiseStability(num_perturbations=1, outputs=copy_inputs).select(mlp(), X, n=2, seed=0)) == 2
 
 
 def test_an_error_puts_everything_back() -> None:

@@ -78,11 +78,6 @@ def test_a_memory_mapped_array_is_read_in_slices(tmp_path: Any) -> None:
     assert torch.equal(torch.cat(list(Pool.of(mapped).batches(2))), X)
 
 
-def test_workers_read_the_same() -> None:
-    batches = list(Pool.of(Pairs(), num_workers=1).batches(3))
-    assert torch.equal(torch.cat(batches), X)
-
-
 def test_workers_are_processes_of_their_own() -> None:
     class Asking(Pairs):
         def __getitem__(self, position: int) -> tuple[Tensor, int]:
@@ -124,12 +119,6 @@ def test_unequal_shapes_are_an_error_that_shows_them() -> None:
         list(Pool.of([torch.zeros(2), torch.zeros(3)]).batches(2))
 
 
-def test_columns_may_be_lists_and_words_are_left_out() -> None:
-    batch = next(Pool.of({"x": X.tolist(), "text": ["words"] * 7}).batches(7))
-    assert batch.keys() == {"x"}
-    assert torch.equal(batch["x"].float(), X)
-
-
 RAGGED = [[1, 2], [1, 2, 3]]
 OBJECTS = np.empty(2, dtype=object)
 OBJECTS[:] = RAGGED
@@ -140,12 +129,6 @@ def test_a_column_of_unequal_examples_is_an_error_that_names_it(ids: Any) -> Non
     message = r"column 'ids' holds examples of unequal length: pad them, or .* collate_fn="
     with pytest.raises(ValueError, match=message):
         Pool.of({"ids": ids, "mask": X[:2]})
-
-
-def test_a_column_of_lists_in_an_array_is_kept_if_they_are_equally_long() -> None:
-    rows = np.empty(7, dtype=object)
-    rows[:] = X.tolist()
-    assert torch.equal(next(Pool.of({"x": rows}).batches(7))["x"].float(), X)
 
 
 @pytest.mark.parametrize(
@@ -242,12 +225,6 @@ def test_a_holder_that_gives_batches_is_asked_for_batches() -> None:
     assert torch.equal(torch.cat([batch["x"] for batch in batches]), X[[0, 1, 3, 4, 5, 6]])
 
 
-def test_a_stream_is_told_of_positions_and_of_no_sampler() -> None:
-    with pytest.raises(ValueError, match="Stream, an IterableDataset without positions") as error:
-        Pool.of(DataLoader(Stream()))
-    assert "ampler" not in str(error.value)
-
-
 class Detector(nn.Module):
     """Takes a list of images of any size."""
 
@@ -280,12 +257,3 @@ def test_images_of_unequal_size_reach_a_model_that_takes_a_list(pool: list[Any],
     found = jostle.select("entropy", model, pool, 4, collate_fn=collate, batch_size=2)
     assert found.indices.tolist() == expected.indices.tolist()
     assert jostle.select("noise-stability", model, pool, 4, collate_fn=collate).indices.shape == (4,)
-
-
-def test_several_arguments_are_no_list_of_examples() -> None:
-    def collate(items: list[Any]) -> list[Tensor]:
-        xs = torch.stack([x for x, _ in items])
-        return [xs, xs + 1]
-
-    batch = next(Pool.of(Pairs(), collate).batches(2))
-    assert torch.equal(batch, X[:2])  # inputs and targets, since one is dropped

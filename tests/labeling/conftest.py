@@ -61,8 +61,16 @@ def colors(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def session(colors: Path, url: str) -> Iterator[Session]:
-    """The same on both databases."""
+def session(colors: Path) -> Iterator[Session]:
+    """A project of pictures in three colors."""
+    opened = Session.open(colors, answers=COLORS, batch=20, encoder="pixels")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def on_both(colors: Path, url: str) -> Iterator[Session]:
+    """The same on each kind of database."""
     opened = Session.open(colors, answers=COLORS, batch=20, encoder="pixels", db=url)
     yield opened
     opened.close()

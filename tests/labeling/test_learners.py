@@ -96,17 +96,6 @@ def test_a_network_on_texts_needs_a_tokenizer(tmp_path: Path, own: str) -> None:
     assert session.predictions() is not None
 
 
-def test_mistakes_are_named(tmp_path: Path, own: str) -> None:
-    photos = colored_folder(tmp_path / "photos", 10)
-    with pytest.raises(TypeError, match="--model returned int"):
-        Session.open(photos, answers=COLORS, model=f"{own}:wrong").train()
-    with pytest.raises(ValueError, match="name both"):
-        Session.open(photos, project=tmp_path / "x", answers=COLORS, fit=f"{own}:fit").learner()
-    table = houses(tmp_path / "h.csv", 10)
-    with pytest.raises(ValueError, match="need no encoder; got 'words'"):
-        Session.open(table, answers=Answers("number"), encoder="words").learner()
-
-
 def test_when_there_is_something_to_learn() -> None:
     assert not TrainingTargets.from_answers("one", [1, 1], [0, 1], [1]).is_enough
     assert TrainingTargets.from_answers("one", [1, 2], [0, 1], [1, 2]).is_enough

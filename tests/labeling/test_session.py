@@ -23,21 +23,21 @@ def test_labeling_starts_at_once_and_without_torch(colors: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_model_learns_and_the_audit_measures(session: Session) -> None:
-    session.train()  # no label yet: a first ranking that covers the pool
-    asked = labeled(session, 20)
+def test_the_model_learns_and_the_audit_measures(on_both: Session) -> None:
+    on_both.train()  # no label yet: a first ranking that covers the pool
+    asked = labeled(on_both, 20)
     for _ in range(3):
-        session.train()
-        asked += labeled(session, 20)
-    session.train()
+        on_both.train()
+        asked += labeled(on_both, 20)
+    on_both.train()
     assert len(set(asked)) == 80  # nothing is asked twice
-    accuracy = session.accuracy()
+    accuracy = on_both.accuracy()
     assert accuracy.estimate is not None
     assert accuracy.estimate > 0.8
     assert accuracy.low < accuracy.estimate <= accuracy.high
-    by = purposes(session)
+    by = purposes(on_both)
     assert sum(by[key] == "audit" for key in asked) == pytest.approx(0.15 * 80, abs=3)
-    progress = session.progress()
+    progress = on_both.progress()
     assert (progress.answered, progress.left, progress.examples) == (80, 70, 150)
     assert progress.counts.keys() == set(COLORS)
     assert [point.trained for point in progress.curve] == sorted(point.trained for point in progress.curve)
@@ -215,54 +215,54 @@ def test_a_goal_is_read_as_the_answers_are(tmp_path: Path) -> None:
 
 
 def test_two_people_disagree_and_a_correction_settles_it(colors: Path) -> None:
-    session = Session.open(colors, answers=COLORS, overlap=1.0, encoder="pixels")
-    labeled(session, 6, "ann")
-    shared = session.ask(6, "bob")
-    assert {question.key for question in shared} == set(session.labels())  # second opinions come first
+    on_both = Session.open(colors, answers=COLORS, overlap=1.0, encoder="pixels")
+    labeled(on_both, 6, "ann")
+    shared = on_both.ask(6, "bob")
+    assert {question.key for question in shared} == set(on_both.labels())  # second opinions come first
     for place, question in enumerate(shared):
         true = COLORS.index(color_in(question.name))
-        session.tell(question.key, COLORS[(true + (place < 2)) % 3], "bob")
-    found = session.disagreements()
+        on_both.tell(question.key, COLORS[(true + (place < 2)) % 3], "bob")
+    found = on_both.disagreements()
     assert len(found) == 2
     assert set(found[0].answers) == {"ann", "bob"}
     assert found[0].consensus in found[0].answers.values()
-    agreement = session.progress().agreement
+    agreement = on_both.progress().agreement
     assert agreement is not None
     assert agreement < 1
-    session.correct(found[0].question.key, "blue", "cleo")
-    assert session.labels()[found[0].question.key] == "blue"
-    assert len(session.disagreements()) == len(found) - 1
+    on_both.correct(found[0].question.key, "blue", "cleo")
+    assert on_both.labels()[found[0].question.key] == "blue"
+    assert len(on_both.disagreements()) == len(found) - 1
 
 
-def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(session: Session) -> None:
-    session.train()
-    labeled(session, 100)
-    session.train()
-    session.rename_class("red", "scarlet")
-    assert session.progress().counts.keys() == {"scarlet", "green", "blue"}
-    assert "red" not in session.labels().values()
-    key = labeled(session, 1)[0]  # a page that was open still says red, green or blue
-    assert session.labels()[key] in ("scarlet", "green", "blue")
-    before = session.progress().counts
-    session.merge_class("blue", "green")
-    after = session.progress().counts
+def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(on_both: Session) -> None:
+    on_both.train()
+    labeled(on_both, 100)
+    on_both.train()
+    on_both.rename_class("red", "scarlet")
+    assert on_both.progress().counts.keys() == {"scarlet", "green", "blue"}
+    assert "red" not in on_both.labels().values()
+    key = labeled(on_both, 1)[0]  # a page that was open still says red, green or blue
+    assert on_both.labels()[key] in ("scarlet", "green", "blue")
+    before = on_both.progress().counts
+    on_both.merge_class("blue", "green")
+    after = on_both.progress().counts
     assert after == {"scarlet": before["scarlet"], "green": before["green"] + before["blue"]}
-    session.add_class("gray")
-    [question] = session.ask(1)
-    session.tell(question.key, "gray")
-    assert session.suggestion(next(k for k, p in purposes(session).items() if p is None)) is not None
+    on_both.add_class("gray")
+    [question] = on_both.ask(1)
+    on_both.tell(question.key, "gray")
+    assert on_both.suggestion(next(k for k, p in purposes(on_both).items() if p is None)) is not None
     assert (
-        session.accuracy().estimate is not None
+        on_both.accuracy().estimate is not None
     )  # the old model still measures, its classes as they are now
-    session.train()
-    assert {card.suggestion.answer for card in session.grid("green", 5)} == {"green"}
-    accuracy = session.accuracy()
+    on_both.train()
+    assert {card.suggestion.answer for card in on_both.grid("green", 5)} == {"green"}
+    accuracy = on_both.accuracy()
     assert accuracy.estimate is not None
     assert accuracy.estimate > 0.6
     with pytest.raises(ValueError, match="there is a class 'green' already"):
-        session.rename_class("gray", "green")
+        on_both.rename_class("gray", "green")
     with pytest.raises(ValueError, match="the same class"):
-        session.merge_class("blue", "green")
+        on_both.merge_class("blue", "green")
 
 
 def test_a_project_goes_on_where_it_was(colors: Path) -> None:
@@ -281,20 +281,6 @@ def test_a_project_goes_on_where_it_was(colors: Path) -> None:
     with pytest.raises(ValueError, match="answers of the kind 'one', not 'number'"):
         Session.open(colors, answers=Answers("number"))
     assert Session.open(colors).kind == "one"
-
-
-def test_a_new_project_needs_to_know_what_to_answer(colors: Path) -> None:
-    with pytest.raises(ValueError, match="one class leaves nothing to choose: name another beside 'red'"):
-        Session.open(colors, answers=["red"])
-    with pytest.raises(ValueError, match=r"a new project needs to know what to answer: classes .--classes"):
-        Session.open(colors)
-    with pytest.raises(ValueError, match="share from 0 to 1"):
-        Session.open(colors, answers=COLORS, audit=15)
-    with pytest.raises(ValueError, match="does not exist"):
-        Session.open(colors / "nothing", answers=COLORS)
-    assert not list(colors.parent.rglob("*.labels")), (
-        "a project that could not be begun left something behind"
-    )
 
 
 def test_data_that_changes_between_rounds(session: Session, colors: Path) -> None:
@@ -316,28 +302,6 @@ def test_data_that_changes_between_rounds(session: Session, colors: Path) -> Non
     assert (progress.unreadable_count, list(progress.unreadable)) == (1, ["broken.png"])
     trained = session.store.rounds()[-1][2]["trained"]
     assert trained == sum(entry.purpose == "pick" for entry in answered)
-
-
-def test_everything_can_be_answered(session: Session) -> None:
-    session.train()
-    while asked := session.ask(5):
-        for question in asked:
-            session.tell(question.key, color_in(question.name))
-    assert len(session.labels()) == 150
-    assert session.advice().stop
-    session.train()
-    assert session.ask(1) == []
-
-
-def test_classes_that_a_project_does_not_have_are_not_added_unasked(colors: Path) -> None:
-    Session.open(colors, answers=COLORS, encoder="pixels").close()
-    Session.open(colors, answers=COLORS[:2]).close()  # some of them
-    with pytest.raises(
-        ValueError, match="has the classes red, green, blue, and not cyan, pink: leave --classes"
-    ):
-        Session.open(colors, answers=["red", "cyan", "pink"])
-    assert Session.open(colors).classes() == list(COLORS)
-    assert Session.open(colors, answers=["red", "cyan"], add_classes=True).classes() == [*COLORS, "cyan"]
 
 
 def test_classes_that_differ_only_in_case_are_refused(colors: Path) -> None:

@@ -107,12 +107,3 @@ def test_unknown_keys_and_people_are_refused(session: Session) -> None:
     for person in ("", " ", "x" * 101, "a\x00b"):
         with pytest.raises(ValueError, match="a person has a name"):
             session.ask(1, person)
-
-
-def test_undo_brings_the_question_back(session: Session) -> None:
-    [question] = session.ask(1)
-    session.tell(question.key, "red")
-    assert session.undo() == question
-    assert session.labels() == {}
-    assert session.ask(1) == [question]
-    assert session.undo() is None

@@ -1,7 +1,6 @@
 """Simulated labeling: true answers, mistakes, and the count of answers against random picks."""
 
 import json
-import random
 import socket
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from jostle.labeling import Session
 from jostle.labeling.contents import SourceError
 from jostle.labeling.schema import examples
 from jostle.labeling.simulation import (
-    Habits,
     Measurement,
     Study,
-    add_error,
     answer_all,
     answers_needed,
     read_truth,
@@ -39,32 +36,6 @@ def test_the_truth_of_a_column(tmp_path: Path) -> None:
         read_truth(rows, "place", "number")
     with pytest.raises(ValueError, match="unknown column"):
         read_truth(rows, "color", "one")
-
-
-def test_folders_are_the_classes_of_pictures(tmp_path: Path) -> None:
-    photos = colored_folder(tmp_path / "photos", 9)
-    for path in sorted(photos.iterdir()):
-        (photos / path.name[4:-4]).mkdir(exist_ok=True)
-        path.rename(photos / path.name[4:-4] / path.name)
-    assert set(read_truth(open_source(photos), "folder", "one").values()) == set(COLORS)
-
-
-def test_people_err_as_often_as_told(tmp_path: Path) -> None:
-    draw = random.Random(0)
-    said = [add_error("red", COLORS, 0.2, draw) for _ in range(2000)]
-    assert said.count("red") / 2000 == pytest.approx(0.8, abs=0.03)
-    assert set(said) == set(COLORS)
-    assert add_error(("red",), COLORS, 1.0, draw) != ("red",)
-    assert add_error(100.0, (), 0.1, draw) != 100.0
-    assert add_error(100.0, (), 0.0, draw) == 100.0
-
-
-def test_people_stop_when_nothing_is_left(tmp_path: Path) -> None:
-    session = Session.open(colored_folder(tmp_path / "photos", 9), answers=COLORS, encoder="pixels")
-    truth = {content.key: content.name[4:-4] for content in session.source.contents()}
-    assert answer_all(session, truth, 5, habits=Habits(delay=0.001)) == 5
-    assert answer_all(session, truth, 100, person="another") == 4
-    assert session.labels() == truth
 
 
 def test_answers_needed_by_hand() -> None:

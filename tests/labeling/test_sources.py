@@ -5,7 +5,6 @@ import io
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from PIL import Image
 from jostle.labeling import Session, contents
 from jostle.labeling.contents import (
     Content,
-    PictureCache,
     SourceError,
     UnreadableError,
     check_picture,
@@ -91,11 +89,6 @@ def test_links_to_folders_are_not_followed(photos: Path, tmp_path: Path) -> None
     assert not [name for name in ImageFolder(photos).places() if "private" in name]
 
 
-def test_an_empty_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="holds no images"):
-        ImageFolder(tmp_path).places()
-
-
 def test_what_cannot_be_labeled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         open_source(tmp_path / "nothing.csv")
@@ -114,12 +107,6 @@ def test_a_csv_is_read_row_by_row(tmp_path: Path) -> None:
     assert [content.key for content in table.contents()] == list(table.places().values())
 
 
-def test_rows_hide_what_is_told_and_their_id(tmp_path: Path) -> None:
-    table = open_source(written(tmp_path / "t.csv", ROWS), hide=["price"])
-    assert table.kind == "row"
-    assert table.read("7").fields == {"message": "it does not start", "note": "x"}
-
-
 def test_a_row_keeps_its_key_when_the_table_grows_and_is_sorted_anew(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     table = open_source(written(path, ROWS), text="message")
@@ -128,31 +115,6 @@ def test_a_row_keeps_its_key_when_the_table_grows_and_is_sorted_anew(tmp_path: P
     after = table.places()
     assert {name: after[name] for name in before} == before
     assert table.read("9").texts == (ROWS[2]["message"],)
-
-
-def test_names_of_rows_are_their_ids_where_these_are_unique(tmp_path: Path) -> None:
-    twice = [{**ROWS[0]}, {**ROWS[1], "id": "7"}, ROWS[2]]
-    assert list(open_source(written(tmp_path / "t.csv", twice), text="message").places()) == [
-        "row 1",
-        "row 2",
-        "9",
-    ]
-
-
-def test_a_parquet_file_gives_the_same_texts(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra `label`")
-    from pyarrow import parquet
-
-    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
-    columns |= {"size": [1.5, float("nan"), 2.0], "when": [date(2026, 1, 1)] * 3}
-    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
-    texts = open_source(tmp_path / "t.parquet", text="message")
-    assert isinstance(texts, Table)
-    assert texts.places() == open_source(written(tmp_path / "t.csv", ROWS), text="message").places()
-    rows = open_source(tmp_path / "t.parquet")
-    assert rows.read("8").fields == {
-        "message": ROWS[1]["message"], "note": "", "price": "", "size": None, "when": "2026-01-01",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -184,19 +146,6 @@ def test_texts_that_nobody_named_are_not_one_hot(tmp_path: Path) -> None:
     assert isinstance(beside, Table)
     assert "review holds texts, which rows are not learned from: pass --text review" in beside.note
     assert encode_rows([content.fields or {} for content in beside.contents()]).shape == (5, 1)  # stars alone
-
-
-def test_unknown_columns_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="did you mean 'message'"):
-        open_source(written(tmp_path / "t.csv", ROWS), text="mesage")
-
-
-def test_usual_text_columns_are_found(tmp_path: Path) -> None:
-    rows = [{"text1": "a", "text2": "b", "label": "0"}, {"text1": "b", "text2": "c", "label": "1"}]
-    table = open_source(written(tmp_path / "t.csv", rows))
-    assert isinstance(table, Table)
-    assert table.texts == ("text1", "text2")
-    assert table.read("row 1").texts == ("a", "b")
 
 
 OWN = """
@@ -285,12 +234,6 @@ def test_a_picture_with_too_many_pixels_is_not_decoded(monkeypatch: pytest.Monke
             call(shown)
 
 
-def test_a_large_tiff_is_shown_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_SHOWN_SIDE", 16)
-    found = to_browser_format(Content("image", "large.tif", png(picture(1, side=64), "TIFF")))
-    assert Image.open(io.BytesIO(found.data)).size == (16, 16)
-
-
 def test_large_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "LARGE_PIXELS", 0)
     inside: list[int] = []
@@ -308,24 +251,6 @@ def test_large_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatc
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(to_browser_format, [shown] * 16))
     assert max(most) == 1
-
-
-def test_converted_pictures_are_kept_within_a_limit() -> None:
-    made: list[str] = []
-
-    def make(name: str, size: int = 40) -> Content:
-        def read() -> Content:
-            made.append(name)
-            return Content("image", name, b"x" * size)
-
-        return cache.get(name, read)
-
-    cache = PictureCache(limit=100)
-    for name in ("a", "a", "b", "c", "b", "a"):
-        make(name)
-    assert made == ["a", "b", "c", "a"]
-    make("huge", 101)
-    assert cache.size == 80
 
 
 def png(image: Image.Image, format: str = "PNG") -> bytes:

@@ -1,13 +1,8 @@
-import runpy
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from jostle import models
-from jostle.models import bert
 
 transformers = pytest.importorskip("transformers", reason="needs jostle[nlp]")
 
@@ -66,25 +61,6 @@ def test_the_classifier_sees_the_pooled_output(folder: str) -> None:
     assert logits.shape == (3, 2)
     assert pooled.shape == (3, 32)
     torch.testing.assert_close(caught[0], pooled)
-
-
-def test_a_checkpoint_with_other_classes_gets_a_new_classifier(tmp_path: Path) -> None:
-    models.build("bert-tiny", classes=5, vocabulary=100, seed=1).save_pretrained(tmp_path)
-    model = models.build("bert", encoder=str(tmp_path), classes=2, seed=0)
-    assert model.get_submodule("classifier").weight.shape == (2, 32)
-
-
-def test_a_missing_folder_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no encoder '.*nowhere': give a folder"):
-        models.build("bert", encoder=str(tmp_path / "nowhere"))
-
-
-def test_without_transformers_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    module = runpy.run_path(str(bert.__file__))  # importing the module needs nothing
-    for builder in ("pretrained_bert", "bert_tiny"):
-        with pytest.raises(ImportError, match=r"pip install jostle\[nlp\]"):
-            module[builder]()
 
 
 def test_tiny_bert_takes_its_shape() -> None:

@@ -110,42 +110,11 @@ def test_no_hook_finds_its_tensor_overwritten_in_place(name: str) -> None:
     assert all(torch.equal(output, then) for output, then in kept)
 
 
-@pytest.mark.parametrize("name", networks(taking="classes"))
-def test_classes_set_the_outputs(name: str) -> None:
-    model = models.build(name, seed=0, classes=7, **narrow(name)).eval()
-    with torch.no_grad():
-        assert run(model, batch(name)).shape[:2] == (4, 7)
-
-
-@pytest.mark.parametrize("name", networks(taking="channels"))
-def test_channels_set_the_inputs(name: str) -> None:
-    model = models.build(name, seed=0, channels=2, **narrow(name)).eval()
-    with torch.no_grad():
-        assert len(model(batch(name)[:, :1].expand(-1, 2, -1, -1))) == 4
-
-
-@pytest.mark.parametrize("name", models.names())
-def test_each_is_described_in_one_line(name: str) -> None:
-    line = models.describe(name)
-    assert 20 < len(line) < 110
-    assert "\n" not in line
-
-
-def test_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"'resnet-18'.*did you mean 'resnet18'"):
-        models.build("resnet-18")
-
-
 def test_an_unknown_setting_names_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match=r"setting of vgg16 'clases'.*did you mean 'classes'.*channels.*width"
     ):
         models.build("vgg16", clases=10)
-
-
-def test_a_value_that_cannot_be_a_settings_is_named() -> None:
-    with pytest.raises(ValueError, match="vgg16: classes takes a whole number; got 'ten'"):
-        models.build("vgg16", classes="ten")
 
 
 @pytest.mark.parametrize("width", [0, -1.0, float("nan")])
@@ -171,20 +140,3 @@ def test_a_user_adds_a_network() -> None:
     with pytest.raises(ValueError, match="line needs a value for inputs"):
         models.build("line")
     assert models.register("line")(line) is line  # a notebook cell may run twice
-
-
-@pytest.mark.usefixtures("unregister")
-def test_a_class_without_docstring_is_described_by_its_name() -> None:
-    @models.register("bare")
-    class Bare(nn.Module):
-        pass
-
-    assert models.describe("bare") == "bare"
-    assert isinstance(models.build("bare", seed=0), Bare)
-
-
-@pytest.mark.usefixtures("unregister")
-def test_a_name_that_is_taken_stays() -> None:
-    with pytest.raises(ValueError, match=r"'vgg16' is taken"):
-        models.register("vgg16")(nn.Identity)
-    assert models.build("vgg16", width=0.125, seed=0)

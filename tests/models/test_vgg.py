@@ -32,13 +32,6 @@ def test_stages_and_maps(name: str, depths: str, shapes: Callable[..., dict[str,
     assert all(isinstance(model.get_submodule(f"pool{stage}"), nn.MaxPool2d) for stage in range(1, 6))
 
 
-@pytest.mark.parametrize("name", ["vgg16", "vgg16-bn"])
-def test_a_convolution_is_followed_by_its_norm_and_relu(name: str) -> None:
-    kinds = [type(part) for part in models.build(name, width=0.125, seed=0).get_submodule("layer1")]
-    one = [nn.Conv2d, nn.BatchNorm2d, nn.ReLU] if name.endswith("bn") else [nn.Conv2d, nn.ReLU]
-    assert kinds == one * 2
-
-
 def test_the_classifier_drops_twice_and_its_last_layer_sees_512_features(
     entering: Callable[..., torch.Tensor],
 ) -> None:
@@ -63,9 +56,3 @@ def test_convolutions_start_from_the_published_normal() -> None:
             assert part.weight.abs().max() > 3 * expected  # a normal has tails, a uniform has none
             assert part.bias is not None
             assert not part.bias.any()
-
-
-def test_width_narrows_every_stage(shapes: Callable[..., dict[str, tuple[int, ...]]]) -> None:
-    seen = shapes(models.build("vgg16", width=0.25, seed=0), torch.randn(1, 3, 32, 32))
-    assert [seen[f"layer{stage}"][0] for stage in range(1, 6)] == [16, 32, 64, 128, 128]
-    assert seen["classifier.4"] == (128,)

@@ -22,15 +22,6 @@ def factors(n: int, seed: int = 0) -> Outer:
     return Outer(normal(n, 3, seed=seed).double(), normal(n, 4, seed=seed + 1).double())
 
 
-def test_an_outer_row_is_the_flat_outer_product() -> None:
-    rows = Outer(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0, 5.0]]))
-    assert rows.dense().tolist() == [[3.0, 4.0, 5.0, 6.0, 8.0, 10.0]]
-    assert len(rows) == 1
-    assert len(factors(9)[torch.tensor([2, 2, 5])]) == 3
-    assert len(factors(9)[3:5]) == 2
-    assert rows.to(torch.float64).dtype == torch.float64
-
-
 def test_factors_and_rows_agree_on_lengths_products_and_distances() -> None:
     a, b = factors(6), factors(6, seed=7)
     torch.testing.assert_close(squared_lengths(a), squared_lengths(a.dense()))

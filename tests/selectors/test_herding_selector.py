@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.rows import Outer
 from jostle.rows.geometry import squared_distances, unit_length
 from jostle.selectors import Weighing, explained_variance, herding
 from jostle.selectors.herding import Herding, max_herding
@@ -112,24 +111,6 @@ def test_what_is_cut_loses_little() -> None:
     assert worth(cut.pick(groups, 30, weights=weights, seed=0).positions) > 0.95 * best
 
 
-def test_equal_rows_and_zero_rows_are_finite() -> None:
-    for rows in (torch.ones(20, 3), torch.zeros(20, 3)):
-        picks = max_herding.pick(rows, 20, centers=rows[:2], seed=0)
-        assert sorted(picks.positions.tolist()) == list(range(20))
-        assert picks.scores.isfinite().all()
-
-
-def test_settings_and_rows_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="width must be a distance above 0"):
-        Herding(width=0.0)
-    with pytest.raises(ValueError, match="did you mean 'median'"):
-        Herding(width="medians")
-    with pytest.raises(ValueError, match="at least 1"):
-        Herding(targets=0)
-    with pytest.raises(TypeError, match="dense rows"):
-        max_herding.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_labeled_example_that_is_there_twice_says_nothing_of_the_smallest_gap(dtype: torch.dtype) -> None:
     for width in (10, 64, 128, 512):
@@ -181,13 +162,6 @@ def test_weights_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         selector.pick(rows, 3, weights=weights)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_herded_in_single(rows: Tensor, dtype: torch.dtype) -> None:
-    half, centers = rows.to(dtype), torch.randn(5, 4).to(dtype)
-    single = max_herding.pick(half.float(), 20, centers=centers.float(), seed=0)
-    assert max_herding.pick(half, 20, centers=centers, seed=0).positions.tolist() == single.positions.tolist()
 
 
 @pytest.mark.parametrize("width", [8, 64, 256])

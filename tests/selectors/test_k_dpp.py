@@ -5,7 +5,6 @@ import torch
 from selector_oracles import assert_frequencies, determinants, tiny_blocks
 from torch import Tensor
 
-from jostle.rows import Outer
 from jostle.selectors import k_dpp
 from jostle.selectors.k_dpp import _eigenvectors
 
@@ -27,14 +26,6 @@ def test_subsets_come_with_their_exact_probabilities(n: int, d: int, k: int) -> 
     rows = normal(n, d) * torch.linspace(0.3, 2, d)
     with tiny_blocks():
         assert_frequencies(*counted(rows, k, 500), 500)
-
-
-def test_parallel_rows_never_come_together() -> None:
-    rows = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    counts, expected = counted(rows, 2, 1000)
-    torch.testing.assert_close(expected, torch.tensor([0.0, 0.5, 0.5]))
-    assert counts[0] == 0
-    assert_frequencies(counts, expected, 1000)
 
 
 def test_eigenvectors_come_in_proportion_to_products_of_eigenvalues() -> None:
@@ -70,17 +61,3 @@ def test_more_rows_than_the_rank_are_an_error_that_says_the_rank() -> None:
         k_dpp(normal(30, 3), 4, seed=0)
     with pytest.raises(ValueError, match="rank 0"):
         k_dpp(torch.zeros(5, 3), 1, seed=0)
-
-
-def test_many_picks_are_distinct_and_repeat_with_the_seed() -> None:
-    rows = normal(400, 120)
-    picks = k_dpp(rows, 100, seed=1)
-    assert len(picks.unique()) == 100
-    assert k_dpp(rows, 100, seed=1).tolist() == picks.tolist()
-    assert k_dpp(rows, 100, seed=2).tolist() != picks.tolist()
-    assert len(k_dpp(normal(50, 200), 50, seed=0).unique()) == 50
-
-
-def test_factors_are_refused() -> None:
-    with pytest.raises(TypeError, match="dense"):
-        k_dpp(Outer(normal(5, 2), normal(5, 3)), 2)

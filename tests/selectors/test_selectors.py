@@ -92,13 +92,6 @@ def test_without_a_seed_draws_are_fresh(name: str) -> None:
     assert len({tuple(selector(name)(rows_for(name), 10).tolist()) for _ in range(5)}) > 1
 
 
-def test_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"unknown selector 'kcenter'; did you mean 'k-center'"):
-        selector("kcenter")
-    with pytest.raises(TypeError, match="got 3"):
-        selector(3)  # type: ignore[arg-type]
-
-
 def test_a_selector_is_itself_and_a_function_becomes_one() -> None:
     own = KCenter(unit=True)
     assert selector(own) is own

@@ -9,8 +9,8 @@ from selector_oracles import tiny_blocks
 from torch import Tensor
 
 from jostle.rows import Outer
-from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances, squared_differences
-from jostle.selectors import KCenter, Selector, break_ties, selector, tie_keys
+from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances
+from jostle.selectors import KCenter, Selector, selector
 from jostle.selectors.shards import LocalShards, Shard
 
 
@@ -102,17 +102,6 @@ def test_blocks_do_not_matter_either(name: str) -> None:
     assert whole.scores.tolist() == tiny.scores.tolist() == over.scores.tolist()
 
 
-def test_picks_are_the_greedy_ones_of_exact_distances() -> None:
-    rows = near_ties().double()
-    gaps, expected = squared_differences(rows, torch.zeros_like(rows)), list[int]()
-    keys = tie_keys(5, torch.arange(len(rows)))
-    for _ in range(40):
-        expected.append(break_ties(gaps, keys))
-        gaps = torch.minimum(gaps, squared_differences(rows, rows[[expected[-1]] * len(rows)]))
-        gaps[expected] = -1
-    assert selector("k-center").pick(rows, 40, seed=5).positions.tolist() == expected
-
-
 @pytest.mark.parametrize("sums", [exact_sums, halved_sums])
 @pytest.mark.parametrize("width", [1, 7, 70_000])
 def test_sums_are_the_same_in_every_block_and_for_every_thread(width: int, sums) -> None:
@@ -139,16 +128,6 @@ def test_nearest_distances_are_the_same_whatever_comes_along(factors: bool) -> N
     by_one = torch.stack([nearest_distances(rows, centers[[c]]) for c in range(40)]).amin(0)
     alone = torch.cat([nearest_distances(rows[[r]], centers) for r in range(40)])
     assert whole.tolist() == by_one.tolist() == alone.tolist()
-
-
-def test_draws_over_shards_follow_squared_gaps() -> None:
-    rows = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
-    counts = torch.zeros(4)
-    for seed in range(300):
-        counts[
-            selector("k-means++").pick_over(parted(rows, 2), 1, centers=rows[:1], seed=seed).positions
-        ] += 1
-    torch.testing.assert_close(counts / 300, torch.tensor([0, 1, 4, 9]) / 14, atol=0.09, rtol=0)
 
 
 def test_a_selector_that_needs_all_rows_says_so() -> None:

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from jostle.selectors import Selector, break_ties, first_copies, names, selector, tie_keys
-from jostle.selectors.shards import LocalShards, Shard
 
 COPIES, SEEDS = 6, 240
 
@@ -49,19 +48,6 @@ def test_a_permuted_pool_gives_permuted_rows(name: str) -> None:
         source[chosen(source, 3, centers=centers, seed=4)] for source in (rows, rows[order])
     )
     assert torch.equal(straight, permuted)
-
-
-@pytest.mark.parametrize("shards", [1, 3, 7])
-@pytest.mark.parametrize("name", ["k-center", "k-center-unit", "k-means++", "top-k", "longest"])
-def test_ties_are_drawn_alike_over_shards(name: str, shards: int) -> None:
-    rows, found = pool_with_copies(name), set[tuple[int, ...]]()
-    for seed in range(4):
-        whole = selector(name)(rows, 40, seed=seed).tolist()
-        owner = torch.arange(len(rows)) * 5 % shards
-        parts = [Shard(rows[owner == s], (owner == s).nonzero()[:, 0]) for s in range(shards)]
-        assert selector(name).pick_over(LocalShards(parts), 40, seed=seed).positions.tolist() == whole
-        found.add(tuple(whole))
-    assert len(found) == 4
 
 
 def test_the_smallest_key_wins_among_the_largest_values() -> None:

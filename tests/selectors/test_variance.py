@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.rows import Outer
 from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 
@@ -63,24 +62,10 @@ def test_gains_are_the_variance_that_a_gaussian_process_loses(width: int) -> Non
     assert picks.scores.tolist() == pytest.approx(lost, rel=1e-6)
 
 
-def test_copies_are_worth_less_once_one_is_picked() -> None:
-    rows = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 3)
-    picks = explained_variance.pick(rows, 8)
-    assert (picks.positions[:2] >= 5).tolist() == [False, True]
-    assert sorted(picks.positions.tolist()) == list(range(8))
-
-
 def test_few_wide_rows_need_no_matrix_as_wide_as_they_are() -> None:
     assert explained_variance.room(20, 11_520, 5) < 50e6
     rows = torch.randn(20, 200_000)  # 320 GB, squared
     assert len(set(explained_variance.pick(rows, 5).positions.tolist())) == 5
-
-
-def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="noise must be a variance above 0"):
-        ExplainedVariance(noise=0.0)
-    with pytest.raises(TypeError, match="dense rows"):
-        explained_variance.pick(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
 
 
 @pytest.mark.parametrize("width", [3, 40])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from jostle.statistics.calibration import ErrorCalibration, calibrate_errors
+from jostle.statistics.calibration import calibrate_errors
 
 
 def overconfident(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -31,15 +31,3 @@ def test_few_answers_leave_the_model_as_it_is() -> None:
     found = calibrate_errors(held_out, [0, 1])
     assert found.intercept == pytest.approx(0, abs=0.3)
     assert found.slope == pytest.approx(1, abs=0.3)
-
-
-def test_without_a_fit_the_chance_is_one_minus_the_confidence() -> None:
-    chances = ErrorCalibration().expected_errors([[0.7, 0.3], [0.2, 0.8]])
-    np.testing.assert_allclose(chances, [0.3, 0.2])
-
-
-def test_shapes_are_checked() -> None:
-    with pytest.raises(
-        ValueError, match=r"held_out must be \(m, c\) and labels \(m,\), got \(2, 2\) and \(3,\)"
-    ):
-        calibrate_errors(np.full((2, 2), 0.5), [0, 1, 0])

@@ -1,7 +1,5 @@
 """The estimate of what picking saved."""
 
-import math
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -38,14 +36,6 @@ def test_picks_are_read_off_the_curve_by_hand() -> None:
     assert found.saved == pytest.approx(50)
     assert found.share == pytest.approx(0.5)
     assert found.low <= 50 <= found.high
-
-
-def test_errors_out_of_reach_and_reached_at_once() -> None:
-    curve = np.full((2, 10), 0.5)
-    assert estimate_savings(np.zeros(10), 50, curve, [20, 40]).picks == math.inf
-    assert estimate_savings(np.ones(10), 50, curve, [20, 40]).picks == 20
-    with pytest.raises(ValueError, match=r"picked_errors must be \(3, 10\)"):
-        estimate_savings(np.zeros(10), 50, curve, [20, 40, 60])
 
 
 def test_the_interval_covers_the_picks_of_the_whole_population() -> None:

@@ -1,6 +1,5 @@
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -74,31 +73,6 @@ def test_once_all_have_flipped_no_empty_batch_reaches_the_head() -> None:
     assert (query.scores > 0).all()
 
 
-def test_a_cap_of_zero_moves_nothing() -> None:
-    model, z = two_classes(4), torch.randn(9, 4).double()
-    mixing = Mixing(model[1], z, model[1](z).argmax(1), torch.randn(2, 4).double())
-    for mixed in mixing.closed(torch.arange(9), 0.0):
-        torch.testing.assert_close(mixed, z, rtol=0, atol=0)
-
-
-def test_the_closed_form_is_a_mixture() -> None:
-    model, z, anchors = two_classes(4), torch.randn(9, 4).double(), torch.randn(2, 4).double()
-    mixing = Mixing(model[1], z, model[1](z).argmax(1), anchors)
-    gradient = mixing.gradient(z, mixing.predicted)
-    for anchor, mixed in zip(anchors, mixing.closed(torch.arange(9), 0.3), strict=True):
-        away = anchor - z
-        share = (
-            0.3
-            / 4**0.5
-            * away.norm(dim=1, keepdim=True)
-            * gradient
-            / gradient.norm(dim=1, keepdim=True)
-            / away
-        )
-        torch.testing.assert_close(mixed, (1 - share) * z + share * anchor)
-        assert (share.mul(away).norm(dim=1) <= 0.3 * away.norm(dim=1)).all()
-
-
 def test_the_optimized_form_flips_as_soon_as_the_cap_allows() -> None:
     model = nn.Sequential(nn.Identity(), nn.Linear(1, 2)).double()
     with torch.no_grad():
@@ -143,18 +117,6 @@ def test_every_step_of_the_optimized_form_by_hand() -> None:
     torch.testing.assert_close(torch.stack(met), torch.stack(expected).detach(), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(("form", "cap_step"), [("closed", 0.2), ("optimized", 1 / 32)])
-def test_the_cap_rises_by_the_published_step(form: str, cap_step: float) -> None:
-    model, pool, known = two_classes(4), torch.randn(40, 4).double(), torch.randn(8, 4).double()
-    labeled = TensorDataset(known, torch.arange(8) % 2)
-    scores, given = (
-        AlfaMix(form=form, **settings).embed(model, pool, labeled=labeled, seed=0).squeeze(1)
-        for settings in ({}, {"cap_step": cap_step})
-    )
-    assert len(scores.unique()) > 2
-    torch.testing.assert_close(scores, given, rtol=0, atol=0)
-
-
 def test_class_means_and_clusters() -> None:
     features = torch.tensor([[1.0, 0], [3, 0], [0, 5]])
     means = class_means(features, torch.tensor([0, 0, 2]), 3)
@@ -162,15 +124,6 @@ def test_class_means_and_clusters() -> None:
     angles = torch.tensor([0.0, 0.1, 0.2, 1.5, 1.6, 1.7])
     rows = torch.stack([angles.cos(), angles.sin()], 1) * torch.rand(6, 1).add(0.5)
     assert set(nearest_to_centers(rows, 2, seed=0).tolist()) == {1, 4}
-
-
-@pytest.mark.parametrize("form", ["closed", "optimized"])
-def test_copies_and_shortfalls_still_give_distinct_examples(form: str) -> None:
-    model, labeled = two_classes(3), TensorDataset(torch.randn(6, 3).double(), torch.arange(6) % 2)
-    pool = torch.randn(3, 3).double().repeat(5, 1)
-    query = select("alfa-mix", model, pool, n=15, labeled=labeled, seed=0, form=form)
-    assert sorted(query.indices.tolist()) == list(range(15))
-    assert np.isfinite(query.scores).all()
 
 
 def test_the_head_must_lead_to_the_outputs() -> None:
@@ -196,15 +149,3 @@ def test_the_head_must_lead_to_the_outputs() -> None:
             return self.classifier(torch.relu(self.body(x))).log_softmax(1)
 
     assert len(select("alfa-mix", Plain(), x, n=3, labeled=labeled, head="classifier")) == 3
-
-
-def test_errors_name_what_is_missing() -> None:
-    model, x = two_classes(3), torch.randn(8, 3)
-    with pytest.raises(ValueError, match="alfa-mix needs the labeled examples"):
-        select("alfa-mix", model, x, n=2)
-    with pytest.raises(ValueError, match="labels run from 0 to 2, but there are 2 classes"):
-        select("alfa-mix", model, x, n=2, labeled=TensorDataset(torch.randn(3, 3), torch.arange(3)))
-    with pytest.raises(ValueError, match=r"(?s)alfa-mix.*regression.*coreset"):
-        select("alfa-mix", nn.Linear(3, 1), x, n=2, labeled=TensorDataset(x, torch.randn(8)))
-    with pytest.raises(ValueError, match="unknown form 'close'; did you mean 'closed'"):
-        AlfaMix(form="close")

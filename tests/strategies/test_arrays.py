@@ -91,18 +91,6 @@ def test_what_needs_a_network_is_refused_by_name_with_what_will_do(scene: Scene)
                 jostle.select(name, **arrays, n=N)
 
 
-@pytest.mark.parametrize("strategy", [jostle.NoiseStability(), strategies.Bald()])
-def test_a_strategy_that_was_built_is_refused_too(strategy: jostle.Strategy, scene: Scene) -> None:
-    with pytest.raises(ValueError, match="cannot work on arrays"):
-        jostle.select(strategy, **scene.arrays, n=N)
-
-
-def test_a_strategy_that_was_built_works_too(scene: Scene) -> None:
-    by_name = jostle.select("entropy", probabilities=scene.arrays["probabilities"], n=N, seed=0)
-    built = jostle.select(strategies.Entropy(), probabilities=scene.arrays["probabilities"], n=N, seed=0)
-    assert built.indices.tolist() == by_name.indices.tolist()
-
-
 @pytest.mark.parametrize(
     ("name", "missing", "words"),
     [
@@ -129,31 +117,6 @@ def test_arrays_of_any_kind(kind: Any) -> None:
     given = np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]])
     held = given.astype(kind) if isinstance(kind, type) and kind is not list else kind(given.tolist())
     assert jostle.select("margin", probabilities=held, n=1).indices.tolist() == [1]
-
-
-@pytest.mark.parametrize("name", ["badge", "bait", "cluster-margin", "egl"])
-def test_precisions_may_differ(name: str, scene: Scene) -> None:
-    arrays = scene.arrays
-    wanted = jostle.select(name, **arrays, n=N, seed=0)
-    mixed = {**arrays, "features": arrays["features"].astype(np.float32)}
-    found = jostle.select(name, **mixed, n=N, seed=0)
-    assert found.indices.tolist() == wanted.indices.tolist()
-
-
-def test_any_selector_on_features(scene: Scene) -> None:
-    features = scene.arrays["features"]
-    query = jostle.select(jostle.compose("features", "k-means++"), features=features, n=N, seed=1)
-    wanted = jostle.k_means_pp(torch.tensor(features), N, seed=1)
-    assert query.indices.tolist() == wanted.tolist()
-
-
-def test_exclude_and_seed_mean_what_they_always_mean(scene: Scene) -> None:
-    features = scene.arrays["features"]
-    first = jostle.select("typiclust", features=features, n=N, seed=5)
-    again = jostle.select("typiclust", features=features, n=N, seed=5)
-    assert first.indices.tolist() == again.indices.tolist()
-    rest = jostle.select("typiclust", features=features, n=N, seed=5, exclude=first.indices)
-    assert not set(rest.indices) & set(first.indices)
 
 
 def test_the_page_says_what_works_with_which_arrays() -> None:
@@ -189,11 +152,6 @@ class TestOtherTasks:
         query = jostle.select("entropy", probabilities=yes.reshape(shape), task="binary", n=3)
         assert query.indices.tolist() == both.indices.tolist() == [1, 0, 2]
         np.testing.assert_allclose(query.scores, both.scores, atol=1e-12)
-
-    def test_a_site_for_each_token(self) -> None:
-        given = np.full((2, 3, 2), 0.5)
-        given[0] = [0.9, 0.1]
-        assert jostle.select("entropy", probabilities=given, task="sequence", n=1).indices.tolist() == [1]
 
     def test_features_of_a_regression(self, scene: Scene) -> None:
         arrays = {"features": scene.arrays["features"], "labeled": {"features": scene.features(scene.known)}}
@@ -278,14 +236,6 @@ class TestRefusals:
     def test_a_model_and_arrays(self, scene: Scene) -> None:
         with pytest.raises(TypeError, match="a model and a pool, or arrays"):
             jostle.select("entropy", scene.model, scene.pool, 3, probabilities=self.GIVEN)  # type: ignore[call-overload]
-
-    def test_a_pool_without_a_model(self, scene: Scene) -> None:
-        with pytest.raises(TypeError, match="a model and a pool, or arrays"):
-            jostle.select("entropy", None, scene.pool, 3)  # type: ignore[call-overload]
-
-    def test_how_many_must_be_said(self) -> None:
-        with pytest.raises(TypeError, match="n="):
-            jostle.select("entropy", probabilities=self.GIVEN)  # type: ignore[call-overload]
 
     def test_what_reads_a_network(self) -> None:
         with pytest.raises(ValueError, match="arrays are read as they are"):

@@ -37,28 +37,6 @@ def test_picks_from_factors_are_picks_from_gradients(model: nn.Module) -> None:
     np.testing.assert_allclose(query.scores, explicit.scores)
 
 
-def test_confident_examples_share_one_row_near_zero(model: nn.Module) -> None:
-    x = torch.randn(40, 6)
-    sure = model[:2](x)[:, 0] > 0
-    with torch.no_grad():
-        model[2].weight.mul_(0.1)
-        model[2].weight[0] = 0
-        model[2].weight[0, 0] = 1e5  # class 0 wins by far where the first feature is positive, else it is out
-        model[2].bias.zero_()
-    lengths = Badge().embed(model, x, seed=0).dense().norm(dim=1)
-    assert (lengths[sure] < 1e-12).all()
-    assert (lengths[~sure] > 0.1).all()
-    query = select("badge", model, x, n=int((~sure).sum()) // 2, seed=0)
-    assert not sure[query.indices[0]]
-    assert sure[query.indices].sum() <= 1  # a second one would be at no distance from the first
-
-
-def test_duplicates_are_not_both_chosen(model: nn.Module) -> None:
-    x = torch.randn(6, 6).repeat(5, 1)
-    query = select("badge", model, x, n=6, seed=0)
-    assert len(set((query.indices % 6).tolist())) == 6
-
-
 def test_scikit_activeml_agrees_on_gradients() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 4)), np.full(50, np.nan)
@@ -78,14 +56,3 @@ def test_scikit_activeml_agrees_on_gradients() -> None:
     odds = torch.minimum(odds, rows.square().sum(1))  # the peer keeps the origin as a center, BADGE does not
     expected = np.delete(utilities[1, 12:], query.indices[0])
     np.testing.assert_allclose(np.delete((odds / odds.sum()).numpy(), query.indices[0]), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "shape", "word"),
-    [(nn.Linear(5, 1), (8, 5), "regression"), (nn.Conv2d(3, 4, 1), (8, 3, 6, 6), "segment")],
-)
-def test_other_tasks_are_refused_with_an_alternative(
-    outputs: nn.Module, shape: tuple[int, ...], word: str
-) -> None:
-    with pytest.raises(ValueError, match=rf"(?s)badge.*{word}.*use default"):
-        select("badge", nn.Sequential(nn.Identity(), outputs), torch.randn(shape), n=2)

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.embeddings.gradients import fisher_roots
-from jostle.strategies import Bait, select
+from jostle.strategies import select
 from jostle.strategies.bait import Fisher, information
 
 
@@ -45,19 +45,6 @@ def test_picks_equal_those_of_direct_inversion(n: int) -> None:
     assert query.indices.tolist() == plain_bait(roots, known_roots, n, 0.3)
 
 
-def test_pruning_changes_what_greedy_steps_alone_would_take() -> None:
-    model = nn.Sequential(nn.Identity(), nn.Linear(4, 1)).double()
-    labeled = TensorDataset(torch.randn(2, 4).double(), torch.zeros(2))
-    changed = 0
-    for _ in range(8):
-        x = torch.randn(16, 4).double()
-        query = select("bait", model, x, n=3, labeled=labeled, regularization=0.01, seed=0, task="regression")
-        known = labeled.tensors[0][:, None]
-        assert query.indices.tolist() == plain_bait(x[:, None], known, 3, 0.01)
-        changed += query.indices.tolist() != plain_bait(x[:, None], known, 3, 0.01, forward=1)
-    assert changed > 0
-
-
 def test_regression_takes_the_features() -> None:
     model = nn.Sequential(nn.Identity(), nn.Linear(4, 1)).double()
     x, known = torch.randn(14, 4).double(), torch.randn(6, 4).double()
@@ -85,16 +72,3 @@ def test_the_running_state_equals_direct_inversion() -> None:
     torch.testing.assert_close(fisher.gains(), now - added)
     removed = torch.stack([(torch.linalg.inv(matrix - w.T @ w) @ target).trace() for w in v[[0, 7]]])
     torch.testing.assert_close(fisher.losses()[[0, 7]], removed - now)
-
-
-def test_errors_come_before_long_work() -> None:
-    model, x = nn.Sequential(nn.Identity(), nn.Linear(50, 9)), torch.randn(8, 50)
-    labeled = TensorDataset(x[:3], torch.zeros(3).long())
-    with pytest.raises(ValueError, match="bait needs the labeled examples"):
-        select("bait", model, x, n=2)
-    with pytest.raises(ValueError, match=r"9 classes x 50 features.*more than memory_bytes=1,000,000: raise"):
-        select("bait", model, x, n=2, labeled=labeled, memory_bytes=10**6)
-    with pytest.raises(ValueError, match=r"(?s)bait.*segmentation.*coreset"):
-        select("bait", nn.Conv2d(3, 4, 1), torch.randn(5, 3, 6, 6), n=2)
-    with pytest.raises(ValueError, match="regularization must be above 0"):
-        Bait(regularization=0.0)

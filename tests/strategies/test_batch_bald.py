@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import ConvNet, N, SegNet
 
 import jostle
 from jostle.embeddings.disagreement import jensen_shannon
-from jostle.strategies import BatchBald, describe
 from jostle.strategies.batch_bald import JointInformation
 
 
@@ -69,15 +67,6 @@ def test_drawn_combinations_approach_all_of_them() -> None:
     assert (drawn.scores == again.scores).all()
 
 
-def test_the_bound_spares_work_but_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = opinions(300, 10, 4, 2)
-    picks = JointInformation().pick(rows, 6)
-    monkeypatch.setattr("jostle.strategies.batch_bald.BLOCK_ROWS", len(rows))  # every row, every time
-    full = JointInformation().pick(rows, 6)
-    assert picks.positions.tolist() == full.positions.tolist()
-    np.testing.assert_allclose(picks.scores, full.scores, atol=1e-12)
-
-
 def test_a_copy_adds_less_than_it_tells_alone() -> None:
     rows = opinions(12, 16, 3, 4)
     alone = jensen_shannon(rows.unbind(1))
@@ -123,28 +112,3 @@ def test_one_pick_is_that_of_bald_and_more_are_spread() -> None:
     assert len(copies & set(jostle.select("bald", model, many, n=5, seed=3, passes=20).indices.tolist())) == 5
     joint = jostle.select("batch-bald", model, many, n=3, seed=3, passes=20)
     assert len(copies & set(joint.indices.tolist())) < 3
-
-
-def test_masks_are_the_same_for_all_examples_whatever_the_batches() -> None:
-    model, pool = ConvNet(), torch.randn(N, 1, 8, 8)
-    same = torch.cat([pool[:1], pool[:1], pool])
-    rows = BatchBald(passes=5).embed(model, same, seed=0, batch_size=1)
-    assert rows.shape == (N + 2, 5, 4)
-    assert (rows[0] == rows[1]).all()
-    assert (rows[0] == rows[2]).all()
-    assert (rows[0].std(0) > 0).all()  # and differ between passes
-    torch.testing.assert_close(rows, BatchBald(passes=5).embed(model, same, seed=0, batch_size=7))
-
-
-def test_what_is_not_served_is_an_error() -> None:
-    with pytest.raises(ValueError, match="batch-bald is not available for segmentation"):
-        jostle.select("batch-bald", SegNet(), torch.randn(N, 3, 8, 8), n=2)
-    labels = nn.Sequential(nn.Dropout(), nn.Linear(3, 4))
-    with pytest.raises(ValueError, match=r"not available for multi-label.*one label for each example"):
-        jostle.select("batch-bald", labels, torch.randn(N, 3), n=2, task="multi-label")
-    with pytest.raises(ValueError, match=r"distributions \(n, T, c\)"):
-        JointInformation().pick(torch.zeros(4, 3), 2)
-    with pytest.raises(ValueError, match="at least 1; got 100000 and 0"):
-        JointInformation(samples=0)
-    assert describe("batch-bald").tasks == ("classification", "binary")
-    assert describe("batch-bald").idea.count(".") == 2

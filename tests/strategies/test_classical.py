@@ -9,7 +9,6 @@ import torch
 from skactiveml.pool import uncertainty_scores
 from torch import Tensor, nn
 from torch.nn import functional as F
-from zoo import ConvNet, N, SegNet
 
 import jostle
 from jostle.embeddings.gradients import expected_gradient_length
@@ -60,18 +59,6 @@ def test_sure_and_uniform_predictions_bound_every_score() -> None:
         torch.testing.assert_close(scores(name, logits), torch.tensor([most, 0.0]).double())
 
 
-def test_the_three_differ_where_they_should() -> None:
-    p = torch.tensor([[0.5, 0.5, 0.0], [0.4, 0.3, 0.3], [0.48, 0.26, 0.26]])
-    first = {name: int(scores(name, p.log().clamp(min=-1e4)).argmax()) for name in SCORES}
-    assert first == {"entropy": 1, "margin": 0, "least-confidence": 1}
-
-
-def test_with_two_classes_margin_and_least_confidence_rank_as_entropy_does() -> None:
-    logits = torch.randn(30, 2)
-    orders = {tuple(jostle.select(name, Same(), logits, n=30).indices) for name in SCORES}
-    assert len(orders) == 1
-
-
 @pytest.mark.parametrize("name", SCORES)
 def test_pixels_labels_and_tokens_are_averaged(name: str) -> None:
     of = {
@@ -91,27 +78,6 @@ def test_pixels_labels_and_tokens_are_averaged(name: str) -> None:
     for task, (outputs, distributions) in sites.items():
         expected = [np.mean([of(p) for p in example]) for example in distributions.tolist()]
         np.testing.assert_allclose(scores(name, outputs, task=task).numpy(), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", [*SCORES, "egl"])
-def test_permuting_the_pool_permutes_the_picks_and_batches_do_not_matter(name: str) -> None:
-    model, pool = ConvNet(), torch.randn(N, 1, 8, 8)
-    order = torch.randperm(N)
-    query = jostle.select(name, model, pool, n=5)
-    assert (
-        order[torch.as_tensor(jostle.select(name, model, pool[order], n=5).indices)].numpy() == query.indices
-    ).all()
-    small = jostle.select(name, model, pool, n=5, batch_size=2)
-    assert (small.indices == query.indices).all()
-    np.testing.assert_allclose(small.scores, query.scores, rtol=1e-5)
-
-
-@pytest.mark.parametrize("name", [*SCORES, "egl"])
-def test_regression_is_refused_before_any_long_work(name: str) -> None:
-    model = Same()
-    with pytest.raises(ValueError, match="regression"):
-        jostle.select(name, model, torch.randn(500, 1), n=3)
-    assert model.seen[0] <= 2
 
 
 def test_expected_gradient_length_is_that_of_autograd() -> None:
@@ -139,17 +105,6 @@ def test_gradient_lengths_of_nearly_sure_predictions_keep_their_order() -> None:
     logits = torch.tensor([[8.0, 0.0, 0.0], [12.0, 0.0, 0.0], [16.0, 0.0, 0.0]]).double()
     lengths = expected_gradient_length(logits.softmax(1), torch.ones(3, 1))
     assert lengths[0] > 10 * lengths[1] > 100 * lengths[2] > 0
-
-
-@pytest.mark.parametrize(("model", "pool", "task"), [
-    (SegNet(), torch.randn(N, 3, 8, 8), None),
-    (nn.Linear(3, 4), torch.randn(N, 3), "multi-label"),
-])  # fmt: skip
-def test_gradient_length_serves_one_label_per_example(
-    model: nn.Module, pool: Tensor, task: str | None
-) -> None:
-    with pytest.raises(ValueError, match="egl is not available for"):
-        jostle.select("egl", model, pool, n=2, task=task)
 
 
 def test_random_does_not_run_the_model() -> None:

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from zoo import ConvNet, N, bert, bert_pool
+from zoo import N, bert, bert_pool
 
 import jostle
 from jostle import models
-from jostle.embeddings.dropout import Sampler
 from jostle.inference.context import QueryContext
 from jostle.strategies import Bald
 
@@ -28,20 +27,6 @@ def passes(model: nn.Module, pool: Any, numbers: int = 3, batch: int = N, **sett
             torch.cat([s.outputs(context.runner.prepared(x), t) for x in context.pool.batches(batch)])
             for t in range(numbers)
         ])  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["bald", "entropy-dropout", "batch-bald"])
-def test_there_are_fifty_passes_unless_told_otherwise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, outputs = [], Sampler.outputs
-
-    def count(sampler: Sampler, inputs: Any, t: int) -> Tensor:
-        seen.extend([t] * (len(inputs) == N))  # fewer examples are the look at the network that comes first
-        return outputs(sampler, inputs, t)
-
-    monkeypatch.setattr(Sampler, "outputs", count)
-    model = nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 3))
-    jostle.select(name, model, torch.randn(N, 6), n=2, seed=0, batch_size=N)
-    assert seen == list(range(50))
 
 
 class Calls(nn.Module):
@@ -83,11 +68,6 @@ def test_each_kind_drops_the_same_places_of_all_examples_and_scales_the_rest(kin
     assert 0.5 < kept[:, 0].float().mean() < 0.7
     assert not (kept[0] == kept[1]).all()
     torch.testing.assert_close(out, passes(layer, pool, 40, batch=2))
-
-
-def test_each_place_has_a_mask_of_its_own() -> None:
-    out = passes(nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5)), torch.ones(N, 500), 2)
-    assert 0.2 < (out[0, 0] == 4).float().mean() < 0.3
 
 
 @pytest.mark.parametrize(
@@ -231,11 +211,6 @@ def test_bert_uses_its_own_dropout_in_attention_too(attention: str, unchanged: A
     torch.testing.assert_close(out, passes(model, pool, 3, batch=4), atol=1e-6, rtol=1e-5)
 
 
-def test_bert_is_scored_with_its_own_dropout() -> None:
-    query = jostle.select("bald", bert(), bert_pool(), n=4, seed=0, passes=4)
-    assert query.scores.min() > 0
-
-
 class Flagged(nn.Module):
     """Returns something else in training mode, which must not be switched on."""
 
@@ -323,13 +298,6 @@ def test_inserted_dropout_has_the_rate_that_was_asked_for() -> None:
     torch.testing.assert_close(out.max(), (model(torch.ones(1, 50)) / 0.7).max(), atol=0.1, rtol=0)
 
 
-def test_models_own_dropout_acts_beside_what_is_inserted() -> None:
-    model, pool = ConvNet(), torch.randn(N, 1, 8, 8)
-    own = passes(model, pool, 2)
-    both = passes(model, pool, 2, insert_dropout=0.3, dropout_after=["body.0"])
-    assert (own - both).abs().max() > 1e-4
-
-
 class Useless(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -352,20 +320,6 @@ def test_dropout_that_is_not_there_or_makes_no_difference_is_an_error() -> None:
         ):
             jostle.select(name, Useless(), pool, n=2, passes=4)
         assert len(jostle.select(name, still, pool, n=2, seed=0, passes=4, insert_dropout=0.3)) == 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"passes": 1}, ValueError, "at least 2"),
-        ({"insert_dropout": 1.0}, ValueError, "between 0 and 1, such as 0.3; got 1.0"),
-        ({"dropout_after": ["fc1"]}, ValueError, "give its rate with insert_dropout="),
-        ({"insert_dropout": 0.3, "dropout_after": "fc1"}, TypeError, "a list of module names"),
-    ],
-)
-def test_settings_that_make_no_sense(settings: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        Bald(**settings)
 
 
 def test_modules_that_cannot_carry_dropout() -> None:

@@ -52,19 +52,6 @@ def test_sure_examples_are_not_picked_and_copies_are_apart() -> None:
     assert len(set(kept.tolist())) == len(kept)
 
 
-@pytest.mark.parametrize("labeled", [True, False])
-def test_it_serves_with_and_without_labels_and_for_numbers(labeled: bool) -> None:
-    pool = torch.randn(60, 4)
-    classes = TensorDataset(torch.randn(12, 4), torch.arange(12) % 3)
-    numbers = TensorDataset(torch.randn(12, 4), torch.randn(12, 1))
-    regressor = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
-    for model, labeled in ((linear_net(), classes), (regressor, numbers)):
-        query = strategies.build("flip-cover").select(
-            model, pool, 7, labeled=labeled if labeled else None, seed=0
-        )
-        assert len(set(query.indices.tolist())) == 7
-
-
 def test_only_the_smallest_margins_are_jolted(jolted: list[int]) -> None:
     labeled = TensorDataset(torch.randn(9, 4), torch.arange(9) % 3)
     strategies.build("flip-cover", candidates_per_pick=4).select(
@@ -98,12 +85,6 @@ def test_drop_query_takes_one_of_each_cluster_then_fills_by_flips() -> None:
     assert sorted(query.indices.tolist()) == list(range(50))
 
 
-@pytest.mark.parametrize("settings", [{"passes": 0}, {"rate": 1.0}])
-def test_settings_that_cannot_be(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="passes is at least 1"):
-        strategies.build("drop-query", **settings)
-
-
 def trained_net(x: Tensor, y: Tensor) -> nn.Module:
     model = linear_net()
     optimizer = torch.optim.Adam(model.parameters(), 0.05)
@@ -130,15 +111,3 @@ def test_labels_are_classes_however_they_are_laid_out() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             strategy.select(model, pool, 5, labeled=(x, labels), seed=0)
-
-
-@pytest.mark.parametrize("noise", [0.0, -1.0])
-def test_a_noise_that_cannot_be_is_refused(noise: float) -> None:
-    with pytest.raises(ValueError, match=f"noise must be a variance above 0; got {noise}"):
-        strategies.build("flip-cover", noise=noise)
-
-
-def test_predictions_that_no_jolt_moves_have_a_chance_all_the_same() -> None:
-    logits = 10 * torch.eye(3, dtype=torch.float64)
-    assert flip_chances(logits, torch.zeros(3, 4, 3, dtype=torch.float64), None).isfinite().all()
-    assert flip_chances(logits, torch.zeros(3, 4, 3, dtype=torch.float64), 1.0).tolist() == [0.0] * 3

@@ -20,12 +20,6 @@ def test_the_graph_is_applied_exactly_without_being_built(features: Tensor) -> N
     torch.testing.assert_close(graph.propagated(values), dense(features) @ values)
 
 
-def test_columns_sum_to_two() -> None:
-    graph = Graph.of(torch.randn(30, 5).double())
-    whole = graph.propagated(torch.eye(30).double())
-    torch.testing.assert_close(whole.sum(0), torch.full((30,), 2.0).double())
-
-
 def test_columns_that_sum_to_nothing_stay_finite() -> None:
     graph = Graph.of(torch.eye(4))  # orthogonal features: every column of X X^T - I is zero
     torch.testing.assert_close(graph.propagated(torch.eye(4)), torch.eye(4))
@@ -52,33 +46,6 @@ def test_picks_come_from_the_cluster_without_labels(name: str) -> None:
     query = select(name, model, pool, n=10, labeled=known, seed=0, **settings)
     assert second[query.indices].all()
     assert len(set(query.indices.tolist())) == 10
-
-
-def test_permuting_the_pool_permutes_the_rows() -> None:
-    pool, known, _ = clusters(20, 8)
-    model = nn.Sequential(nn.Identity(), nn.Linear(6, 2)).double()
-    known = TensorDataset(known.tensors[0].double(), known.tensors[1])
-    order = torch.randperm(20)
-    strategy = CoreGCN(dropout=0.0, epochs=60)
-    rows = strategy.embed(model, pool.double(), labeled=known, seed=0)
-    permuted = strategy.embed(model, pool.double()[order], labeled=known, seed=0)
-    assert rows.shape == (20, 129)
-    torch.testing.assert_close(permuted, rows[order])
-
-
-def test_forward_and_loss_by_hand() -> None:
-    settings, features = CoreGCN(width=4, unlabeled_weight=1.2), torch.randn(7, 3).double()
-    graph, adjacency = Graph.of(features), dense(features)
-    weights = settings.drawn(features, torch.Generator().manual_seed(0))
-    rows = F.normalize(features)
-    hidden, scores = settings.forward(graph, graph.propagated(rows), weights, None)
-    expected = torch.relu(adjacency @ rows @ weights[0] + weights[1])
-    torch.testing.assert_close(hidden, expected)
-    torch.testing.assert_close(scores, adjacency @ expected @ weights[2] + weights[3])
-    known = torch.tensor([False] * 5 + [True] * 2)
-    s = scores.sigmoid().squeeze(1)
-    by_hand = -s[5:].log().mean() - 1.2 * (1 - s[:5]).log().mean()
-    torch.testing.assert_close(settings.loss(scores, known), by_hand)
 
 
 def test_training_by_hand() -> None:
@@ -114,17 +81,3 @@ def test_scores_are_distances_to_the_margin() -> None:
     torch.testing.assert_close(uncertain, -(core[:, 128:].sigmoid() - 0.3).abs())
     published = UncertainGCN(epochs=20).embed(model, pool, labeled=known, seed=4)
     torch.testing.assert_close(published, -(core[:, 128:].sigmoid() - 0.1).abs())
-
-
-@pytest.mark.parametrize("name", ["core-gcn", "uncertain-gcn"])
-def test_the_seed_decides_and_errors_come_first(name: str) -> None:
-    pool, known, _ = clusters(20, 8)
-    model = nn.Sequential(nn.Identity(), nn.Linear(6, 2))
-    first, again = (select(name, model, pool, n=6, labeled=known, seed=5, epochs=10) for _ in range(2))
-    assert first.indices.tolist() == again.indices.tolist()
-    with pytest.raises(ValueError, match=f"{name} needs the labeled examples"):
-        select(name, model, pool, n=6)
-    with pytest.raises(
-        ValueError, match=r"28 nodes.*more than memory_bytes=1,000: raise memory_bytes.*smaller"
-    ):
-        select(name, model, pool, n=6, labeled=known, memory_bytes=1000)

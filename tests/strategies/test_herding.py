@@ -56,11 +56,6 @@ def test_margins_weigh_and_labeled_features_cover(
     assert query.scores.tolist() == pytest.approx(expected.scores.tolist(), rel=1e-5)
 
 
-def test_without_labels_the_pool_alone_is_covered(pool: Tensor) -> None:
-    query = strategies.build("max-herding", head=features).select(Known(), pool, 5, seed=0)
-    assert query.indices.tolist() == Herding().pick(pool[:, :2], 5, seed=0).positions.tolist()
-
-
 def test_a_regression_has_no_margins_and_weighs_all_alike(pool: Tensor) -> None:
     model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
     of = {
@@ -79,11 +74,6 @@ def test_a_sure_region_is_left_alone() -> None:
     assert min(query.indices) >= 50
 
 
-def test_power_is_above_zero() -> None:
-    with pytest.raises(ValueError, match="power is above 0"):
-        strategies.build("uncertainty-herding", power=0.0)
-
-
 def test_power_margin_draws_in_proportion_to_one_less_the_margin(pool: Tensor) -> None:
     few = pool[:4]
     expected = margins(few) / margins(few).sum()
@@ -95,11 +85,3 @@ def test_power_margin_draws_in_proportion_to_one_less_the_margin(pool: Tensor) -
     )
     shares = picks.bincount(minlength=4) / 600
     torch.testing.assert_close(shares.double(), expected, rtol=0, atol=4 * 0.5 / 600**0.5)
-
-
-def test_a_large_power_is_margin(pool: Tensor) -> None:
-    drawn = strategies.build("power-margin", power=1e9).select(Known(), pool, 10, seed=5)
-    assert (
-        drawn.indices.tolist()
-        == strategies.build("margin").select(Known(), pool, 10, seed=5).indices.tolist()
-    )

@@ -3,8 +3,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from jostle.rows import Outer
-from jostle.selectors import k_center
 from jostle.selectors.lcmd import lcmd
 from jostle.strategies import LCMD, select
 
@@ -20,28 +18,11 @@ def naive(rows: Tensor, n: int, centers: Tensor) -> list[int]:
     return picks
 
 
-def test_many_near_points_outweigh_one_far_point() -> None:
-    centers = torch.tensor([[0.0], [100]])
-    rows = torch.cat([torch.tensor([[103.0]]), torch.tensor([2.0, -2]).repeat(10)[:, None]])
-    picks = lcmd.pick(rows, 1, centers=centers)
-    assert picks.positions.item() > 0  # weights 80 against 9
-    assert picks.scores.item() == 2
-    assert k_center(rows, 1, centers=centers).tolist() == [0]
-
-
 def test_picks_equal_those_with_distances_anew() -> None:
     rows, centers = torch.randn(200, 4).double(), torch.randn(7, 4).double()
     assert lcmd(rows, 25, centers=centers).tolist() == naive(rows, 25, centers)
     assert lcmd(rows, 6).tolist() == naive(rows, 6, torch.zeros(1, 4).double())
     assert lcmd(rows, 1).item() == rows.norm(dim=1).argmax()
-
-
-def test_copies_of_centers_come_last_and_once() -> None:
-    rows = torch.randn(5, 3).repeat(4, 1)
-    picks = lcmd.pick(rows, 20, centers=rows[:2])
-    assert sorted(picks.positions.tolist()) == list(range(20))
-    assert set((picks.positions[:3] % 5).tolist()) == {2, 3, 4}
-    assert (picks.scores[3:] == 0).all()
 
 
 @pytest.fixture
@@ -79,15 +60,6 @@ def test_pool_and_labeled_rows_share_their_jolts(model: nn.Module) -> None:
     assert query.indices[0] == 6
     assert query.scores[0] > 0.01
     assert query.scores[1:] == pytest.approx(0, abs=1e-9)
-
-
-def test_errors_come_first(model: nn.Module) -> None:
-    with pytest.raises(ValueError, match="lcmd needs the labeled examples"):
-        select("lcmd", model, torch.randn(5, 4), n=2)
-    with pytest.raises(ValueError, match=r"(?s)lcmd.*segmentation.*coreset"):
-        select("lcmd", nn.Conv2d(3, 4, 1), torch.randn(5, 3, 6, 6), n=2)
-    with pytest.raises(TypeError, match="dense rows"):
-        lcmd(Outer(torch.ones(3, 2), torch.ones(3, 2)), 1)
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])

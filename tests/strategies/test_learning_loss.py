@@ -1,30 +1,23 @@
 from __future__ import annotations
 
-import copy
 import inspect
-import pickle
 import textwrap
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from jostle import datasets, models
-from jostle.experiments.runs import protocol
-from jostle.inference.layers import layers_over_depth, vector_reader
+from jostle import models
+from jostle.inference.layers import layers_over_depth
 from jostle.inference.runner import ModelRunner
 from jostle.strategies import CoreSet, LearningLoss
 from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
-from jostle.tasks import TASKS
-from jostle.training.train import train
 
 TOKENS = {"input_ids": torch.ones(2, 7, dtype=torch.long)}
 
@@ -51,15 +44,6 @@ def numbers(*values: float) -> Tensor:
 )
 def test_pair_loss_by_hand(predicted: tuple[float, ...], true: tuple[float, ...], expected: float) -> None:
     assert pair_loss(numbers(*predicted), numbers(*true)).item() == pytest.approx(expected)
-
-
-def test_margin_is_a_setting_and_true_losses_get_no_gradient() -> None:
-    predicted, true = numbers(0.0, 0.0).requires_grad_(), numbers(2.0, 1.0).requires_grad_()
-    loss = pair_loss(predicted, true, margin=0.5)
-    loss.backward()
-    assert loss.item() == 0.5
-    assert predicted.grad.tolist() == [-1.0, 1.0]
-    assert true.grad is None
 
 
 def joined_step(fraction: float) -> tuple[LearningLossJoined, nn.Module]:
@@ -108,14 +92,6 @@ def test_join_leaves_the_model_alone_and_follows_the_seed(unchanged: Callable[..
     assert not all(torch.equal(a[key], c[key]) for key in a)
 
 
-def test_copies_and_files_carry_no_activations() -> None:
-    joined, _ = joined_step(0.0)
-    for twin in (copy.deepcopy(joined.model), pickle.loads(pickle.dumps(joined.model))):
-        assert not twin.seen
-        assert twin(torch.zeros(2, 6)).shape == (2, 3)
-    assert len(joined.model.seen) == 2
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "example", "layers"),
     [
@@ -152,22 +128,6 @@ def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:
     states = model(**TOKENS, output_hidden_states=True).hidden_states
     torch.testing.assert_close(joined.model.seen[-1], states[8][:, 0])
     assert joined.model.predicted_losses().shape == (2,)
-
-
-class Named(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.head = nn.Linear(6, 5), nn.Linear(5, 3)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.head(self.body(rows))
-
-
-def test_columns_that_the_model_does_not_take_are_left_out() -> None:
-    pool = {"rows": torch.randn(9, 6), "number": torch.arange(9)}
-    model = LearningLoss().join(Named(), {"rows": pool["rows"][:2]}, seed=0).model
-    assert model(**pool).shape == (9, 3)
-    assert len(LearningLoss().select(model, pool, n=4)) == 4
 
 
 class Encoding(nn.Module):
@@ -208,17 +168,6 @@ def test_named_layers_of_any_number() -> None:
     assert len(joined.model.seen) == 5
     torch.testing.assert_close(joined.model.seen[0], maps[0].mean((2, 3)))
     assert len(LearningLoss(layers=["trunk.layer8"]).join(model, x, seed=0).model.predictor.branches) == 1
-
-
-def test_outputs_of_every_shape_become_vectors() -> None:
-    linear, tokens, conv = nn.Linear(1, 1), torch.randn(4, 5, 6), nn.Conv1d(5, 5, 1)
-    assert torch.equal(vector_reader("first")(linear, tokens), tokens[:, 0])
-    assert torch.equal(vector_reader("mean")(linear, tokens), tokens.mean(1))
-    assert torch.equal(vector_reader("first")(conv, tokens), tokens.mean(2))  # a signal (n, d, length)
-    assert torch.equal(vector_reader("first")(linear, tokens[:, 0]), tokens[:, 0])
-    assert vector_reader("first")(nn.Conv3d(3, 3, 1), torch.randn(4, 3, 2, 2, 2)).shape == (4, 3)
-    assert vector_reader("first")(linear, torch.randn(4, 3, 2, 2, 2)).shape == (4, 2)  # channels last
-    assert vector_reader("first")(linear, torch.randn(4)).shape == (4, 1)
 
 
 def hard_on_the_right(n: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -265,18 +214,6 @@ def test_the_loop_of_the_docstring_runs() -> None:
     assert len(found["query"]) == 100
 
 
-def test_segmentation_takes_one_loss_for_each_image() -> None:
-    x, y = torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4, 16, 16))
-    model = models.build("drn-d-22", width=0.1, classes=5, seed=0)
-    joined = LearningLoss().join(model, x[:2], seed=0)
-    losses = F.cross_entropy(joined.model(x), y, reduction="none")
-    with pytest.raises(ValueError, match=r"\(4, 16, 16\) for a batch of 4 examples"):
-        joined.loss(losses, 0.0)
-    joined.loss(losses.mean((1, 2)), 0.0).backward()
-    assert model.trunk.layer8[0].weight.grad.any()
-    assert len(LearningLoss().select(joined.model, x, n=2)) == 2
-
-
 def test_errors_say_what_to_do() -> None:
     pool = torch.randn(5, 6)
     with pytest.raises(ValueError, match=r"trained with its loss predictor; got a plain Sequential.*join"):
@@ -300,29 +237,3 @@ def test_errors_say_what_to_do() -> None:
         LearningLoss(tokens="last")
     with pytest.raises(ValueError, match=r"call joined\.model"):
         LearningLoss().join(small(), pool, seed=0).loss(torch.zeros(5), 0.0)
-
-
-def test_on_mnist_few_labels_teach_it_little_and_many_teach_it_more(
-    real_data: Callable[..., Path],
-) -> None:
-    """Why it does poorly in the MNIST experiment: rank correlations of predicted and true losses, three trials."""
-    data, recipe = datasets.load("mnist", real_data("mnist").parent), protocol.load("mnist").training
-
-    def correlations(labels: int, seed: int) -> tuple[float, float]:
-        order = torch.randperm(60_000, generator=torch.Generator().manual_seed(seed))
-        known, others = order[:labels], order[-1000:]
-        inputs, targets = data.train.inputs, data.train.targets
-        joined = LearningLoss().join(
-            models.build("mnist-cnn", classes=10, seed=seed), inputs[known[:2]], seed
-        )
-        train(joined, inputs[known], targets[known], recipe, TASKS["classification"], seed=seed)
-        with torch.no_grad():
-            outputs = joined.model(inputs[others])
-            predicted, p = joined.model.predicted_losses(), outputs.softmax(1)
-        losses = F.cross_entropy(outputs, targets[others], reduction="none")
-        unsure = torch.special.entr(p).sum(1)
-        return tuple(float(spearmanr(score, losses).statistic) for score in (predicted, unsure))
-
-    few, many = (np.mean([correlations(n, seed) for seed in range(3)], axis=0) for n in (60, 2000))
-    assert few[0] < 0.4 < 0.5 < many[0]
-    assert few[1] > 0.8  # entropy knows better

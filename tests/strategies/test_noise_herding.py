@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from benchmarks import ablation
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -69,45 +68,3 @@ def test_only_the_smallest_margins_are_jolted(
         regressor, torch.randn(3000, 4), 5, seed=0
     )
     assert jolted == [4 * 5 + 9, 2048]
-
-
-def test_a_regression_draws_its_candidates_with_the_seed() -> None:
-    regressor = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
-    pool = torch.randn(3000, 4)
-    picks = [
-        strategies.build("noise-herding").select(regressor, pool, 5, seed=seed).indices.tolist()
-        for seed in (0, 0, 1)
-    ]
-    assert picks[0] == picks[1] != picks[2]
-
-
-@pytest.mark.parametrize("settings", [{"num_perturbations": 0}, {"candidates_per_pick": 0}, {"power": 0.0}])
-def test_settings_that_cannot_be(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"(num_perturbations|candidates_per_pick) must be at least 1"):
-        strategies.build("noise-herding", **settings)
-
-
-def test_a_width_that_is_no_word() -> None:
-    with pytest.raises(ValueError, match="width"):
-        strategies.build("noise-herding", width="wide")
-
-
-class TestStepsLeftOut:
-    """What the arena's ablations run."""
-
-    def test_who_does_not_look_at_labels_picks_as_if_there_were_none(
-        self, model: nn.Module, pool: Tensor, labeled: TensorDataset
-    ) -> None:
-        without = strategies.NoiseHerding(width=1.0).select(model, pool, 8, seed=0, task="classification")
-        blind = ablation.Blind(width=1.0).select(model, pool, 8, labeled=labeled, seed=0)
-        looking = strategies.NoiseHerding(width=1.0).select(model, pool, 8, labeled=labeled, seed=0)
-        assert blind.indices.tolist() == without.indices.tolist() != looking.indices.tolist()
-
-    def test_a_kernel_of_features_does_not_see_movements(
-        self, model: nn.Module, pool: Tensor, labeled: TensorDataset
-    ) -> None:
-        fewer, more = (
-            ablation.OnFeatures(num_perturbations=jolts).select(model, pool, 8, labeled=labeled, seed=0)
-            for jolts in (1, 20)
-        )
-        assert fewer.indices.tolist() == more.indices.tolist()

@@ -49,13 +49,6 @@ def test_relative_movements_are_over_the_length_of_what_moves() -> None:
     assert query.indices.tolist() != select("noise-stability", model, pool, 8, seed=3).indices.tolist()
 
 
-def test_a_start_from_the_labeled_set_needs_one(model: nn.Module) -> None:
-    with pytest.raises(ValueError, match="pass labeled="):
-        NoiseStability(initial_centers="labeled").select(model, torch.randn(9, 5).double(), 2)
-    with pytest.raises(ValueError, match="initial_centers"):
-        NoiseStability(initial_centers="labels")
-
-
 @pytest.mark.parametrize("selector", ["longest", "uniform", "k-dpp", lambda rows, n: torch.arange(n)])
 def test_a_selector_that_ignores_centers_cannot_start_from_the_labeled_set(selector: Any) -> None:
     with pytest.raises(

@@ -43,11 +43,6 @@ def test_picks_equal_those_on_the_whole_graph(
     assert (picks.scores.diff() <= 0).all()
 
 
-def test_the_last_rows_count_too() -> None:
-    rows = torch.cat([torch.arange(500.0) * 10, torch.full((3,), 9000.0)])[:, None]
-    assert {int(Cover(delta=1.0)(rows, 1, seed=s)) for s in range(20)} == {500, 501, 502}  # three at the end
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e25])
 def test_pairs_that_single_precision_cannot_tell_are_measured(scale: float) -> None:
     rows = torch.randn(40, 30).repeat(5, 1).double()
@@ -58,14 +53,6 @@ def test_pairs_that_single_precision_cannot_tell_are_measured(scale: float) -> N
     within = (apart < SURFACE**0.5 * delta).sum(1)
     graph = BallGraph(rows * scale, SURFACE * (delta * scale) ** 2)
     assert graph.count_neighbors(torch.arange(200)).tolist() == within.tolist()
-
-
-def test_what_is_left_after_full_cover_is_drawn() -> None:
-    rows = torch.zeros(10, 2)
-    picks = Cover(delta=1.0).pick(rows, 10, seed=1)
-    assert sorted(picks.positions.tolist()) == list(range(10))
-    assert picks.scores.tolist() == [10] + [0] * 9
-    assert picks.positions.tolist() != Cover(delta=1.0)(rows, 10, seed=2).tolist()
 
 
 def test_scikit_activeml_picks_the_same_hubs() -> None:
@@ -107,15 +94,6 @@ def test_the_strategy_covers_features_of_unit_length() -> None:
     both = torch.cat([h, h_known])
     cells, _ = k_means(both, 3, seed=0)
     torch.testing.assert_close(rows, h / pure_radius(both, cells, 0.8), rtol=1e-4, atol=1e-4)
-
-
-def test_regression_needs_a_radius() -> None:
-    model, x = nn.Sequential(nn.Identity(), nn.Linear(3, 1)), torch.randn(20, 3)
-    with pytest.raises(ValueError, match=r"(?s)prob-cover.*regression.*pass delta=.*coreset"):
-        select("prob-cover", model, x, n=3)
-    assert len(select("prob-cover", model, x, n=3, delta=0.5)) == 3
-    with pytest.raises(ValueError, match="above 0; got -1"):
-        ProbCover(delta=-1.0)
 
 
 def test_a_row_on_the_surface_is_outside_whatever_rounding_does() -> None:

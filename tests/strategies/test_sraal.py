@@ -14,26 +14,6 @@ from jostle.strategies.sraal import Generator, resized_targets, target_learner, 
 from jostle.tasks import Classification
 
 
-def tensor(*values: float) -> Tensor:
-    return torch.tensor(values)
-
-
-@pytest.mark.parametrize(
-    ("distribution", "expected"),
-    [
-        ((0.5, 0.5, 0, 0), 5 / 6),
-        ((0.5, 1 / 6, 1 / 6, 1 / 6), 0.5),
-        ((0.97, 0.01, 0.01, 0.01), 0.03),
-        ((1, 0, 0, 0), 0),
-        ((0.25, 0.25, 0.25, 0.25), 1),
-        ((1 / 3, 1 / 3, 1 / 3), 1),
-        ((0.8, 0.2), 0.2),
-    ],
-)
-def test_uncertainty_by_hand(distribution: tuple[float, ...], expected: float) -> None:
-    assert uncertainty(tensor(*distribution)).item() == pytest.approx(expected, abs=1e-6)
-
-
 def test_uncertainty_is_the_published_formula_within_its_bounds() -> None:
     p = torch.randn(500, 7, generator=torch.Generator().manual_seed(0)).mul(3).double().softmax(1)
     c, m = 7, p.amax(1)
@@ -73,17 +53,6 @@ def test_of_images_alike_those_the_model_is_unsure_of_are_picked() -> None:
     query = SRAAL(steps=20, batch=32).select(Teller(), pool, n=20, labeled=labeled, seed=0)
     assert right[query.indices].float().mean() > 0.8
     assert query.scores.tolist() == sorted(query.scores, reverse=True)
-
-
-def test_images_unlike_the_labeled_ones_are_picked() -> None:
-    rng = torch.Generator().manual_seed(0)
-    white = torch.randperm(100, generator=rng)[:10]
-    pool = 0.05 * torch.randn(100, 1, 8, 8, generator=rng)
-    pool[white] += 1
-    labeled = TensorDataset(0.05 * torch.randn(40, 1, 8, 8, generator=rng), torch.arange(40) % 10)
-    model = models.build("digits-cnn", seed=0)
-    query = SRAAL(steps=12, batch=32).select(model, pool, n=10, labeled=labeled, seed=0)
-    assert len(set(white.tolist()) & set(query.indices.tolist())) >= 8
 
 
 class Listening(Classification):
@@ -176,23 +145,3 @@ def test_segmentation_predicts_maps_and_averages_uncertainty() -> None:
     assert torch.equal(resized_targets(masks, 40), masks)
     stripes = torch.tensor([0, 255]).repeat(20).expand(6, 40, 40)
     assert set(resized_targets(stripes, 32).unique().tolist()) == {0, 255}, "a mix of labels is no label"
-
-
-def test_errors_say_what_is_missing() -> None:
-    model, pool = models.build("digits-cnn", seed=0), torch.rand(6, 1, 8, 8)
-    with pytest.raises(ValueError, match="sraal needs the labeled examples"):
-        select("sraal", model, pool, n=2)
-    with pytest.raises(TypeError, match="labeled set holds"):
-        select("sraal", model, pool, n=2, labeled=TensorDataset(pool), steps=1)
-    rows = pool[:, 0, 0, :6]
-    with pytest.raises(ValueError, match="sraal learns from images"):
-        select("sraal", nn.Linear(6, 3), rows, n=2, labeled=TensorDataset(rows, torch.arange(6) % 3))
-
-
-def test_numbers_and_several_labels_are_refused_by_name() -> None:
-    pool = torch.rand(6, 1, 8, 8)
-    one, several = (models.build("digits-cnn", classes=classes, seed=0) for classes in (1, 3))
-    with pytest.raises(ValueError, match=r"sraal is not available for regression .*\(2, 1\)\): .*coreset"):
-        select("sraal", one, pool, n=2, labeled=TensorDataset(pool, torch.rand(6)))
-    with pytest.raises(ValueError, match=r"sraal is not available for multi-label .*\(2, 3\)\)"):
-        select("sraal", several, pool, n=2, labeled=TensorDataset(pool, torch.ones(6, 3)), task="multi-label")

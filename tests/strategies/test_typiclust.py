@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 from skactiveml.pool import TypiClust as PeerTypiClust
 from torch import nn
@@ -14,14 +13,6 @@ def arms(center: float, steps: int) -> torch.Tensor:
     beside = torch.arange(1, steps + 1).cumsum(0)
     line = torch.cat([torch.zeros(1), beside, -beside]) + center
     return torch.stack([line, torch.zeros_like(line)], 1)
-
-
-def test_the_outlier_is_never_picked() -> None:
-    blob, outlier = 0.1 * torch.randn(30, 2), torch.tensor([[40.0, 40.0]])
-    rows = torch.cat([outlier, blob])
-    for n in (1, 2, 5, 20, 30):
-        assert 0 not in typical(rows, n, seed=n)
-    assert 0 in typical(rows, 31, seed=0)
 
 
 def test_typicality_by_hand() -> None:
@@ -52,19 +43,3 @@ def test_more_picks_than_clusters_come_in_turn() -> None:
     assert (picks.positions >= 17).int().tolist() == [0, 1, 0, 1, 0, 1]
     assert picks.positions[:2].tolist() == [0, 17]
     assert sorted(typical(rows, 30, seed=0).tolist()) == list(range(30))
-
-
-def test_features_can_be_given_and_labels_are_not_needed() -> None:
-    rows = torch.cat([arms(0, 6), arms(900, 4)])
-    query = select(
-        "typiclust", nn.Linear(3, 1), torch.randn(22, 3), n=2, seed=0, head=lambda model, x: rows[: len(x)]
-    )
-    assert query.indices.tolist() == [0, 13]
-
-
-def test_copies_give_distinct_finite_picks() -> None:
-    picks = typical.pick(torch.ones(8, 3), 8, seed=0)
-    assert sorted(picks.positions.tolist()) == list(range(8))
-    assert picks.scores.isfinite().all()
-    with pytest.raises(ValueError, match="clusters, small and neighbors must be at least 1"):
-        Typical(neighbors=0)

@@ -96,17 +96,6 @@ def test_a_head_of_one_logit_flips_no_and_yes(name: str, labels: Tensor) -> None
     assert a.scores.any()
 
 
-def test_lcmd_follows_the_logit_as_it_follows_a_number() -> None:
-    model = OneLogit()
-    a, b = (query("lcmd", model, task, LABELS.float(), sketch=16) for task in ("binary", "regression"))
-    assert a.indices.tolist() == b.indices.tolist()
-
-
-@pytest.mark.parametrize("squeeze", [False, True])
-def test_sraal_learns_one_output(squeeze: bool) -> None:
-    assert len(query("sraal", OneLogit(squeeze), "binary", LABELS, steps=3)) == 9
-
-
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
 def test_losses_and_metrics(shape: tuple[int, ...]) -> None:
     task, outputs, targets = TASKS["binary"], torch.randn(N), torch.randint(0, 2, (N,))
@@ -119,23 +108,6 @@ def test_losses_and_metrics(shape: tuple[int, ...]) -> None:
         "accuracy": pytest.approx(accuracy_score(targets, outputs > 0)),
         "f1": pytest.approx(f1_score(targets, outputs > 0)),
     }
-
-
-def test_errors_name_the_task() -> None:
-    model, known = OneLogit(), TensorDataset(KNOWN, torch.randn(M))
-    with pytest.raises(ValueError, match=r"entropy is not available for regression .*say task='binary'"):
-        jostle.select("entropy", model, X, 3, labeled=known)
-    with pytest.raises(ValueError, match=r"gives no probabilities .*pass task='binary'"):
-        jostle.select("noise-stability", model, X, 3, space="probabilities")
-    with pytest.raises(ValueError, match=r"task='binary' wants outputs \(n,\) or \(n, 1\).*\(2, 3\)"):
-        jostle.select("entropy", nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), X, 3, task="binary")
-    with pytest.raises(ValueError, match=r"softmax over one output is always 1.*task='binary'"):
-        jostle.select("entropy", model, X, 3, task="classification")
-    with pytest.raises(ValueError, match="unknown task 'binry'; did you mean 'binary'"):
-        jostle.select("entropy", model, X, 3, task="binry")
-    with pytest.raises(ValueError, match="entropy is not available for regression") as told:
-        jostle.select("entropy", model, X, 3, task="regression")  # said, not guessed
-    assert "binary" not in str(told.value)
 
 
 def test_labels_of_0_and_1_beside_one_output_are_a_binary_task() -> None:

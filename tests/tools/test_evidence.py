@@ -88,24 +88,6 @@ def test_two_metrics_have_two_figures(root: Path) -> None:
     }
 
 
-def test_a_block_without_its_end_takes_nothing_with_it(root: Path) -> None:
-    page = (
-        "<!-- gains results/mnist accuracy -->\nprose\n<!-- aubc results/mnist accuracy -->\n<!-- end -->\n"
-    )
-    with pytest.raises(ValueError, match="block <!-- gains results/mnist accuracy --> has no <!-- end -->"):
-        gathered(page, root)
-
-
-def test_ratios_need_their_reference(root: Path) -> None:
-    with pytest.raises(ValueError, match="unknown strategy among these runs 'coreset'"):
-        gathered("<!-- ratios results/mnist -->\n<!-- end -->\n", root)
-
-
-def test_an_unknown_block_is_named(root: Path) -> None:
-    with pytest.raises(ValueError, match="unknown block 'gain'"):
-        gathered("<!-- gain results/mnist accuracy -->\n<!-- end -->\n", root)
-
-
 @pytest.fixture
 def small(root: Path) -> Path:
     """A hundredth of the timing protocol; training takes 2 s, selections 2 s, but bald's 9 s and 5 s, qbc's 11 s."""

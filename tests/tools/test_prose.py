@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tools.prose import long_sentences, read_passages, report, stands_alone
+from tools.prose import long_sentences, read_passages, stands_alone
 
 LONG = " ".join(["word"] * 31)
 
@@ -42,11 +42,3 @@ def test_verbs_and_noun_phrases_stand_alone(docstring: str) -> None:
 )
 def test_clauses_and_comparisons_do_not(docstring: str) -> None:
     assert not stands_alone(docstring)
-
-
-def test_the_report_ends_with_totals(tmp_path: Path) -> None:
-    module = tmp_path / "module.py"
-    module.write_text('"""What it does."""\n', encoding="utf-8")
-    found = list(report([module]))
-    assert found[0].endswith("module.py:1: does not stand alone: What it does.")
-    assert found[-1] == "0 sentences over 30 words, 1 docstrings that do not stand alone"

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tools.release import NEEDED, ROOT, NotReadyError, check_changelog, check_contents, check_tree, run
+from tools.release import NEEDED, ROOT, NotReadyError, check_changelog, check_contents, check_tree
 
 import jostle
 
@@ -46,8 +46,3 @@ def test_a_source_distribution_is_whole_and_clean() -> None:
         check_contents([name for name in INSIDE if not name.endswith("LICENSE")])
     with pytest.raises(NotReadyError, match=r"__pycache__/a\.pyc"):
         check_contents([*INSIDE, "jostle-9/src/jostle/__pycache__/a.pyc"])
-
-
-def test_a_command_that_fails_says_why() -> None:
-    with pytest.raises(NotReadyError, match="no such command"):
-        run("sh", "-c", "echo no such command >&2; exit 3")

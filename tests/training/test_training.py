@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from jostle.core import Joined
 from jostle.rng import generator
 from jostle.tasks import TASKS, VOID, Classification
-from jostle.tasks.metrics import confusion, mean_iou, of_classes, of_errors
+from jostle.tasks.metrics import confusion, mean_iou, of_classes
 from jostle.training.augment import Augmentation
 from jostle.training.evaluate import evaluate
 from jostle.training.train import Recipe, Schedule, class_weights, layout, train
@@ -112,14 +112,6 @@ def test_batches(n: int, drop: bool, sizes: list[int]):
     assert len(torch.cat(parts).unique()) == sum(sizes)
 
 
-def test_the_first_cycle_alone_drops_its_last_batch():
-    recipe = PLAIN.model_copy(update={"drop_last": "first cycle"})
-    first, later = (fit(recipe, first_cycle=flag) for flag in (True, False))
-    never = fit(PLAIN)
-    assert torch.equal(later[0].weight, never[0].weight)  # type: ignore[index]
-    assert not torch.equal(first[0].weight, never[0].weight)  # type: ignore[index]
-
-
 class Added(Joined):
     """A strategy's part: a module of its own beside the model, with its own optimizer."""
 
@@ -165,15 +157,6 @@ def test_crops_and_flips_are_those_of_single_images():
         assert torch.equal(labels[i], label)
 
 
-def test_crops_reach_every_place_and_too_large_ones_are_refused():
-    rows, _ = Augmentation(crop=32, pad=4).window(
-        torch.zeros(600, 1, 32, 32), torch.Generator().manual_seed(0)
-    )
-    assert set(rows[:, 0].tolist()) == set(range(9))
-    with pytest.raises(ValueError, match="cannot cut 50 pixels"):
-        Augmentation(crop=50)(torch.zeros(2, 1, 32, 32), torch.zeros(2), torch.Generator())
-
-
 def test_classification_metrics_are_scikit_learns():
     rng = torch.Generator().manual_seed(0)
     targets, predicted = (torch.randint(4, (200,), generator=rng) for _ in range(2))
@@ -204,19 +187,6 @@ class Constant(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.value.expand(len(x), 1)
-
-
-def test_regression_metrics_by_hand():
-    errors = torch.tensor([3.0, -4.0]).repeat(48)  # two batches of 64 and 32
-    found = of_errors(errors.double())
-    assert found["mae"] == 3.5
-    assert found["rmse"] == pytest.approx(12.5**0.5)
-    assert found["published"] == pytest.approx(2 * 12.5**0.5 / 96)
-
-
-def test_evaluating_in_micro_batches_sees_every_row():
-    x, y = torch.randn(150, 2), torch.arange(150.0)
-    assert evaluate(Constant(0.0), x, y, TASKS["regression"])["mae"] == pytest.approx(74.5)
 
 
 def test_the_published_figure_of_predicting_the_mean(real_data: Callable[..., Path]):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from jostle import datasets, embeddings, models, selectors, strategies
+from jostle import datasets, embeddings, models, selectors
 from jostle.strategies.registry import REGISTRY
 from jostle.utils import registry
 from jostle.utils.registry import Entry, Registry
@@ -149,10 +149,3 @@ def test_plug_ins_are_looked_for_once_and_loaded_when_asked_for(monkeypatch: pyt
         things.entry("broken")
     with pytest.warns(UserWarning, match=r"'broken' .* cannot be loaded .*: it is left out"):
         assert [entry.name for entry in things.entries()] == ["triple", "plugged"]
-
-
-def test_strategies_say_more_of_themselves() -> None:
-    with REGISTRY.restored():
-        strategies.register("twin", formula="1 + 1", tasks=("regression",))(strategies.Random)
-        card = strategies.describe("twin")
-        assert (card.formula, card.tasks) == ("1 + 1", ("regression",))

@@ -8,12 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from zoo import mlp
 
 import jostle
 from jostle import datasets, strategies
-from jostle.utils.settings import bracketed, check_settings, fits
+from jostle.utils.settings import check_settings
 
 OWN = """
 from dataclasses import dataclass
@@ -115,11 +114,6 @@ def test_one_call_also_knows_the_options_of_select():
         jostle.select("noise-stability", mlp(), torch.zeros(4, 6), n=1, num_perturbations=2.5)
 
 
-def test_a_committee_may_be_a_module_list():
-    committee = nn.ModuleList([mlp(), mlp()])
-    assert len(jostle.select("qbc", mlp(), torch.randn(6, 6), n=2, members=committee, seed=0)) == 2
-
-
 @pytest.mark.parametrize("name", strategies.names())
 def test_defaults_fit_their_own_hints(name: str):
     entry = strategies.describe(name)
@@ -136,14 +130,3 @@ def test_a_data_set_by_name_is_checked_in_the_same_words(own: str, tmp_path: Pat
     ):
         with pytest.raises(datasets.DataError, match=re.escape(said)):
             datasets.load(name, tmp_path, **settings)
-
-
-def test_only_plain_types_are_judged():
-    assert fits(mlp(), nn.Module | None)
-    assert fits("fc", str | nn.Module)
-    assert not fits("x", Sequence[str])
-
-
-def test_settings_in_brackets():
-    assert bracketed({"num_perturbations": 3, "noise": "layer"}) == "(num_perturbations=3, noise='layer')"
-    assert bracketed({}) == ""

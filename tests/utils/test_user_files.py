@@ -3,7 +3,6 @@
 import hashlib
 import pickle
 import sys
-import time as clock
 from pathlib import Path
 
 import pytest
@@ -99,12 +98,6 @@ def test_checksums_are_of_what_runs(own: Path):
     first = b"import json\nfrom beside import VALUE\ndef value(): return VALUE\n"
     assert found[""] == hashlib.sha256(first).hexdigest()
     assert found["beside.py"] == hashlib.sha256(b"from parts.deep import VALUE\n").hexdigest()
-
-
-def test_what_is_built_in_cannot_be_replaced(own: Path):
-    (own / "time.py").write_text("raise RuntimeError('mine')\n")
-    (own / "own.py").write_text("import time\ndef value(): return time\n")
-    assert from_file(spec(own))() is clock
 
 
 def test_a_file_that_raises_names_its_line(own: Path):

@@ -14,10 +14,8 @@ from jostle.experiments.report.gallery import (
     Gallery,
     answers_of,
     cards,
-    cell,
     is_gallery,
     render,
-    short_number,
 )
 from jostle.tasks import TASKS
 
@@ -56,15 +54,6 @@ def test_cards_in_pick_order_with_names_scores_and_answers():
     assert not is_gallery(b"<!doctype html><title>mine</title>")
 
 
-def test_nothing_comes_from_elsewhere():
-    page = page_of(data_of(torch.rand(2, 1, 100, 80)), query(1))
-    assert "data:image/jpeg;base64" in page
-    without_pictures = re.sub(r'"data:[^"]*"', '""', page)
-    assert not re.findall(r"https?:|//[a-z]|@import|url\(", without_pictures)
-    assert "default-src 'none'" in page
-    assert "prefers-color-scheme: dark" in page
-
-
 def test_texts_and_rows():
     page = page_of(data_of(Texts(((EVIL + " first", "second"), ("b", "c")))), query(0))
     assert "&amp;amp; first\nsecond</div>" in page
@@ -101,11 +90,3 @@ def test_answers_by_hand():
     assert answers_of(torch.tensor([[12345.6]]), TASKS["regression"], ())[0] == (
         Answer("predicts", "12,346"),
     )
-
-
-def test_words_for_cells_and_numbers():
-    assert cell("roof=flat", 1) == ("roof", "flat")
-    assert cell("a=b", 2) == ("a=b", "2")
-    assert [short_number(value) for value in (0.12345, 9999.6, 1e4, -2e6, float("inf"))] == [
-        "0.1235", "10,000", "10,000", "-2,000,000", "inf",
-    ]  # fmt: skip

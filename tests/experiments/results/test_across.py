@@ -6,7 +6,7 @@ from scipy import stats
 from synthetic_runs import write_runs
 
 from jostle.experiments.results.across import Across, clear_sign, cliques, critical_difference, labels_saved
-from jostle.experiments.results.across_tables import areas_table, duel_table, gains_table, overview_table
+from jostle.experiments.results.across_tables import overview_table
 from jostle.experiments.results.curves import load
 
 
@@ -66,14 +66,6 @@ def test_the_critical_difference_is_the_published_one():
         assert critical_difference(k, 1) == pytest.approx(q * math.sqrt(k * (k + 1) / 6), rel=4e-4)
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
     assert math.isnan(critical_difference(1, 5))
-
-
-def test_cliques_by_hand():
-    ranks = {"c": 2.5, "a": 1.0, "b": 1.5, "d": 4.0, "e": 4.2}
-    assert cliques(ranks, 1.0) == [("a", "b"), ("b", "c"), ("d", "e")]
-    assert cliques(ranks, 1.6) == [("a", "b", "c"), ("c", "d"), ("d", "e")]
-    assert cliques(ranks, 0.1) == []
-    assert cliques(ranks, 9) == [("a", "b", "c", "d", "e")]
 
 
 def test_cliques_are_the_largest_groups_within_the_difference():
@@ -168,22 +160,3 @@ def test_the_overview_has_a_row_for_each_strategy(three):
     assert (found["a"]["ahead : behind"], found["a"]["p, sets"]) == ("3 : 0", "0.500")
     assert "3 sets cannot give less than 0.25" in table.note
     assert [row[0].text for row in table.rows if row[1].best] == ["a"]
-
-
-def test_the_other_tables(three):
-    across = Across.of(three)
-    assert rows(duel_table(across))["a"] == {"a": "–", "b": "2 : 1", "random": "3 : 0", "c": "1 : 0"}
-    assert rows(gains_table(across))["b"] == {"x": "+16.9", "y": "+34.5", "z": "+49.9"}
-    areas = rows(areas_table(across))
-    assert areas["c"] == {"x, accuracy, %": "31.00 ± 1.00", "y, accuracy, %": "–", "z, MAE": "–"}
-
-
-def test_without_the_baseline_there_are_ranks_but_no_gains(three):
-    across = Across.of({name: each.only(["a", "b"]) for name, each in three.items()})
-    assert "rank" in overview_table(across).columns
-    assert "error less, %" not in overview_table(across).columns
-
-
-def test_a_metric_that_a_folder_lacks_is_named(three):
-    with pytest.raises(ValueError, match="no metric 'accuracy' in z; there are mae"):
-        Across.of(three, "accuracy")

@@ -1,6 +1,5 @@
 """Files that are written whole or not at all, locks that die with their process, manifests that extend."""
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -135,39 +134,6 @@ def test_lines_that_are_there_stay_as_they_are(tmp_path: Path):
         file.append(cycle(2))
 
 
-def test_the_checksum_is_of_all_other_fields(tmp_path: Path):
-    file = run_file(tmp_path, "margin", 0, cycle(0))
-    fields = json.loads(file.path.read_text())
-    stated = fields.pop("checksum")
-    assert stated == hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    file = run_file(tmp_path, "margin", 0, cycle(0))
-    before = file.path.read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        file.append(cycle(1))
-    assert file.path.read_bytes() == before
-    assert [path.name for path in file.path.parent.iterdir()] == ["0.jsonl"]
-
-
-def test_the_new_file_comes_by_renaming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    file = run_file(tmp_path, "margin", 0, cycle(0))
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        file.append(cycle(1))
-    assert file.read() == [cycle(0)]
-
-
 def hold(path: str, ready: object) -> None:
     with RunFile(Path(path)).locked():
         ready.set()  # type: ignore[attr-defined]
@@ -289,12 +255,6 @@ def test_a_manifest_of_another_shape_is_named(tmp_path: Path, field: str):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest() | {field: 3}))
     with pytest.raises(ManifestError, match=rf"manifest\.json: {field} is 3, expected"):
         manifests.read(tmp_path)
-
-
-def test_a_broken_manifest_is_named(tmp_path: Path):
-    (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(ManifestError, match=r"manifest\.json is not JSON"):
-        manifests.enter(tmp_path, manifest())
 
 
 def test_lines_of_earlier_versions_are_read_with_their_spelling_and_checksum():

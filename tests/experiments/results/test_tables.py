@@ -64,16 +64,6 @@ def test_html_is_escaped_and_colored():
     assert "<td class='number'><b>83.00 ± 0.79</b></td>" in text
 
 
-def test_rich_rows_are_escaped():
-    table = Table.of("t", {"x": mark_best([Cell(1.0, shown="[1]")], higher=True)})
-    assert table.marked() == [[r"[bold]\[1][/bold]"]]
-
-
-def test_columns_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="shorter"):
-        Table.of("t", {"a": [Cell(1)], "b": []})
-
-
 def test_a_zero_has_no_sign():
     assert [Cell(value, digits=1, signed=True).text for value in (-0.04, 0.04, 0.06, -0.06)] == [
         "0.0",
@@ -81,8 +71,3 @@ def test_a_zero_has_no_sign():
         "+0.1",
         "−0.1",
     ]
-
-
-def test_labels_of_a_csv_cannot_become_formulas() -> None:
-    table = Table.of("t", {"strategy": [Cell("=1+1")], "-gain": [Cell(-2.5)]})
-    assert table.csv() == "strategy,'-gain\n'=1+1,-2.5\n"

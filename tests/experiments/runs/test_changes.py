@@ -12,11 +12,7 @@ from tiny import OWN, numbers, tiny, tiny_file
 
 from jostle.experiments.results import manifest as manifests
 from jostle.experiments.results.store import CorruptRunError
-from jostle.experiments.runs import workers
 from jostle.experiments.runs.experiment import open_experiment, run_experiment
-from jostle.experiments.runs.setup import ExperimentSetup
-from jostle.experiments.runs.workers import Job
-from jostle.utils.user_files import kept_sources
 
 
 def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -106,19 +102,6 @@ def test_data_that_changes_while_runs_are_under_way_stops_them(tmp_path: Path):
     assert run_experiment(protocol, tmp_path / "runs", [0, 1, 2, 3]).missing == []
 
 
-def test_data_that_is_other_data_each_time_is_refused_by_workers(tmp_path: Path):
-    (tmp_path / "own.py").write_text(
-        OWN.replace(".manual_seed(0)", "").replace("generator=torch.Generator()", "")
-    )
-    protocol = tiny(tmp_path, f"dataset.use={tmp_path}/own.py:data", "candidates=all", "pick=2", "test=all")
-    with kept_sources() as sources:
-        recorded = ExperimentSetup.load(protocol).data.checksums
-        worker = workers.Worker(workers.WorkerConfig(protocol, None, "cpu", recorded, sources))
-        heard = list(worker.run(Job("random", 0), ()))
-    assert [event.kind for event in heard] == ["failed"]
-    assert "(train inputs, train targets, test inputs, test targets changed)" in heard[0].reason
-
-
 def test_images_that_change_within_a_run_are_not_written_down(tmp_path: Path):
     for name, shade in (("a", 0), ("b", 100)):
         (tmp_path / "photos" / name).mkdir(parents=True)
@@ -159,17 +142,6 @@ def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, edi
     path.write_text(first + "\n" + json.dumps(changed) + "\n")
     with pytest.raises(CorruptRunError, match=why):
         run_experiment(protocol, tmp_path / "runs", [0])
-
-
-def test_a_run_of_another_seed_is_refused(tmp_path: Path):
-    protocol = tiny(tmp_path, "rounds=1")
-    run_experiment(protocol, tmp_path / "runs", [0])
-    runs = tmp_path / "runs/margin"
-    (runs / "0.jsonl").rename(runs / "1.jsonl")
-    with pytest.raises(
-        CorruptRunError, match="line 1 is corrupt: its examples are not the initial set that seed 1"
-    ):
-        run_experiment(protocol, tmp_path / "runs", [0, 1])
 
 
 def test_a_corrupt_run_is_refused_with_its_line_and_what_to_do(

@@ -14,9 +14,7 @@ from commands import command, run_cli
 from tiny import numbers, tiny, tiny_file
 
 from jostle.experiments.results import store
-from jostle.experiments.runs.checks import explain_error
-from jostle.experiments.runs.experiment import open_experiment, run_experiment
-from jostle.experiments.runs.runners import describe_exit
+from jostle.experiments.runs.experiment import run_experiment
 from jostle.experiments.runs.workers import Job
 
 RAISES = '''
@@ -42,9 +40,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path: Path):
     words = command("run", str(tmp_path / "tiny.toml"), "--set", "rounds=5", "--set", "training.epochs=12",
                     "--seeds", "1", "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "killed"))  # fmt: skip
     chance, kills = random.Random(0), 0
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: any((tmp_path / "killed").glob("*/*.jsonl")), 120)
+        wait_for(lambda: any((tmp_path / "killed").glob("*/*.jsonl")))
         time.sleep(chance.uniform(0, 1.0))
         kills += process.poll() is None
         process.kill()
@@ -57,8 +55,8 @@ def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path: Path):
     assert {name for name in names if name.endswith(".jsonl")} == {"0.jsonl"}
 
 
-def wait_for(true: object, seconds: float) -> None:
-    end = time.monotonic() + seconds
+def wait_for(true: object) -> None:
+    end = time.monotonic() + 300  # seconds, on a busy machine
     while not true():  # type: ignore[operator]
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
@@ -69,12 +67,12 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
     words = command("run", str(tmp_path / "tiny.toml"), "--set", "training.epochs=100", "--set", "rounds=200",
                     "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "runs"))  # fmt: skip
     parent = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list((tmp_path / "runs").glob("*/*.jsonl"))) == 2, 120)  # both compute
+    wait_for(lambda: len(list((tmp_path / "runs").glob("*/*.jsonl"))) == 2)  # both compute
     workers = children(parent.pid)
     assert len(workers) >= 2
     parent.kill()
     parent.wait()
-    wait_for(lambda: not any(alive(worker) for worker in workers), 20)
+    wait_for(lambda: not any(alive(worker) for worker in workers))
 
 
 def children(pid: int) -> list[int]:
@@ -96,22 +94,12 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_ctrl_c_ends_quietly_and_keeps_what_is_done(tmp_path: Path):
-    process = started(tmp_path, "--jobs", "1")
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "the same command resumes" in said
-    assert "Traceback" not in said
-    assert numbers(tmp_path / "runs")["random/0"]
-
-
-def test_a_second_ctrl_c_changes_nothing(tmp_path: Path):
+def test_many_ctrl_c_end_quietly_and_keep_what_is_done(tmp_path: Path):
     process = started(tmp_path, "--jobs", "2")
-    while process.poll() is None:  # a whole salvo, to all processes, as a terminal sends it
+    while process.poll() is None:  # to all processes, as a terminal sends it
         os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.002)
-    _, said = process.communicate(timeout=60)
+        time.sleep(0.02)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "jostle: stopped; the same command resumes from here"
     assert "Traceback" not in said
@@ -131,8 +119,7 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )  # fmt: skip
-    wait_for(lambda: any((folder / "runs").glob("*/*.jsonl")), 120)
-    time.sleep(0.3)
+    wait_for(lambda: any((folder / "runs").glob("*/*.jsonl")))
     return process
 
 
@@ -215,21 +202,3 @@ def test_a_run_under_way_elsewhere_is_left_alone(tmp_path: Path):
         finished = run_experiment(protocol, tmp_path / "runs", [0])
     assert [event.reason for event in finished.failures] == ["another process is writing margin/0"]
     assert {job.label for job in finished.missing} == {"margin"}
-
-
-def test_reasons_are_a_line():
-    assert (
-        explain_error(OSError(errno.ENOSPC, "No space left on device", "x")) == "No space left on device (x)"
-    )
-    assert explain_error(ValueError("asked for 3")) == "asked for 3"
-    assert explain_error(RuntimeError("shape")) == "RuntimeError: shape"
-    assert (describe_exit(3), describe_exit(-15)) == ("exit code 3", "signal SIGTERM")
-
-
-def test_events_of_a_run_come_in_order(tmp_path: Path):
-    protocol = tiny(tmp_path, "rounds=1")
-    one = protocol.model_copy(update={"strategies": {"random": protocol.strategies["random"]}})
-    with open_experiment(one, tmp_path / "runs", [0]) as experiment:
-        events = list(experiment.execute())
-    assert [event.kind for event in events] == ["started", "cycle", "cycle", "done"]
-    assert {event.job for event in events} == {Job("random", 0)}

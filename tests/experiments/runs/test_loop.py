@@ -13,7 +13,7 @@ from jostle.core import Embedded, Embedding, Joined
 from jostle.datasets.data import Fields
 from jostle.datasets.views import as_pool, take_labeled, take_rows
 from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs.checks import shorten_training, smoke_test
+from jostle.experiments.runs.checks import smoke_test
 from jostle.experiments.runs.experiment import plan_runs, run_experiment
 from jostle.experiments.runs.loop import candidate_ids, cycles, initial_set, select_examples, valid_picks
 from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
@@ -70,15 +70,6 @@ def test_candidates_are_unlabeled_and_new_in_each_cycle(bench: ExperimentSetup):
     assert set(drawn[0].tolist()) != set(drawn[1].tolist())
     everything = replace(bench, protocol=bench.protocol.model_copy(update={"candidates": "all"}))
     assert len(candidate_ids(everything, 0, 1, labeled)) == 1287
-
-
-def test_the_initial_set_can_hold_every_class(tmp_path: Path):
-    whole = ExperimentSetup.load(tiny(tmp_path, "every_class=true", "initial=20"))
-    for seed in range(5):
-        assert len(whole.data.train.targets[initial_set(whole, seed)].unique()) == 10
-    impossible = ExperimentSetup.load(tiny(tmp_path, "every_class=true", "initial=9"))
-    with pytest.raises(ValueError, match="initial set of 9 with all 10 classes"):
-        initial_set(impossible, 0)
 
 
 @pytest.mark.parametrize("done", [1, 2, 3, 4])
@@ -187,11 +178,6 @@ def test_a_budget_that_the_data_cannot_pay_is_refused(tmp_path: Path):
         ExperimentSetup.load(tiny(tmp_path, "pick=41"))
 
 
-def test_shares_count_the_training_set(tmp_path: Path):
-    shared = ExperimentSetup.load(tiny(tmp_path, "initial=0.1", "pick=0.01", "candidates=0.5"))
-    assert (shared.initial, shared.pick, shared.candidates, len(shared.data.test)) == (130, 13, 649, 60)
-
-
 def test_a_mismatch_fails_in_the_try_out(tmp_path: Path):
     points = tmp_path / "points.py"
     points.write_text(
@@ -208,11 +194,6 @@ def test_a_mismatch_fails_in_the_try_out(tmp_path: Path):
     assert set(next(iter(cycles(regression, build("random"), 0))).metrics) == {"mae", "rmse", "published"}
     with pytest.raises(ValueError, match=r"margin does not work in tiny: .*regression"):
         smoke_test(ExperimentSetup.load(p))
-
-
-def test_the_try_out_cuts_a_strategys_own_training_short():
-    assert shorten_training(build("core-gcn")).epochs == 2  # type: ignore[attr-defined]
-    assert shorten_training(build("margin")) == build("margin")
 
 
 def test_what_is_not_a_tensor_is_read_by_the_batch(bench: ExperimentSetup):

@@ -7,8 +7,6 @@ from commands import run_cli
 from PIL import Image
 from tiny import OWN, tiny_file
 
-from jostle import cli
-
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "taken").write_text("a file")
@@ -21,19 +19,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "taken" in said
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize("kind", ["file", "full"])
-def test_a_folder_of_something_else_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
-):
-    out = tmp_path / "out"
-    out.write_text("") if kind == "file" else (out.mkdir(), (out / "thesis.txt").touch())
-    monkeypatch.setattr(
-        "jostle.experiments.runs.experiment.smoke_test", lambda bench: pytest.fail("tried out")
-    )
-    assert run_cli("run", tiny_file(tmp_path), "--out-dir", out) == 2
-    assert f"--out-dir {out}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -94,8 +79,3 @@ def test_a_users_mistake_ends_with_2_and_writes_nothing(
     assert len(error.splitlines()) == 1
     assert "Traceback" not in error
     assert not (tmp_path / "runs").exists()
-
-
-def test_debug_shows_the_traceback(tmp_path: Path):
-    with pytest.raises(ValueError, match="unknown protocol"):
-        cli.main(["run", "digitz", "--debug"])

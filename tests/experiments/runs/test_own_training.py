@@ -167,10 +167,6 @@ def test_what_settings_name_is_of_ones_own_too():
     assert user_specs("model", Named(use="mlp")) == {}
 
 
-def fit_of_this_file(dataset: object, seed: int) -> int:
-    return seed
-
-
 TASKS = """
 import torch
 from jostle.datasets import Data, Split
@@ -209,32 +205,6 @@ def fit(dataset, seed):
 """
 
 
-def test_multi_label_data_is_an_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "own.py").write_text(TASKS)
-    words = ("run", tiny_file(tmp_path), "--dataset", f"{tmp_path}/own.py:labels", "--set", "model.use=mlp",
-             "--set", "test=all", "--set", "candidates=all", "--set", "every_class=true", "--seeds", 2,
-             "--strategies", "random,entropy,coreset", "--out-dir", tmp_path / "runs")  # fmt: skip
-    assert run_cli(*words) == 0, capsys.readouterr().err
-    (line, *_) = numbers(tmp_path / "runs")["entropy/0"]
-    assert list(line["metrics"]) == ["macro_f1", "micro_f1", "exact_match"]  # type: ignore[call-overload]
-    page = (tmp_path / "runs" / "report" / "report.html").read_text()
-    assert f"{tmp_path}/own.py:labels, with the settings of tiny" in page
-    assert "macro-F1" in page
-
-
-def test_sequence_data_is_an_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "own.py").write_text(TASKS)
-    words = ("run", tiny_file(tmp_path), "--dataset", f"{tmp_path}/own.py:tokens", "--fit", f"{tmp_path}/own.py:fit",
-             "--set", "test=all", "--set", "candidates=all", "--set", "every_class=true", "--seeds", 2,
-             "--strategies", "random,entropy,noise-stability(num_perturbations=2)",
-             "--out-dir", tmp_path / "runs")  # fmt: skip
-    assert run_cli(*words) == 0, capsys.readouterr().err
-    found = numbers(tmp_path / "runs")["entropy/1"]
-    assert [line["labeled"] for line in found] == [10, 14, 18, 22]
-    assert "token_accuracy" in found[0]["metrics"]  # type: ignore[operator]
-    assert "token accuracy" in (tmp_path / "runs" / "report" / "report.html").read_text()
-
-
 @pytest.mark.parametrize(("name", "classes"), [("labels", 3), ("tokens", 3)])
 def test_the_initial_set_holds_every_class_of_any_task(tmp_path: Path, name: str, classes: int):
     (tmp_path / "own.py").write_text(TASKS)
@@ -250,24 +220,3 @@ def test_the_initial_set_holds_every_class_of_any_task(tmp_path: Path, name: str
         targets = bench.data.train.targets[initial_set(bench, seed)]
         seen = targets.any(0).sum() if name == "labels" else len(targets[targets >= 0].unique())
         assert seen == classes
-
-
-def test_every_class_wants_classes(tmp_path: Path):
-    (tmp_path / "line.csv").write_text("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(60)))
-    with pytest.raises(
-        ValueError, match=r"every_class wants classes, and csv:.* has none: set every_class=false"
-    ):
-        ExperimentSetup.load(
-            tiny(tmp_path, f"dataset=csv:{tmp_path}/line.csv(target=y)", "every_class=true", "candidates=all")
-        )
-
-
-def test_class_weights_want_classes(tmp_path: Path):
-    (tmp_path / "own.py").write_text(TASKS)
-    changes = (f"dataset.use={tmp_path}/own.py:labels", "model.use=mlp", "candidates=all", "test=all")
-    with pytest.raises(ValueError, match=r"balance_small weighs classes, and targets \(12, 3\) are none"):
-        run_experiment(
-            tiny(tmp_path, *changes, "training.batch=64", "training.balance_small=true"),
-            tmp_path / "runs",
-            [0],
-        )

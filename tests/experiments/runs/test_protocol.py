@@ -1,7 +1,6 @@
 """Protocols: the published numbers, errors that name the field, overrides, and what the command line says."""
 
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -74,12 +73,6 @@ def test_perturbations_and_their_scale_are_the_papers():
     single = protocol.load("mnist-single").strategies
     assert single["noise-stability-m"].settings == {"num_perturbations": 50}
     assert single["bald"].settings["passes"] == single["entropy-dropout"].settings["passes"] == 50
-
-
-def test_small_protocols_list_what_differs():
-    for name in ("cifar10-small", "camvid-small", "mrpc-small"):
-        text = (files("jostle.experiments") / "protocols" / f"{name}.toml").read_text()
-        assert "# Different from the published settings:" in text
 
 
 @pytest.mark.parametrize(
@@ -215,12 +208,6 @@ def test_protocols_of_the_benchmarks_are_valid():
         loaded = protocol.load(str(path))
         assert loaded.name == path.stem
         assert loaded.rounds > 0
-
-
-@pytest.mark.parametrize("setting", ["training.lr=inf", "training.lr=nan", "training.weight_decay=inf"])
-def test_numbers_of_training_are_finite(tmp_path, setting):
-    with pytest.raises(ValueError, match=rf"{setting.split('=')[0]}: .*finite"):
-        tiny(tmp_path, setting)
 
 
 def test_a_protocol_trains_by_a_recipe_or_by_a_fit(tmp_path):

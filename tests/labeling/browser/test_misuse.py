@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import answered_by, on_disk, table
+from browser_pages import answered_by, expect, on_disk, table
 from tools.serving import TOKEN, Person, Server
 
 Visit = Callable[..., Any]
@@ -36,7 +36,7 @@ def test_numbers_are_read_as_english_and_never_guessed(
         page.wait_for_selector("input[aria-label=price]")
         for typed in ("1,250", "1 250 000.5", "-1,000", "1e3", ".5"):
             answered_by(page, *typed, "Enter")
-        assert [value for _, value in on_disk(server)] == [1250, 1250000.5, -1000, 1000, 0.5]
+        expect(page, lambda: [value for _, value in on_disk(server)], [1250, 1250000.5, -1000, 1000, 0.5])
         for typed, readings in (
             ("1,25", "1.25 or 125"),
             ("0,250", "0.25 or 250"),
@@ -63,11 +63,11 @@ def test_undo_and_edit_bring_back_the_number_that_is_stored(
         answered_by(page, *exact, "Enter")
         page.keyboard.type("77")  # begun on the next one
         answered_by(page, "Escape", "Backspace")
-        assert page.input_value("input[name=number]") == exact
+        expect(page, lambda: page.input_value("input[name=number]"), exact)
         page.focus("input[name=number]")
         answered_by(page, "Enter")
-        assert page.input_value("input[name=number]") == "77"
-        assert [value for _, value in on_disk(server)] == [float(exact), None, float(exact)]
+        expect(page, lambda: page.input_value("input[name=number]"), "77")
+        expect(page, lambda: [value for _, value in on_disk(server)], [float(exact), None, float(exact)])
         page.goto(f"{server.origin}/#review")
         page.click("text=All answers")
         field = page.wait_for_selector(".item input")
@@ -88,10 +88,11 @@ def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
         answered_by(page, "1", "3", "Enter")
         answered_by(page, "Backspace")
         ticked = "[...document.querySelectorAll('[aria-pressed=true]')].map((each) => each.dataset.class)"
-        assert page.evaluate(ticked) == ["billing", "praise"]
+        expect(page, lambda: page.evaluate(ticked), ["billing", "praise"])
         answered_by(page, "3", "Enter")
         answered_by(page, "Enter", "Enter")
-        assert [value for act, value in on_disk(server) if act == "answer"] == [[0, 2], [0], []]
+        wanted = [[0, 2], [0], []]
+        expect(page, lambda: [value for act, value in on_disk(server) if act == "answer"], wanted)
 
 
 def test_the_next_text_begins_at_its_beginning(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
@@ -101,7 +102,7 @@ def test_the_next_text_begins_at_its_beginning(tickets: list[str], tmp_path: Pat
         page.evaluate("document.querySelector('.stage').scrollTop = 900")
         assert page.evaluate("document.querySelector('.stage').scrollTop") > 100
         answered_by(page, "1", "Enter")
-        assert page.evaluate("document.querySelector('.stage').scrollTop") == 0
+        expect(page, lambda: page.evaluate("document.querySelector('.stage').scrollTop"), 0)
 
 
 def test_each_tab_has_its_own_person(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
@@ -117,7 +118,7 @@ def test_each_tab_has_its_own_person(tickets: list[str], tmp_path: Path, visit: 
         second.wait_for_selector(".stage:has-text('ticket')")
         first.goto(server.origin)
         first.wait_for_selector(".stage:has-text('ticket')")
-        assert (first.inner_text("#person"), second.inner_text("#person")) == ("Ada", "Bo")
+        expect(first, lambda: (first.inner_text("#person"), second.inner_text("#person")), ("Ada", "Bo"))
 
 
 def test_a_picture_is_answered_when_it_can_be_seen(photos: Path, tmp_path: Path, visit: Visit) -> None:
@@ -132,12 +133,11 @@ def test_a_picture_is_answered_when_it_can_be_seen(photos: Path, tmp_path: Path,
         page.keyboard.press("1")
         page.wait_for_selector(".toast.shown:has-text('Wait for the picture')")
         assert on_disk(server) == []
+        expect(page, lambda: bool(held), True)
         held.pop(0).continue_()
         page.wait_for_selector(".stage[data-key]:not([data-key=''])")
         page.keyboard.press("1")
-        while not on_disk(server):
-            page.wait_for_timeout(50)
-        assert on_disk(server) == [("answer", 0)]
+        expect(page, lambda: on_disk(server), [("answer", 0)])
 
 
 def test_a_picture_that_cannot_be_shown_can_only_be_skipped(
@@ -153,9 +153,7 @@ def test_a_picture_that_cannot_be_shown_can_only_be_skipped(
         page.keyboard.press("1")
         page.wait_for_selector(".toast.shown:has-text('cannot be shown')")
         page.keyboard.press(" ")
-        while not on_disk(server):
-            page.wait_for_timeout(50)
-        assert on_disk(server) == [("skip", None)]
+        expect(page, lambda: on_disk(server), [("skip", None)])
 
 
 def test_tiles_whose_pictures_are_not_shown_are_not_answered(
