@@ -1,4 +1,4 @@
-"""The built wheel, installed apart from this tree, picks a batch; `make release-check` installs it with dependencies."""
+"""The built wheel, installed apart from this tree, picks a batch; `make release-check` installs dependencies too."""
 
 import os
 import subprocess
