@@ -17,7 +17,7 @@ from zoo import ConvNet
 
 import jostle
 from jostle import cli, strategies
-from jostle.inference.passes import tallied
+from jostle.inference.runner import tallied
 
 LOOKS = 40  # examples that first looks may take: shapes, dropout's places, heads
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from sphinx.addnodes import desc_signature
 from sphinx.util.docutils import SphinxDirective
 
-from jostle.inference.options import Options
-from jostle.utils.documented import SETTINGS
+from jostle.inference.context import Options
+from jostle.utils.settings import SETTINGS
 
 if TYPE_CHECKING:
     from docutils.nodes import Node

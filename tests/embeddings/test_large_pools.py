@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from zoo import ConvNet, N, mlp
 
 import jostle
-from jostle.inference import budget
-from jostle.utils import memory
+from jostle.inference import memory
 
 K = 4
 
@@ -120,7 +119,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
 
     model, x = Counted(2, VOCABULARY), torch.randn(6400, 2)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 2**30)
-    monkeypatch.setattr(budget, "spill_room", lambda: 30 * 10**9)
+    monkeypatch.setattr(memory, "spill_room", lambda: 30 * 10**9)
     with pytest.raises(
         ValueError,
         match=r"38,597,376,000 bytes for deviations.* half of .*projection_dim=512.*cache_path=",

@@ -8,7 +8,7 @@ from torch import nn
 
 import jostle
 from jostle.engines import EngineError, Ray, engine
-from jostle.engines.cluster import as_completed, check_address, start_workers
+from jostle.engines.ray_shards import as_completed, check_address, start_workers
 
 MODEL = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 

@@ -20,8 +20,7 @@ from jostle.datasets.transforms import apply_transform
 from jostle.datasets.views import as_pool
 from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import Found, Ray, prepare
-from jostle.engines.row_files import cache_key, describe_pool, read_rows, write_rows
-from jostle.engines.worker import PortionScorer, Worker
+from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_rows, write_rows
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows import Outer

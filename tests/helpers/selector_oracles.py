@@ -80,9 +80,9 @@ def tiny_blocks():
         return sys.modules[f"jostle.{name}"]
 
     sizes = [
-        ("selectors.bounds", "CENTERS_PER_BLOCK", 5),
-        ("selectors.bounds", "LOOK_COST", 40),
-        ("selectors.bounds", "PASS_COST", 1),
+        ("selectors.shards", "CENTERS_PER_BLOCK", 5),
+        ("selectors.shards", "LOOK_COST", 40),
+        ("selectors.shards", "PASS_COST", 1),
         ("rows.geometry", "BLOCK_NUMBERS", 64),
     ]
     sizes += [

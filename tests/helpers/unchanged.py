@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from jostle.inference.precision import switches
+from jostle.inference.isolation import switches
 
 
 def state_of(model: nn.Module) -> dict[str, Any]:

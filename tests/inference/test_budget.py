@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import jostle
 from jostle import selectors
-from jostle.inference import budget
+from jostle.inference import memory
 from jostle.rows.mapped import is_mapped, mapped_rows, release, rows_again, spilled_rows
 
 N, D = 3000, 40
@@ -46,7 +46,7 @@ def test_large_rows_go_to_a_file_and_the_picks_are_the_same(
     strategy = jostle.strategies.build(name, **settings)
     plain = strategy.select(model, pool, 7, labeled=labeled, seed=0)
     assert plain.notes == ()
-    monkeypatch.setattr(budget.MemoryBudget, "spills", lambda self, size: size > 10_000)
+    monkeypatch.setattr(memory.MemoryBudget, "spills", lambda self, size: size > 10_000)
     spilled = strategy.select(model, pool, 7, labeled=labeled, seed=0)
     assert spilled.indices.tolist() == plain.indices.tolist()
     assert str(tmp_path) in spilled.notes[0]
@@ -57,9 +57,9 @@ def test_large_rows_go_to_a_file_and_the_picks_are_the_same(
 
 def test_the_rule_is_half_of_what_is_allowed() -> None:
     cpu = torch.device("cpu")
-    given = budget.MemoryBudget(1000, None, cpu)
+    given = memory.MemoryBudget(1000, None, cpu)
     assert (given.spills(500), given.spills(501)) == (False, True)
-    free = budget.MemoryBudget(None, 1000, cpu)
+    free = memory.MemoryBudget(None, 1000, cpu)
     assert (free.allowed, free.spills(250), free.spills(251)) == (500, False, True)
     assert given.buffer(10**6) == 250
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo import ZOO
 
 import jostle
-from jostle.inference.copies import private_copy, scoring_device, unwrapped
+from jostle.inference.isolation import private_copy, scoring_device, unwrapped
 
 X = torch.randn(30, 6)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoo import N, mlp
 
 from jostle import NoiseStability
-from jostle.inference.precision import full_float32, switches
+from jostle.inference.isolation import full_float32, switches
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
 newer = pytest.mark.skipif(
@@ -18,7 +18,7 @@ newer = pytest.mark.skipif(
 
 STATE = """
 import torch
-from jostle.inference.precision import full_float32, switches
+from jostle.inference.isolation import full_float32, switches
 
 backends = torch.backends
 {set_up}

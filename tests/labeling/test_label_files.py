@@ -19,7 +19,7 @@ from jostle.labeling.label_files import (
     safe_file_name,
 )
 from jostle.labeling.simulation import answer_all, read_truth
-from jostle.utils.sheets import unhidden
+from jostle.utils.files import unhidden
 
 
 @pytest.fixture

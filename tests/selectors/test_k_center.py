@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.selectors import KCenter, k_center
-from jostle.selectors import bounds as bounds_module
+from jostle.selectors import shards as bounds_module
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import jostle
-from jostle.embeddings.disagreement import jensen_shannon
+from jostle.embeddings.committee import jensen_shannon
 from jostle.strategies.batch_bald import JointInformation
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 from zoo import N, SegNet, Squeezing
 
 import jostle
-from jostle.embeddings.disagreement import entropies, jensen_shannon, variance
+from jostle.embeddings.committee import entropies, jensen_shannon, variance
 from jostle.embeddings.uncertainty import entropy
 from jostle.strategies import Bald, EntropyDropout, QueryByCommittee
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jostle.utils.sheets import hidden, sheet, unhidden
+from jostle.utils.files import hidden, sheet, unhidden
 
 ODD = st.text(alphabet="=+-@\t\r'a1. \n\",", max_size=8)
 

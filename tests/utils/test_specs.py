@@ -2,7 +2,7 @@
 
 import pytest
 
-from jostle.utils.specs import name_and_settings, parsed_value
+from jostle.utils.settings import name_and_settings, parsed_value
 
 
 @pytest.mark.parametrize(

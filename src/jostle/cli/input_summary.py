@@ -14,8 +14,7 @@ from jostle.datasets.images import normalization_in_words
 from jostle.datasets.labels import match_classes
 from jostle.datasets.transforms import Transformed
 from jostle.experiments.results.curves import main_metric
-from jostle.inference.outputs import output_reader
-from jostle.inference.refusals import ModelInputError, batch_in_words
+from jostle.inference.reader import ModelInputError, batch_in_words, output_reader
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool, arrays
 from jostle.tasks import CLASS_TASKS, TASKS, Task, task_for

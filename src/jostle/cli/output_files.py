@@ -11,7 +11,7 @@ from jostle.cli.picks import as_csv, is_picks
 from jostle.core import Query
 from jostle.datasets import Data
 from jostle.utils.files import check_target, is_image, is_same, write_whole
-from jostle.utils.specs import name_and_settings
+from jostle.utils.settings import name_and_settings
 from jostle.utils.user_files import is_own
 
 if TYPE_CHECKING:

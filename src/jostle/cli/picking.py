@@ -15,7 +15,7 @@ import typer
 
 from jostle.cli import options
 from jostle.cli.console import say
-from jostle.utils.specs import name_and_settings
+from jostle.utils.settings import name_and_settings
 from jostle.utils.user_files import from_file, is_own
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jostle.core import Query, Strategy
     from jostle.datasets import Data
     from jostle.experiments.report.gallery import Answer
-    from jostle.inference.options import Options
+    from jostle.inference.context import Options
     from jostle.inference.runner import ModelRunner
     from jostle.inputs import Pool
     from jostle.tasks import Task
@@ -107,7 +107,7 @@ def pick(
     """
     from jostle import engines, strategies
     from jostle.cli.output_files import Places
-    from jostle.inference.copies import device_named
+    from jostle.inference.isolation import device_named
 
     name, settings = name_and_settings(strategy)
     if outputs is not None:
@@ -183,7 +183,7 @@ class Job:
         """Read what the options name, leave out what is known, try the model, and test it on what is labeled."""
         from jostle.cli.input_summary import Known, fed, traced
         from jostle.datasets.views import as_pool
-        from jostle.inference.copies import device_of
+        from jostle.inference.isolation import device_of
         from jostle.inputs import check_count
 
         network = load_model(model)

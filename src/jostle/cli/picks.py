@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jostle.utils.sheets import has_columns, sheet, unhidden
+from jostle.utils.files import has_columns, sheet, unhidden
 
 if TYPE_CHECKING:
     from jostle.core import Query

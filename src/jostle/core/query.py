@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from jostle.inference.context import QueryContext
 from jostle.selectors import Picks
-from jostle.utils.files import check_target, write_whole
-from jostle.utils.sheets import has_columns
+from jostle.utils.files import check_target, has_columns, write_whole
 
 COLUMNS = ("position", "order", "score")  # of a query's csv
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from jostle.datasets.fetch import DataError
 from jostle.inputs.sources import cut
 from jostle.tasks import TASKS
-from jostle.utils.once import cached_property
+from jostle.utils.names import cached_property
 
 Batch = Tensor | dict[str, Tensor]
 SETTLED = 2 * 10**9  # nanoseconds: a file touched since may be touched again without a new time

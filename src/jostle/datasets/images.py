@@ -17,7 +17,7 @@ from torch import Tensor
 
 from jostle.datasets.fetch import DataError, File
 from jostle.datasets.pictures import Frame, read_image, to_eight_bits
-from jostle.utils.once import cached_property
+from jostle.utils.names import cached_property
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this

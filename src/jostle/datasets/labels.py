@@ -17,7 +17,7 @@ from jostle.datasets.table_files import CsvFile, read_csv
 from jostle.datasets.tables import encode_targets
 from jostle.datasets.transforms import Transformed
 from jostle.datasets.views import take_rows
-from jostle.utils.sheets import unhidden
+from jostle.utils.files import unhidden
 
 LABEL_COLUMNS = ("label", "target", "answer")
 

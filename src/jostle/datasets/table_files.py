@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from jostle.datasets.fetch import DataError
-from jostle.utils.once import cached_property
+from jostle.utils.names import cached_property
 
 MAX_GROUPS_HELD = 2  # row groups in memory: batches follow each other within one
 

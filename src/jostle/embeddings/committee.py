@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 
-from jostle.core import Choice, Embedded, Estimate
-from jostle.embeddings.disagreement import jensen_shannon, variance
-from jostle.embeddings.uncertainty import SiteScores
+from jostle.core import Choice, Embedded, Estimate, score_estimate
+from jostle.embeddings.uncertainty import SiteScores, entropy
 from jostle.inference.context import QueryContext
-from jostle.inference.defaults import their_device
-from jostle.inference.estimate import score_estimate
+from jostle.inference.isolation import their_device
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs
 from jostle.rng import derive
 from jostle.selectors import top_k
 from jostle.tasks import Regression
+
+
+def entropies(opinions: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Entropy of the mean opinion, and mean entropy of the opinions, from distributions (..., c).
+
+    Opinions are added up as they come: no more than one is held at a time.
+    """
+    total = expected = torch.zeros(())
+    count = 0
+    for p in opinions:
+        p = p.double()
+        total, expected, count = total + p, expected + entropy(p), count + 1
+    if not count:
+        raise ValueError("there is no opinion to compare")
+    return entropy(total / count), expected / count
+
+
+def jensen_shannon(opinions: Iterable[Tensor]) -> Tensor:
+    """Jensen-Shannon divergence of distributions (..., c): entropy of the mean less mean entropy.
+
+    With dropout passes for opinions it is BALD's mutual information; it lies in [0, ln min(opinions, c)].
+    """
+    of_mean, expected = entropies(opinions)
+    return (of_mean - expected).clamp(min=0)
+
+
+def variance(opinions: Iterable[Tensor]) -> Tensor:
+    """Variance of numbers (n, ...) over the opinions, averaged over the numbers of each example: (n,)."""
+    rows = [outputs.double().reshape(len(outputs), -1) for outputs in opinions]
+    values = torch.stack(rows)  # (opinions, n, numbers)
+    return values.var(0, unbiased=False).mean(1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
-from jostle.embeddings.disagreement import entropies, jensen_shannon
+from jostle.core import Choice, Embedded, Embedding, Estimate, score_estimate
+from jostle.embeddings.committee import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import score_estimate
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, count, mapped
 from jostle.rng import derive, uniform_by_place

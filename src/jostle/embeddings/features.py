@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from jostle.core import Embedded, Embedding, Estimate
+from jostle.core import Embedded, Embedding, Estimate, feature_estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import feature_estimate
 
 
 @dataclass(frozen=True, kw_only=True)

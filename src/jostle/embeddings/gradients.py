@@ -9,11 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
 from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.readout import Space
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import feature_estimate
 from jostle.inputs import Inputs
 from jostle.rows import Outer
 from jostle.selectors import top_k

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.core import Embedded, Embedding, Estimate
+from jostle.core import Embedded, Embedding, Estimate, feature_estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import feature_estimate
 
 LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
 LEAST_LOG = -100.0  # a saturated node must not make the loss infinite

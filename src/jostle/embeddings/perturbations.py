@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from jostle.inference.attention import plain_attention
 from jostle.inference.context import QueryContext
-from jostle.inference.runner import ModelRunner, Parameter
+from jostle.inference.layers import plain_attention
+from jostle.inference.parameters import Parameter, before_head, parameters
+from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs
 from jostle.utils.names import look_up
 
@@ -37,21 +38,21 @@ class Perturbations:
 
     @classmethod
     def of(
-        cls, context: QueryContext, noise_scale: float, noise: str, which: Which, before_head: bool
+        cls, context: QueryContext, noise_scale: float, noise: str, which: Which, features: bool
     ) -> Perturbations:
-        """Perturb the parameters that `which` allows; `before_head` leaves out the head and what follows it."""
+        """Perturb the parameters that `which` allows; `features` leaves out the head and what follows it."""
         layerwise = look_up("noise", noise, {"global": False, "layerwise": True})
         allowed = allowance(which)
         moving = [
             p
-            for p in context.runner.parameters()
+            for p in parameters(context.runner)
             if any(allowed(name, p.own) for name in p.aliases)
-            and (not before_head or any(map(context.runner.before_head, p.aliases)))
+            and (not features or any(before_head(context.runner, name) for name in p.aliases))
             and not (layerwise and "bias" in p.name.rpartition(".")[2])
         ]
         length = math.sqrt(sum(squared_length(p.own) for p in moving))
         if not length:
-            raise ValueError(nothing_to_perturb(context, bool(moving), which, noise, before_head))
+            raise ValueError(nothing_to_perturb(context, bool(moving), which, noise, features))
         return cls(moving, context, noise_scale * length, layerwise)
 
     @property
@@ -94,14 +95,12 @@ class Perturbations:
         return {name: t for p, t in zip(self.moving, tensors, strict=True) for name in p.names}
 
 
-def nothing_to_perturb(context: QueryContext, zero: bool, which: Which, noise: str, before_head: bool) -> str:
+def nothing_to_perturb(context: QueryContext, zero: bool, which: Which, noise: str, features: bool) -> str:
     """Explain why no parameter can be perturbed, and what to do."""
-    names = [p.name for p in context.runner.parameters()]
+    names = [p.name for p in parameters(context.runner)]
     what = "are all zero" if zero else "do not exist"
     hint = (
-        "; nothing comes before the head: space='logits' lets it move"
-        if before_head and which is None
-        else ""
+        "; nothing comes before the head: space='logits' lets it move" if features and which is None else ""
     )
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     found = f"the parameters to perturb {what} (parameters={which!r}, noise={noise!r}){hint}"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs, Pool
-from jostle.rows.vectors import aligned, as_vectors
+from jostle.rows.geometry import aligned, as_vectors
 from jostle.utils.names import unknown
 
 Space = str | Callable[[Tensor], Tensor] | None

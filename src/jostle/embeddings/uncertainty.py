@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.core import Choice, Embedded, Embedding, Estimate, score_estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import score_estimate
 from jostle.rows import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS

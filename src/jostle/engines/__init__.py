@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jostle.engines.cluster import EngineError
 from jostle.engines.ray_engine import Ray
+from jostle.engines.ray_shards import EngineError
 from jostle.utils.names import unknown
-from jostle.utils.settings import check_settings
-from jostle.utils.specs import name_and_settings
+from jostle.utils.settings import check_settings, name_and_settings
 
 __all__ = ["EngineError", "Ray", "engine"]
 

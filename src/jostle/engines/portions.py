@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from jostle.inference.options import Options
+from jostle.inference.context import Options
 from jostle.inputs import Pool
-from jostle.inputs.batches import mapped
 from jostle.inputs.pool import positions_in
-from jostle.inputs.sources import Batched, Columns, Items, Source, Window, cut
+from jostle.inputs.sources import Batched, Columns, Items, Source, Window, cut, mapped
 
 
 class Span(NamedTuple):

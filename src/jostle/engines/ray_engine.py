@@ -7,24 +7,23 @@ import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from jostle.core import Query, Strategy
-from jostle.engines.cluster import EngineError, connect, start_workers
-from jostle.engines.executor import select_on
+from jostle.core import Embedding, Query, Strategy
+from jostle.core.planning import check_estimate
 from jostle.engines.portions import Candidates, Span
-from jostle.engines.ray_shards import RayShards
-from jostle.engines.row_files import cache_key, describe_pool
-from jostle.engines.worker import RowStrategy, Worker, WorkerConfig
-from jostle.inference.context import QueryContext
-from jostle.inference.options import Options
+from jostle.engines.ray_shards import EngineError, RayShards, connect, start_workers
+from jostle.engines.worker import RowStrategy, Worker, WorkerConfig, cache_key, describe_pool
+from jostle.inference.context import Options, QueryContext
+from jostle.inputs import check_count
 from jostle.inputs.sources import Source
 from jostle.rng import as_seed
-from jostle.selectors import Picks, Selector
+from jostle.selectors import Picks, Selector, selector, top_k
 from jostle.utils.progress import progress_bar
 
 PORTIONS_PER_WORKER = 4  # at least: at the end one portion at most is waited for
@@ -217,3 +216,99 @@ def pickle_by_value(ray: Any, name: str) -> None:
     installed = (sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
     if not any(Path(file).is_relative_to(path) for path in installed):
         ray.cloudpickle.register_pickle_by_value(module)
+
+
+SHARDABLE = "default, noise-stability, badge, coreset, margin, entropy, bald"
+
+
+@runtime_checkable
+class Filtering(Protocol):
+    """A strategy that chooses among a few candidates, which scores of single examples tell."""
+
+    screen: type[Embedding]
+
+    def shortlist(self, context: QueryContext, size: int, n: int, of_largest: Any) -> Any:
+        """Candidates for n picks from a pool of this size; `of_largest(count)` finds those of the largest scores."""
+
+    def among(self, context: QueryContext, short: Any, n: int) -> Picks:
+        """Choose n of the candidates."""
+
+
+def select_on(
+    cluster: Ray, strategy: Strategy, model: nn.Module, pool: Any, n: int, options: Options
+) -> Query:
+    """Choose n examples of the pool on a cluster.
+
+    Args:
+        cluster: The cluster.
+        strategy: The strategy.
+        model: As `select` takes it.
+        pool: As `select` takes it.
+        n: The number of picks.
+        options: The options of the call.
+    """
+    if options.get("scores") is not None:
+        raise ValueError("scores= are ranked in this process: leave engine= out")
+    candidates = Candidates.of(pool, options)
+    n = check_count(n, candidates, candidates.source)
+    settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
+    inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
+    context = strategy.create_context(model, candidates.first, inside)
+    if type(strategy).resolve is not Strategy.resolve:
+        strategy = context.run(strategy.resolve)
+    if isinstance(strategy, Filtering):
+        return select_filtered(cluster, strategy, model, candidates, n, settled, context)
+    return select_sharded(cluster, strategy, model, candidates, n, settled)
+
+
+def select_sharded(
+    cluster: Ray, strategy: Strategy, model: nn.Module, candidates: Candidates, n: int, options: Options
+) -> Query:
+    """Score shards of the pool on the cluster, and pick among the rows where they lie."""
+    if not isinstance(strategy, Embedding) or not strategy.shardable:
+        raise ValueError(
+            f"{strategy.name} looks at the pool as a whole, which lies in shards on a cluster: leave engine= out, or "
+            f"use one of {SHARDABLE}"
+        )
+    picker = selector(strategy.selector)
+    if not picker.shardable:
+        raise ValueError(
+            f"{strategy.name}: {type(picker).__name__} looks at all rows at once, which lie in shards on a cluster: "
+            "leave engine= out, or set selector= to k-center, k-means++, longest or top-k"
+        )
+    found = cluster.picks(strategy, picker, model, candidates, n, options)
+    indices = candidates.positions(found.picks.positions.cpu()).numpy()
+    values = found.picks.scores.double().cpu().numpy()
+    return Query(indices, values, found.seconds, found.seed)
+
+
+def select_filtered(
+    cluster: Ray,
+    strategy: Any,
+    model: nn.Module,
+    candidates: Candidates,
+    n: int,
+    options: Options,
+    context: QueryContext,
+) -> Query:
+    """Find candidates on the cluster, and choose among them in this process."""
+    seconds = {"embedding": 0.0, "selection": 0.0}
+
+    def of_largest(count: int) -> tuple[Tensor, Tensor]:
+        settings = {"head": strategy.head, "outputs": strategy.outputs, "memory_bytes": strategy.memory_bytes}
+        found = cluster.picks(strategy.screen(**settings), top_k, model, candidates, count, options)
+        seconds["embedding"] = sum(found.seconds.values())
+        places, order = found.picks.positions.sort()
+        return places, found.picks.scores[order]
+
+    short = context.run(lambda context: strategy.shortlist(context, len(candidates), n, of_largest))
+    kept = candidates.at(short.places)
+
+    def choose(context: QueryContext) -> Query:
+        context.pool = candidates.first
+        assert context.runner  # traced on the first examples, as in one process
+        context.pool, context.seconds = kept, seconds
+        check_estimate(strategy, context, n)
+        return Query.of(context, strategy.among(context, replace(short, places=torch.arange(len(kept))), n))
+
+    return context.run(choose)

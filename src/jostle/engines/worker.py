@@ -5,6 +5,9 @@ A portion's rows are those that one machine would give its examples, bit for bit
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,18 +15,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from jostle.engines.portions import Portion, Span
-from jostle.engines.row_files import read_rows, rows_path, write_rows
-from jostle.inference.context import QueryContext
-from jostle.inference.options import Options
-from jostle.inference.outputs import Outputs
+from jostle.engines.portions import Candidates, Portion, Span
+from jostle.engines.ray_shards import EngineError
+from jostle.inference.cache import in_letters, row_identity
+from jostle.inference.context import Options, QueryContext
+from jostle.inference.reader import Outputs
 from jostle.inference.runner import Head, ModelRunner
 from jostle.inputs import Inputs, Labeled, Pool
-from jostle.inputs.sources import Source
+from jostle.inputs.sources import Columns, Source, mapped
+from jostle.rows import Outer, Rows
 from jostle.selectors.shards import Shard
+from jostle.utils.files import write_whole
 
 T = TypeVar("T")
 
@@ -167,3 +173,71 @@ def to_cpu(result: Any) -> Any:
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*map(to_cpu, result))
     return result.to(torch.device("cpu")) if hasattr(result, "device") else result
+
+
+def cache_key(config: WorkerConfig, pool: str) -> str:
+    """Return a short hash of all that rows depend on: the model, the strategy, the options and the pool."""
+    chosen = {key: in_letters(config.options.get(key)) for key in ("seed", "batch_size", "task", "mask")}
+    call = {"strategy": config.strategy.name, "pool": pool, **chosen}
+    identity = call | row_identity(config.strategy, config.model)
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def rows_path(folder: Path, key: str, span: Span) -> Path:
+    """Return the file of a portion's rows."""
+    return folder / f"rows-{key}-{span.start:012}-{span.stop:012}.parquet"
+
+
+def write_rows(path: Path, rows: Rows, places: Tensor) -> None:
+    """Write rows as Parquet with columns `id` and `row`, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parts = {"left": rows.left, "right": rows.right} if isinstance(rows, Outer) else {"row": rows}
+    columns: dict[str, Any] = {"id": pa.array(places.cpu().numpy())}
+    for name, part in parts.items():
+        flat = part.detach().cpu().contiguous()
+        width = 1 if flat.ndim == 1 else flat.shape[1]
+        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(flat.flatten().numpy()), width)
+    kept = io.BytesIO()
+    shape = "scores" if isinstance(rows, Tensor) and rows.ndim == 1 else "rows"
+    pq.write_table(pa.table(columns).replace_schema_metadata({"shape": shape}), kept)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, kept.getvalue())
+
+
+def read_rows(path: Path) -> Rows | None:
+    """Return the rows of a file, or None if there is no file that can be read."""
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, ValueError):
+        return None
+    parts = {name: to_matrix(table.column(name)) for name in table.column_names if name != "id"}
+    if "left" in parts:
+        return Outer(parts["left"], parts["right"])
+    return parts["row"][:, 0] if table.schema.metadata[b"shape"] == b"scores" else parts["row"]
+
+
+def to_matrix(column: Any) -> Tensor:
+    """Return a column of lists of equal length as a tensor, (n, d)."""
+    numbers = column.combine_chunks()
+    flat = torch.from_numpy(np.array(numbers.flatten().to_numpy(zero_copy_only=False)))
+    return flat.view(len(numbers), -1)
+
+
+def describe_pool(candidates: Candidates) -> str:
+    """Return a text that changes with the pool: with its files or numbers, and with the excluded examples."""
+    source, excluded = candidates.source, hashlib.sha256(candidates.excluded.numpy().tobytes()).hexdigest()
+    if isinstance(source, Columns):
+        found = hashlib.sha256()
+        mapped(lambda array: found.update(np.ascontiguousarray(array).tobytes()), source.arrays)
+        return f"{len(source)} {found.hexdigest()} {excluded}"
+    stamps = getattr(getattr(source, "holder", None), "stamps", None)
+    if stamps is None:
+        raise EngineError(
+            "cache_folder= keeps rows for a later call, which must recognize the pool: pass a pool of Parquet or image "
+            "files, or an array, or leave cache_folder= out"
+        )
+    return f"{stamps} {excluded}"

@@ -1,33 +1,90 @@
-"""The context of one query: a model runner, a pool, a seed and options; strategies ask it for outputs and draws."""
+"""The context of one query, and its options: model, pool, seed; strategies ask it for outputs and draws."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jostle.inference.budget import MemoryBudget, RowBuffer
-from jostle.inference.copies import scoring_device
-from jostle.inference.defaults import our_device
-from jostle.inference.options import Options, check_options
-from jostle.inference.outputs import Outputs, output_reader
-from jostle.inference.passes import tallied
-from jostle.inference.precision import full_float32
-from jostle.inference.reader import BatchReader
-from jostle.inference.runner import Head, InputMutatedError, ModelRunner
-from jostle.inputs import Inputs, Labeled, Pool, count
-from jostle.rng import alone, as_seed, generator, seeded_globals
+from jostle.inference.isolation import guarded, scoring_device
+from jostle.inference.memory import MemoryBudget, RowBuffer
+from jostle.inference.reader import BatchReader, Mask, Outputs, output_reader
+from jostle.inference.runner import Head, InputMutatedError, ModelRunner, tallied
+from jostle.inputs import Collate, Inputs, Labeled, Pool, count
+from jostle.rng import as_seed, generator
 from jostle.rows import Reduction, non_finite, refuse_non_finite
-from jostle.tasks import TASKS, Task, task_for, task_for_labels
-from jostle.utils.once import cached_property
+from jostle.tasks import TASKS, Task, task_for, task_for_labels, task_named
+from jostle.utils.names import cached_property, unknown
 from jostle.utils.progress import Advance, noted, progress_bar
 
-__all__ = ["QueryContext"]
+Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
+
+
+class Options(TypedDict, total=False):
+    """What a call may be given beside the model and the pool."""
+
+    labeled: Any
+    """The labeled examples, a dataset or data loader of (x, y), for methods that need them."""
+    fit: Fit | None
+    """Trains a fresh model, `fit(dataset, seed) -> nn.Module`, for methods that need several."""
+    task: str | Task | None
+    """What outputs mean: "classification", "binary", "regression", "segmentation", "multi-label", "sequence" or a
+    `Task`; None: as their shape tells."""
+    mask: Mask
+    """Which tokens of a sequence count: a key of the inputs, a function of them that gives (n, tokens), or False for
+    all; None: `attention_mask` where the inputs have it."""
+    exclude: Sequence[int] | NDArray[np.int64] | Tensor | None
+    """Positions of the pool that may not be picked: whole numbers, not a mask."""
+    scores: Any
+    """Your own score of each example of the pool, an array (n,), larger where a label is worth more. top-k ranks by it,
+    herding and explained-variance weigh by it; None: the scores of the strategy."""
+    seed: int | None
+    """Repeats the query; None draws a fresh one and records it."""
+    batch_size: int | None
+    """Examples per forward pass; None: a rule on the sizes of activations."""
+    device: torch.device | str | None
+    """Where to compute; None: where the model is."""
+    num_workers: int
+    """Worker processes that read the pool, as a `DataLoader` has them."""
+    collate_fn: Collate | None
+    """Puts examples of the pool together to a batch, as a `DataLoader` takes it."""
+    engine: Any
+    """Where to compute: "ray" or a `jostle.engines.Ray`, a cluster that scores shards of the pool; None: here."""
+    progress: bool | None
+    """A bar on standard error: True always, False never; None: on a terminal."""
+
+
+DEFAULTS: Mapping[str, Any] = {"num_workers": 0}  # all others are None unless given
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """Keywords of one call as (options of the call, settings of the strategy)."""
+    call = {key: value for key, value in options.items() if key in Options.__annotations__}
+    return cast(Options, call), {key: value for key, value in options.items() if key not in call}
+
+
+def check_options(options: Options) -> None:
+    """Refuse options that there are not, and sizes that cannot be."""
+    for name in options:
+        if name not in Options.__annotations__:
+            raise TypeError(str(unknown("option", name, Options.__annotations__)))
+    task_named(options.get("task"))
+    mask = options.get("mask")
+    if not (mask is None or mask is False or isinstance(mask, str) or callable(mask)):
+        raise TypeError(f"mask is a key of the inputs, a function of them, or False for none; got {mask!r}")
+    batch_size = options.get("batch_size")
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+
+
+__all__ = ["Options", "QueryContext"]
 
 T = TypeVar("T")
 IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
@@ -141,10 +198,6 @@ class QueryContext:
             return task_for(given, outputs)
         return task_for_labels(given, outputs, targets)
 
-    def guessed_a_number(self, task: Task) -> bool:
-        """Whether one output was taken for a number because the call names no `task`."""
-        return task.name == "regression" and self.options.get("task") is None
-
     @cached_property
     def own_scores(self) -> Tensor | None:
         """The user's own score of each example of the pool, (n,): the option `scores`; None where there are none."""
@@ -231,9 +284,10 @@ class QueryContext:
         """
         task = self.task.name
         if task in TASKS and task not in serves:
-            hint = f". {IF_A_LOGIT}" if "binary" in serves and self.guessed_a_number(self.task) else ""
-            shape = self.output_shape
-            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}{hint}")
+            guessed = task == "regression" and self.options.get("task") is None
+            hint = f". {IF_A_LOGIT}" if "binary" in serves and guessed else ""
+            found = f"{task} (outputs of shape {self.output_shape})"
+            raise ValueError(f"{method} is not available for {found}: {why}{hint}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
         """Read prepared micro-batches of the pool, or of several `pools` in turn."""
@@ -302,29 +356,25 @@ class QueryContext:
         self, of: Callable[[Tensor], Tensor], *pools: Pool, what: str
     ) -> tuple[Tensor, Tensor]:
         """Features (n, d) and one number for each example (n,) from one pass; `of`, `pools`, `what` as in `score`."""
-
-        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = self.runner.features_and_outputs(inputs)
-            return self.reader.vectors(features, inputs), self.reader.score(of, outputs, inputs)
-
-        features, scores = self.compute(read, *pools, what=what)
-        return features, scores
+        return self._features_and(lambda outputs, x: self.reader.score(of, outputs, x), pools, what)
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
         """Features (n, d) and outputs of the pool, or of several `pools` in turn, from one pass."""
+        return self._features_and(lambda outputs, _: outputs, pools, "features and outputs")
 
+    def _features_and(
+        self, of: Callable[[Tensor, Inputs], Tensor], pools: Sequence[Pool], what: str
+    ) -> tuple[Tensor, Tensor]:
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = self.runner.features_and_outputs(inputs)
-            return self.reader.vectors(features, inputs), outputs
+            return self.reader.vectors(features, inputs), of(outputs, inputs)
 
-        both = self.compute(read, *pools, what="features and outputs")
-        return both[0], both[1]
+        features, values = self.compute(read, *pools, what=what)
+        return features, values
 
-    @contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Advance]:
+    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show a progress bar named `what` for `total` examples."""
-        with progress_bar(what, total, self.options.get("progress")) as advance:
-            yield advance
+        return progress_bar(what, total, self.options.get("progress"))
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -348,13 +398,3 @@ class QueryContext:
         with self.progress("selecting", steps) as advance, noted(add), self.timed("selection"):
             yield add
             add(steps - done)
-
-
-@contextmanager
-def guarded(seed: int, where: torch.device) -> Iterator[None]:
-    """Seed the global generators, and compute in full float32 with gradients allowed, on the device `where`."""
-    everywhere = alone(), torch.inference_mode(False), our_device()  # alone: a fork waits for the whole of it
-    with ExitStack() as stack:
-        for each in (*everywhere, seeded_globals(seed, where), full_float32(where)):
-            stack.enter_context(each)
-        yield

@@ -13,12 +13,10 @@ from torch import Tensor
 
 from jostle.inference.cache import RowCache
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import Estimate
+from jostle.inference.memory import Estimate, in_words
 from jostle.inputs import Inputs, Pool, arrays, count
-from jostle.rows.geometry import blocks
+from jostle.rows.geometry import blocks, check_shapes, non_finite
 from jostle.rows.mapped import RELEASE, is_mapped, release
-from jostle.rows.vectors import check_shapes, non_finite
-from jostle.utils.memory import in_words
 
 FEW, NARROW = 10, 512  # perturbations, and numbers in a row, that are often enough
 CACHED_CHUNKS = 20  # of a scoring with a cache, at least: an interrupt loses one of them

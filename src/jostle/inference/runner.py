@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +13,19 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from jostle.inference import passes
-from jostle.inference.axes import by_convention
-from jostle.inference.copies import memory, private_copy, retie, scoring_device, unwrapped
-from jostle.inference.defaults import their_device
-from jostle.inference.outputs import Read, batched, output_of
-from jostle.inference.refusals import ModelInputError, one_in_words, refused_at_first, refused_later
-from jostle.inference.trace import Trace
+from jostle.inference.isolation import private_copy, retie, scoring_device, their_device, unwrapped
+from jostle.inference.layers import by_convention
+from jostle.inference.reader import (
+    ModelInputError,
+    Read,
+    batched,
+    one_in_words,
+    output_of,
+    refused_at_first,
+    refused_later,
+)
 from jostle.inputs import ExampleList, Inputs, arrays, count, mapped, unshared, versions
-from jostle.utils.names import unknown
-from jostle.utils.once import cached_property
+from jostle.utils.names import cached_property, unknown
 
 Head = str | Callable[[nn.Module, Inputs], Tensor] | None  # a module's name, or features as a function
 
@@ -130,7 +134,7 @@ class ModelRunner:
 
     def call(self, inputs: Inputs) -> Any:
         """What the model returns for these inputs, which stay as they are."""
-        passes.note(count(inputs))
+        count_passes(count(inputs))
         with self.guard_inputs(inputs) as lent, self.explain_shape_errors(inputs):
             return self.run(lent)
 
@@ -266,47 +270,6 @@ class ModelRunner:
         fitting = max(1, budget // max(1, self.trace.largest_activation))
         return min(1024, 1 << (fitting.bit_length() - 1))
 
-    def before_head(self, parameter: str) -> bool:
-        """Whether a parameter can move the features: the head's and those of layers after it cannot."""
-        if callable(self.given_head):
-            return True
-        order, owner = self.trace.order, parameter.rpartition(".")[0]
-        in_head = owner == self.head or owner.startswith(self.head + ".")
-        return not in_head and order.get(owner, -1) < order[self.head]
-
-    def parameters(self) -> list[Parameter]:
-        """Floating parameters, each tensor once however often it is tied."""
-        own = dict(self.original.named_parameters(remove_duplicate=False))
-        objects = dict(self.module.named_parameters())
-        found: dict[Any, Parameter] = {}
-        for name, parameter in self.module.named_parameters(remove_duplicate=False):
-            if parameter.is_floating_point() or parameter.is_complex():
-                tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
-                tied.aliases.append(name)
-                if name in objects:
-                    tied.names.append(name)
-        return list(found.values())
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
-
-    names: list[str]  # several where distinct parameters share memory
-    aliases: list[str]  # these, and all other names of the same parameters
-    copy: Tensor
-    own: Tensor
-
-    @property
-    def clean(self) -> Tensor:
-        """The user's own values."""
-        return self.own.detach()
-
-    @property
-    def name(self) -> str:
-        """The first of its names."""
-        return self.names[0]
-
 
 def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Inputs as forward takes them: by position, or a dict's entries by name; names it lacks are left out."""
@@ -342,3 +305,96 @@ def same_contents(inputs: Inputs, others: Inputs) -> bool:
     """Whether two batches hold the same numbers, NaN included."""
     pairs = zip(arrays(inputs), arrays(others), strict=True)
     return all(torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
+
+
+class Trace:
+    """The order of calls, the head and the largest activation, seen in one forward pass."""
+
+    def __init__(self) -> None:
+        self.order: dict[str, int] = {}  # module -> when it was first called
+        self.calls: dict[str, int] = {}
+        self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers as called, with widths
+        self.largest_activation = 0  # bytes per example
+        self.output: Tensor
+
+    @classmethod
+    def of(cls, model: nn.Module, run: Callable[[], Tensor], size: int) -> Trace:
+        """Look at the model while `run` gives its outputs of a batch of `size` examples."""
+        trace = cls()
+        hooks = []
+        for name, module in model.named_modules():
+            if not isinstance(module, torch.jit.ScriptModule):
+                hooks.append(module.register_forward_pre_hook(trace.entering(name)))
+                hooks.append(module.register_forward_hook(trace.leaving(name, size)))
+        try:
+            trace.output = run()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return trace
+
+    def entering(self, name: str) -> Callable[..., None]:
+        """A hook that notes when a module is called."""
+
+        def enter(module: nn.Module, args: Any) -> None:
+            self.order.setdefault(name, len(self.order))
+            self.calls[name] = self.calls.get(name, 0) + 1
+
+        return enter
+
+    def leaving(self, name: str, size: int) -> Callable[..., None]:
+        """A hook that notes how large a module's output is, and whether it could be the head."""
+
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and output.layout == torch.strided:
+                self.largest_activation = max(self.largest_activation, output.nbytes // size)
+            width = width_of_linear(module)
+            if width:
+                self.candidates.append((name, width))
+
+        return leave
+
+    @property
+    def head(self) -> str | None:
+        """The last linear layer as wide as the output, so that an auxiliary head called later is not it."""
+        widths = set(self.output.shape[1:]) or {1}
+        fitting = [name for name, width in self.candidates if width in widths]
+        every = fitting or [name for name, _ in self.candidates]
+        return every[-1] if every else None
+
+
+def width_of_linear(module: nn.Module) -> int:
+    """Output width of a linear or 1x1 convolution layer, 0 for anything else."""
+    if isinstance(module, nn.Linear):
+        return module.out_features
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and set(module.kernel_size) == {1}:
+        return module.out_channels
+    return 0
+
+
+@dataclass
+class Tally:
+    """Count of forward passes of examples: one for each perturbation, dropout mask or committee member."""
+
+    examples: int = 0
+
+
+_tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
+
+
+@contextmanager
+def tallied() -> Iterator[Tally]:
+    """Count the examples that go through networks while this lasts."""
+    tally = Tally()
+    token = _tally.set(tally)
+    try:
+        yield tally
+    finally:
+        _tally.reset(token)
+
+
+def count_passes(examples: int) -> None:
+    """Add examples that went through a model to the running count."""
+    tally = _tally.get()
+    if tally is not None:
+        tally.examples += examples

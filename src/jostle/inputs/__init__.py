@@ -1,9 +1,18 @@
 """What sees a user's pool: any holder of examples, as inputs only."""
 
-from jostle.inputs.batches import ExampleList, Inputs, SparseRows, arrays, count, mapped, unshared, versions
-from jostle.inputs.labeled import Labeled
-from jostle.inputs.pool import Pool, check_count
-from jostle.inputs.sources import Batched, Collate
+from jostle.inputs.pool import Labeled, Pool, check_count
+from jostle.inputs.sources import (
+    Batched,
+    Collate,
+    ExampleList,
+    Inputs,
+    SparseRows,
+    arrays,
+    count,
+    mapped,
+    unshared,
+    versions,
+)
 
 __all__ = [
     "Batched",

@@ -1,20 +1,93 @@
-"""Any dataset, array or tensor, seen as inputs only: targets cannot leak into a strategy."""
+"""A pool: any dataset, array, table or loader seen as inputs only; and a labeled set, its inputs and its targets."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
 
-from jostle.inputs.batches import Inputs
-from jostle.inputs.frames import is_frame, numbers_of
-from jostle.inputs.sources import Collate, Columns, Source, Window, as_source, unshuffled
+from jostle.inputs.sources import (
+    LABEL_KEYS,
+    Batched,
+    Collate,
+    Columns,
+    Inputs,
+    Items,
+    Source,
+    SparseRows,
+    Window,
+    check_kept,
+    inputs_of,
+    is_words,
+    refuse_words,
+    target_of,
+)
+
+
+def is_frame(holder: Any) -> bool:
+    """Whether a thing is a table with named columns."""
+    return hasattr(holder, "to_numpy") and hasattr(holder, "columns")
+
+
+def numbers_of(frame: Any) -> NDArray[np.float64]:
+    """The columns of a table side by side, (n, columns), labels left out; one of words is an error that names it."""
+    kept = [name for name in frame.columns if str(name) not in LABEL_KEYS]
+    columns = [np.asarray(as_column(str(name), frame[name].to_numpy())) for name in kept]
+    if not columns or any(column.ndim != 1 for column in columns):
+        named = ", ".join(map(repr, frame.columns)) or "none"
+        raise ValueError(f"a table needs distinct columns of numbers beside its labels; it has {named}")
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def labeled_frame(frame: Any) -> TensorDataset:
+    """A table with a column of labels, where it has one, as a dataset."""
+    inputs = torch.from_numpy(numbers_of(frame))
+    labels = [name for name in frame.columns if str(name) in LABEL_KEYS]
+    return TensorDataset(inputs, *(as_targets(frame[name].to_numpy()) for name in labels[:1]))
+
+
+def paired(inputs: Any, targets: Any) -> Any:
+    """Inputs and targets held apart, (X, y), as a dataset of both."""
+    held = numbers_of(inputs) if is_frame(inputs) else inputs
+    goals = as_targets(targets)
+    length = len(next(iter(held.values()))) if isinstance(held, Mapping) else len(held)
+    if goals.ndim == 0 or length != len(goals):
+        raise ValueError(
+            f"labeled=(X, y) needs a y for each x; got {length} inputs and y of {tuple(goals.shape)}"
+        )
+    if isinstance(held, Mapping):
+        return {**{key: held[key] for key in held if key not in LABEL_KEYS}, "labels": goals}
+    if isinstance(held, np.ndarray):
+        held = torch.from_numpy(held if held.flags.writeable else held.copy())
+    return TensorDataset(held, goals) if isinstance(held, Tensor) else Pairs(held, goals)
+
+
+def as_targets(values: Any) -> Tensor:
+    """Targets as a tensor; words are an error that says what to do."""
+    refuse_words(values)
+    return values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A dataset of (x, y) from anything that has inputs by position."""
+
+    inputs: Any
+    targets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, position: int) -> tuple[Any, Tensor]:
+        return inputs_of(self.inputs[position]), self.targets[position]
 
 
 @dataclass(frozen=True)
@@ -98,6 +171,103 @@ class Pool:
         )
 
 
+def as_source(holder: Any, collate: Collate | None) -> Source:
+    """Whole arrays where the holder is made of them, else its items."""
+    if isinstance(holder, TensorDataset) and collate is None:
+        return columns(holder.tensors[0])
+    if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
+        return columns(holder)
+    if getattr(holder, "by_batch", False):
+        return Batched(holder)
+    if isinstance(holder, Mapping):
+        return named_columns(holder)
+    if isinstance(holder, (str, bytes, PurePath)):
+        raise TypeError(f"a pool holds examples; got {holder!r}: read what it names, and pass that")
+    if hasattr(holder, "toarray"):  # scipy's
+        return Columns(SparseRows(holder))
+    if isinstance(holder, tuple):
+        raise TypeError(
+            "a tuple could be examples or (inputs, targets): pass the inputs alone, "
+            "a TensorDataset of both, or a list of examples"
+        )
+    if isinstance(holder, IterableDataset) or not (
+        hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
+    ):
+        raise TypeError(
+            f"a pool needs examples by position (len and []); got {type(holder).__name__}: "
+            "use a map-style dataset, a tensor, an array or a list"
+        )
+    return Items(holder, collate)
+
+
+def named_columns(holder: Mapping[str, Any]) -> Columns:
+    """The columns that a model takes: labels and words are left out, but never all there is."""
+    inputs = {key: holder[key] for key in holder if key not in LABEL_KEYS}
+    kept = {key: as_column(key, inputs[key]) for key in inputs if not is_words(inputs[key])}
+    check_kept(kept, holder)
+    return Columns(kept)
+
+
+def as_column(key: str, values: Any) -> Tensor | np.ndarray:
+    """A column of a pool as an array of numbers, or an error that names it."""
+    if isinstance(values, (Tensor, np.ndarray)) and values.dtype != object:
+        check_dense(values)
+        return values
+    try:  # an array of objects may hold lists that are equally long
+        column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
+    except ValueError:
+        raise ValueError(
+            f"column {key!r} holds examples of unequal length: pad them, "
+            "or pass a list of examples and collate_fn="
+        ) from None
+    if column.dtype.kind in "OSU":
+        kinds = ", ".join(sorted({type(entry).__name__.rstrip("_") for entry in column.flat}))
+        raise ValueError(f"column {key!r} holds {kinds}, which no model takes: leave it out")
+    return column
+
+
+def columns(array: Tensor | np.ndarray) -> Columns:
+    """An array of examples."""
+    check_dense(array)
+    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype.kind in "OSU"):
+        shape = tuple(array.shape)
+        raise TypeError(f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {shape}")
+    return Columns(array)
+
+
+SPARSE = "a pool is cut into rows, which only dense arrays allow"
+
+
+def check_dense(array: Tensor | np.ndarray) -> None:
+    """Refuse tensors that are sparse, nested or without numbers."""
+    if isinstance(array, Tensor) and array.device.type == "meta":
+        raise ValueError("the pool is on the meta device, which holds no numbers: make it on the cpu")
+    if isinstance(array, Tensor) and (array.layout != torch.strided or array.is_nested):
+        how = "pass a list of its tensors and collate_fn=" if array.is_nested else "pass pool.to_dense()"
+        raise TypeError(f"{SPARSE}; got a tensor of {array.layout}: {how}")
+
+
+def unshuffled(
+    loader: DataLoader[Any], collate: Collate | None, workers: int
+) -> tuple[Any, Collate | None, int]:
+    """A loader's dataset, collate function and workers; a shuffling one is an error."""
+    if loader.batch_size is None and loader.batch_sampler is None:
+        raise ValueError("this DataLoader has batch_size=None, so its items may be batches: pass its dataset")
+    if isinstance(loader.dataset, IterableDataset):
+        raise ValueError(
+            f"this DataLoader reads {type(loader.dataset).__name__}, an IterableDataset without positions: use a "
+            "map-style dataset, a tensor, an array or a list"
+        )
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if not isinstance(sampler, SequentialSampler):
+        raise ValueError(
+            f"this DataLoader takes its order from {type(sampler).__name__}: positions would mean nothing; "
+            "pass one with shuffle=False and no sampler, or its dataset"
+        )
+    own = loader.collate_fn if loader.collate_fn is not default_collate else None
+    return loader.dataset, collate or own, workers or loader.num_workers
+
+
 def positions_in(excluded: Any, size: int) -> Tensor:
     """Distinct positions of a pool of this `size`, ascending, or an error; none for None."""
     gone = torch.empty(0, dtype=torch.int64) if excluded is None else as_positions(excluded).unique()
@@ -133,3 +303,54 @@ def check_count(n: int, candidates: Sized, inputs: Sized) -> int:
         less = f" less {len(inputs) - len(candidates)} excluded" if len(candidates) < len(inputs) else ""
         raise ValueError(f"asked for {n} examples from a pool of {len(inputs)}{less}")
     return operator.index(n)
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A dataset of (x, y): inputs as a pool, and targets for the methods that need them."""
+
+    dataset: Any
+    """Examples (x, y) by position, or columns of which one is labels."""
+    inputs: Pool
+    """The same without targets."""
+
+    @classmethod
+    def of(cls, dataset: Any, collate_fn: Collate | None = None, num_workers: int = 0) -> Labeled:
+        """See a dataset of (x, y), a table with labels, or a pair (X, y) as inputs and targets.
+
+        Args:
+            dataset: Any of these.
+            collate_fn: Puts examples together to a batch, as a `DataLoader` takes it.
+            num_workers: Worker processes that read examples.
+        """
+        if is_frame(dataset):
+            dataset = labeled_frame(dataset)
+        elif isinstance(dataset, tuple) and len(dataset) == 2 and not isinstance(dataset[0], tuple):
+            dataset = paired(*dataset)
+        inputs = Pool.of(dataset, collate_fn, num_workers)
+        return cls(dataset.dataset if isinstance(dataset, DataLoader) else dataset, inputs)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def targets_at_hand(self) -> Tensor | None:
+        """All targets (m, ...) if they can be had without reading examples one by one; None otherwise."""
+        if not len(self) or not isinstance(self.dataset, (TensorDataset, Mapping)):
+            return None
+        try:
+            return self.targets()
+        except (TypeError, ValueError):  # none, or words: an error only for methods that need them
+            return None
+
+    def targets(self) -> Tensor:
+        """All targets, (m, ...)."""
+        if isinstance(self.dataset, TensorDataset) and len(self.dataset.tensors) > 1:
+            return self.dataset.tensors[1]
+        if isinstance(self.dataset, Mapping):
+            return torch.as_tensor(target_of(self.dataset))
+        return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
+
+
+def each(dataset: Any) -> Iterator[Any]:
+    """A dataset's items in order: not every dataset knows how to be iterated."""
+    return (dataset[position] for position in range(len(dataset)))

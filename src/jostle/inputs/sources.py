@@ -1,20 +1,162 @@
-"""What holds examples: whole arrays, holders of batches, datasets read item by item."""
+"""Batches and items of inputs, and the sources they are read from: arrays, holders of batches, datasets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, default_collate
 
-from jostle.inputs.batches import ExampleList, Inputs, SparseRows, mapped
-from jostle.inputs.items import LABEL_KEYS, check_kept, inputs_of, is_words
+Inputs = Any  # a tensor, a list of tensors (several arguments), a dict of them (by name), or an ExampleList
+
+
+class ExampleList(list[Any]):
+    """A batch of examples that need not have one shape: the model takes the whole list as its only argument.
+
+    Args:
+        iterable: The examples.
+    """
+
+
+class SparseRows:
+    """A sparse matrix of scipy as rows (n, d): a batch of them is made dense when it is read.
+
+    Args:
+        matrix: The sparse matrix or array, (n, d).
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2:
+            raise TypeError(f"a sparse array must be (n, d); got shape {matrix.shape}")
+        self.matrix = matrix.tocsr()
+        self.shape, self.dtype, self.ndim = self.matrix.shape, self.matrix.dtype, 2
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        return np.asarray(self.matrix[index].toarray())  # (b, d)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.matrix.toarray(), dtype)
+
+    def part(self, start: int, stop: int) -> SparseRows:
+        """The rows from `start` up to `stop`."""
+        return SparseRows(self.matrix[start:stop])
+
+
+def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
+    """The same `inputs`, with `change` made to every array in them."""
+    if isinstance(inputs, Mapping):
+        return {key: mapped(change, value) for key, value in inputs.items()}
+    if isinstance(inputs, (tuple, list)):
+        changed = [mapped(change, value) for value in inputs]
+        return ExampleList(changed) if isinstance(inputs, ExampleList) else changed
+    return change(inputs) if isinstance(inputs, (Tensor, np.ndarray, SparseRows)) else inputs
+
+
+def unshared(tensor: Tensor, given: Tensor) -> Tensor:
+    """A `tensor` made of a `given` one, copied where it still lies in the same memory."""
+    same = tensor.device == given.device and tensor.data_ptr() == given.data_ptr()
+    return tensor.clone() if same else tensor
+
+
+def versions(inputs: Inputs) -> list[int]:
+    """How often each tensor of a batch of `inputs` has been written into."""
+    return [0 if array.is_inference() else array._version for array in arrays(inputs)]
+
+
+def count(inputs: Inputs) -> int:
+    """How many examples a batch of `inputs` holds."""
+    if isinstance(inputs, Mapping):
+        return count(next(iter(inputs.values())))
+    several = isinstance(inputs, (tuple, list)) and not isinstance(inputs, ExampleList)
+    return count(inputs[0]) if several else len(inputs)
+
+
+def arrays(inputs: Inputs) -> Iterator[Tensor]:
+    """Every tensor of a batch of `inputs`."""
+    if isinstance(inputs, Mapping):
+        inputs = list(inputs.values())
+    if isinstance(inputs, (tuple, list)):
+        for value in inputs:
+            yield from arrays(value)
+    elif isinstance(inputs, Tensor):
+        yield inputs
+
+
+LABEL_KEYS = frozenset({"label", "labels", "label_ids", "target", "targets"})
+
+
+def inputs_of(item: Any) -> Inputs:
+    """What the model is given of one item or batch: never its targets."""
+    if isinstance(item, Mapping):
+        kept = {key: value for key, value in item.items() if key not in LABEL_KEYS}
+        kept = {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
+        check_kept(kept, item)
+        return kept
+    several = isinstance(item, tuple) or (isinstance(item, list) and not is_numbers(item))
+    if several and item:  # a list of numbers is an input; a tuple is (x, y), also where x is a number
+        return inputs_of(item[0]) if isinstance(item[0], Mapping) else numeric(item[0])
+    return numeric(item)
+
+
+def target_of(item: Any) -> Any:
+    """The target of one labeled item."""
+    if isinstance(item, Mapping):
+        found = [item[key] for key in item if key in LABEL_KEYS]
+    else:
+        found = list(item[1:2]) if isinstance(item, (tuple, list)) else []
+    if found:
+        refuse_words(found[0])
+        return found[0]
+    raise TypeError(f"a labeled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+
+
+def refuse_words(targets: Any) -> None:
+    """An error where targets are words."""
+    if is_words(targets):
+        word = str(first_entry(targets))
+        raise TypeError(f"labels are numbers here; got {word!r}: give each class a number from 0 on")
+
+
+def check_kept(kept: Mapping[str, Any], holder: Mapping[str, Any]) -> None:
+    """Something is left for the model, or an error that says what was not."""
+    if not kept:
+        gone = ", ".join(map(repr, holder)) or "none"
+        raise ValueError(f"the pool has no column of numbers; left out as words or labels: {gone}")
+
+
+def is_words(values: Any) -> bool:
+    """Whether a column or a target is text, judged by its first entry that is there."""
+    return isinstance(first_entry(values), (str, bytes))
+
+
+def first_entry(values: Any) -> Any:
+    """The first entry of nested lists or arrays that is not None."""
+    whole = (str, bytes, Tensor, Mapping)
+    while isinstance(values, Iterable) and not isinstance(values, whole) and getattr(values, "ndim", 1) > 0:
+        values = next((value for value in values if value is not None), None)
+    return values
+
+
+def numeric(value: Any) -> Any:
+    """Lists of numbers as tensors, since collating would transpose them."""
+    return torch.tensor(value) if isinstance(value, list) and value and is_numbers(value) else value
+
+
+def is_numbers(value: Sequence[Any]) -> bool:
+    """Whether a list holds numbers only, nested ones included."""
+    return all(
+        isinstance(entry, Number) or (isinstance(entry, list) and is_numbers(entry)) for entry in value
+    )
+
 
 Collate = Callable[[list[Any]], Any]
 
@@ -143,20 +285,6 @@ class Window:
 Source = Columns | Batched | Items | Window
 
 
-def cut(holder: Any, start: int, stop: int) -> Any:
-    """What a holder has from `start` up to `stop`, to be sent elsewhere; None where it cannot be cut.
-
-    A part has memory of its own, as a view would take all of it along, and paths that hold in any folder.
-    """
-    if isinstance(holder, Tensor):
-        return holder[start:stop].clone()
-    if isinstance(holder, np.ndarray):
-        return holder[start:stop].copy()
-    if isinstance(holder, (list, tuple)):
-        return holder[start:stop]
-    return holder.part(start, stop) if hasattr(holder, "part") else None
-
-
 def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:
     """Positions, cut wherever the next lies in another of the parts that begin at `starts`."""
     if not len(starts) or not len(positions):
@@ -173,103 +301,6 @@ REMEDY = (
 )
 
 
-def as_source(holder: Any, collate: Collate | None) -> Source:
-    """Whole arrays where the holder is made of them, else its items."""
-    if isinstance(holder, TensorDataset) and collate is None:
-        return columns(holder.tensors[0])
-    if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
-        return columns(holder)
-    if getattr(holder, "by_batch", False):
-        return Batched(holder)
-    if isinstance(holder, Mapping):
-        return named_columns(holder)
-    if isinstance(holder, (str, bytes, PurePath)):
-        raise TypeError(f"a pool holds examples; got {holder!r}: read what it names, and pass that")
-    if hasattr(holder, "toarray"):  # scipy's
-        return Columns(SparseRows(holder))
-    if isinstance(holder, tuple):
-        raise TypeError(
-            "a tuple could be examples or (inputs, targets): pass the inputs alone, "
-            "a TensorDataset of both, or a list of examples"
-        )
-    if isinstance(holder, IterableDataset) or not (
-        hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
-    ):
-        raise TypeError(
-            f"a pool needs examples by position (len and []); got {type(holder).__name__}: "
-            "use a map-style dataset, a tensor, an array or a list"
-        )
-    return Items(holder, collate)
-
-
-def named_columns(holder: Mapping[str, Any]) -> Columns:
-    """The columns that a model takes: labels and words are left out, but never all there is."""
-    inputs = {key: holder[key] for key in holder if key not in LABEL_KEYS}
-    kept = {key: as_column(key, inputs[key]) for key in inputs if not is_words(inputs[key])}
-    check_kept(kept, holder)
-    return Columns(kept)
-
-
-def as_column(key: str, values: Any) -> Tensor | np.ndarray:
-    """A column of a pool as an array of numbers, or an error that names it."""
-    if isinstance(values, (Tensor, np.ndarray)) and values.dtype != object:
-        check_dense(values)
-        return values
-    try:  # an array of objects may hold lists that are equally long
-        column = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
-    except ValueError:
-        raise ValueError(
-            f"column {key!r} holds examples of unequal length: pad them, "
-            "or pass a list of examples and collate_fn="
-        ) from None
-    if column.dtype.kind in "OSU":
-        kinds = ", ".join(sorted({type(entry).__name__.rstrip("_") for entry in column.flat}))
-        raise ValueError(f"column {key!r} holds {kinds}, which no model takes: leave it out")
-    return column
-
-
-def columns(array: Tensor | np.ndarray) -> Columns:
-    """An array of examples."""
-    check_dense(array)
-    if array.ndim == 0 or (isinstance(array, np.ndarray) and array.dtype.kind in "OSU"):
-        shape = tuple(array.shape)
-        raise TypeError(f"a pool needs an array (n, ...) of numbers; got {array.dtype} of shape {shape}")
-    return Columns(array)
-
-
-SPARSE = "a pool is cut into rows, which only dense arrays allow"
-
-
-def check_dense(array: Tensor | np.ndarray) -> None:
-    """Refuse tensors that are sparse, nested or without numbers."""
-    if isinstance(array, Tensor) and array.device.type == "meta":
-        raise ValueError("the pool is on the meta device, which holds no numbers: make it on the cpu")
-    if isinstance(array, Tensor) and (array.layout != torch.strided or array.is_nested):
-        how = "pass a list of its tensors and collate_fn=" if array.is_nested else "pass pool.to_dense()"
-        raise TypeError(f"{SPARSE}; got a tensor of {array.layout}: {how}")
-
-
-def unshuffled(
-    loader: DataLoader[Any], collate: Collate | None, workers: int
-) -> tuple[Any, Collate | None, int]:
-    """A loader's dataset, collate function and workers; a shuffling one is an error."""
-    if loader.batch_size is None and loader.batch_sampler is None:
-        raise ValueError("this DataLoader has batch_size=None, so its items may be batches: pass its dataset")
-    if isinstance(loader.dataset, IterableDataset):
-        raise ValueError(
-            f"this DataLoader reads {type(loader.dataset).__name__}, an IterableDataset without positions: use a "
-            "map-style dataset, a tensor, an array or a list"
-        )
-    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
-    if not isinstance(sampler, SequentialSampler):
-        raise ValueError(
-            f"this DataLoader takes its order from {type(sampler).__name__}: positions would mean nothing; "
-            "pass one with shuffle=False and no sampler, or its dataset"
-        )
-    own = loader.collate_fn if loader.collate_fn is not default_collate else None
-    return loader.dataset, collate or own, workers or loader.num_workers
-
-
 def shapes(inputs: list[Any]) -> str:
     """The shapes in a batch, for an error."""
     found = sorted({str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs})
@@ -284,3 +315,17 @@ def rows_of(array: Tensor | np.ndarray | SparseRows, index: slice | Tensor) -> T
         index.numpy() if isinstance(index, Tensor) else index
     )  # a tensor of one would be a number to numpy
     return torch.from_numpy(np.array(array[places]))
+
+
+def cut(holder: Any, start: int, stop: int) -> Any:
+    """What a holder has from `start` up to `stop`, to be sent elsewhere; None where it cannot be cut.
+
+    A part has memory of its own, as a view would take all of it along, and paths that hold in any folder.
+    """
+    if isinstance(holder, Tensor):
+        return holder[start:stop].clone()
+    if isinstance(holder, np.ndarray):
+        return holder[start:stop].copy()
+    if isinstance(holder, (list, tuple)):
+        return holder[start:stop]
+    return holder.part(start, stop) if hasattr(holder, "part") else None

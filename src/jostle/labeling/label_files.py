@@ -27,8 +27,7 @@ from jostle.labeling.contents import Cell, Content, SourceError, digest
 from jostle.labeling.index import GoneError
 from jostle.labeling.review import make_suggestion
 from jostle.labeling.schema import examples, places
-from jostle.utils.files import check_target, is_same, replacing, write_whole
-from jostle.utils.sheets import has_columns, sheet, unhidden
+from jostle.utils.files import check_target, has_columns, is_same, replacing, sheet, unhidden, write_whole
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session

@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 
 from jostle.core import Joined
 from jostle.datasets.views import Examples, split_columns, take_rows
-from jostle.inference.outputs import output_of
+from jostle.inference.reader import output_of
 from jostle.labeling.answers import AnswerKind, StoredAnswer, as_class, as_classes, as_number
 from jostle.labeling.encoders import (
     VectorFile,

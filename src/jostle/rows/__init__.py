@@ -1,9 +1,9 @@
 """The formats of rows, their arithmetic, and what is not finite in them."""
 
-from jostle.rows.geometry import Rows
-from jostle.rows.outer import Outer
-from jostle.rows.vectors import (
+from jostle.rows.geometry import (
+    Outer,
     Reduction,
+    Rows,
     aligned,
     as_vectors,
     check_shapes,

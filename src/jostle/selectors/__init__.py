@@ -29,7 +29,7 @@ from jostle.selectors.top_k import Longest, TopK, Uniform, longest, top_k, unifo
 from jostle.selectors.typical import Typical
 from jostle.selectors.variance import ExplainedVariance, explained_variance
 from jostle.utils.registry import Entry, Registry
-from jostle.utils.specs import name_and_settings
+from jostle.utils.settings import name_and_settings
 
 __all__ = [
     "KDPP",

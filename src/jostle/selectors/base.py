@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from jostle.rng import bits_at, derive, fresh_seed
-from jostle.rows.geometry import BLOCK_NUMBERS, Rows, exact_sums, in_blocks
-from jostle.rows.outer import Outer
+from jostle.rows.geometry import BLOCK_NUMBERS, Outer, Rows, exact_sums, in_blocks
 
 if TYPE_CHECKING:
     from jostle.selectors.shards import Shards

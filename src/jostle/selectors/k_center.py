@@ -18,11 +18,12 @@ from jostle.selectors.base import (
     seed_or_fresh,
     tie_keys,
 )
-from jostle.selectors.bounds import PICKED, DistanceBounds
 from jostle.selectors.shards import (
     NO_RIVAL,
+    PICKED,
     Candidates,
     CandidateSet,
+    DistanceBounds,
     KnownDistances,
     LocalShards,
     Shard,

@@ -27,7 +27,7 @@ from jostle.selectors.base import (
     seed_or_fresh,
     tie_keys,
 )
-from jostle.selectors.bounds import PICKED
+from jostle.selectors.shards import PICKED
 from jostle.utils.progress import note
 
 

@@ -5,7 +5,7 @@ from typing import Any, overload
 from torch import nn
 
 from jostle.core import Query, Strategy
-from jostle.inference.options import DEFAULTS, Options, split_options
+from jostle.inference.context import DEFAULTS, Options, split_options
 from jostle.strategies.alfa_mix import AlfaMix
 from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
@@ -38,7 +38,7 @@ from jostle.strategies.registry import REGISTRY, Entry, build, describe, names, 
 from jostle.strategies.sraal import SRAAL
 from jostle.strategies.typiclust import TypiClust
 from jostle.strategies.vaal import VAAL
-from jostle.utils.documented import with_options
+from jostle.utils.settings import with_options
 
 
 @overload

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jostle.core import Query, Strategy
-from jostle.inference.options import Options, split_options
+from jostle.inference.context import Options, split_options
 from jostle.inference.precomputed import (
     PrecomputedModel,
     array_columns,

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from jostle.core import Choice, Embedding, Estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import SCORE
 from jostle.inputs import Pool
 from jostle.rng import derive, seeded_globals
-from jostle.rows.vectors import non_finite
+from jostle.rows.geometry import non_finite
 from jostle.selectors import top_k
 from jostle.utils.names import look_up
 
@@ -86,7 +85,7 @@ class Autoencoding(Embedding):
         step = 12 * self.batch * frame.side**2 * maps  # activations of both sets, and their gradients
         return Estimate(
             passes=0,
-            rows=4 * numbers + SCORE * images,
+            rows=4 * numbers + 8 * images,
             working=4 * (numbers + 4 * weights) + step,
             what=f"{images:,} images of {frame.side} x {frame.side} pixels, and an autoencoder of them",
             extra_work=f"{self.number_of_steps(images):,} steps of training",

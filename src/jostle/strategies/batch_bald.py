@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Choice, Embedded, Estimate
-from jostle.embeddings.disagreement import jensen_shannon
+from jostle.embeddings.committee import jensen_shannon
 from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
 from jostle.inference.context import QueryContext

@@ -14,6 +14,7 @@ from jostle.core import Embedding, Estimate, Strategy
 from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.uncertainty import Margin, small_margin
 from jostle.inference.context import QueryContext
+from jostle.inference.parameters import before_head, parameters
 from jostle.inputs import Pool
 from jostle.selectors import Picks, Selector
 from jostle.selectors.top_k import largest_first
@@ -120,7 +121,7 @@ def deviations(context: QueryContext, num_perturbations: int, *pools: Pool) -> T
 
 def output_space(context: QueryContext) -> str:
     """The space whose deviations are recorded in a task without classes."""
-    before = (context.runner.before_head(name) for p in context.runner.parameters() for name in p.aliases)
+    before = (before_head(context.runner, name) for p in parameters(context.runner) for name in p.aliases)
     return "features" if any(before) else "logits"
 
 

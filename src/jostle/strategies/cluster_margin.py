@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Estimate, Strategy
+from jostle.core import Embedded, Estimate, Strategy, feature_estimate
 from jostle.embeddings.uncertainty import DISTRIBUTIONS, small_margin
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import SCORE, feature_estimate
 from jostle.selectors import Picks
 from jostle.selectors.top_k import largest_first
 from jostle.strategies.registry import register
@@ -57,12 +56,12 @@ class ClusterMargin(Strategy):
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass, and for picks all distances between them."""
-        made = feature_estimate(context, SCORE, labeled=False)
+        made = feature_estimate(context, extra=8, labeled=False)  # and a margin
         if n is None:
             return made
         size = len(context.pool)
         what = f"hierarchical clusters of {size:,} examples"
-        return replace(made, selecting=8 * size**2 + SCORE * size * made.width, what=what)
+        return replace(made, selecting=8 * size**2 + 8 * size * made.width, what=what)
 
     def query(self, context: QueryContext, n: int) -> Picks:
         """The smallest margins, then one of each cluster in turn."""

@@ -10,8 +10,7 @@ from jostle import embeddings
 from jostle.core import Choice, Embedding
 from jostle.strategies.registry import REGISTRY
 from jostle.utils.names import unknown
-from jostle.utils.settings import check_settings
-from jostle.utils.specs import name_and_settings
+from jostle.utils.settings import check_settings, name_and_settings
 from jostle.utils.user_files import is_own
 
 

@@ -5,11 +5,10 @@ from functools import partial
 
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
 from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import SCORE, feature_estimate
 from jostle.selectors import Herding, max_herding, narrow_herding
 from jostle.strategies.registry import ANY_TASK, register
 
@@ -86,7 +85,7 @@ class UncertaintyHerding(Embedding):
 
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Features and margins of pool and labeled set from one pass."""
-        return feature_estimate(context, SCORE)
+        return feature_estimate(context, extra=8)  # and a weight
 
 
 register(

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from jostle.core import Choice, Embedded, Embedding, Joined
 from jostle.inference.context import QueryContext
-from jostle.inference.copies import device_of, unwrapped
+from jostle.inference.isolation import device_of, unwrapped
 from jostle.inference.layers import layers_named, layers_over_depth, vector_reader, watching_layers
-from jostle.inference.padding import mask_of
+from jostle.inference.reader import mask_of
 from jostle.inference.runner import ModelRunner, known_arguments
 from jostle.inputs import Inputs
 from jostle.rng import derive, seeded_globals

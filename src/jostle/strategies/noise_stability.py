@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from jostle.embeddings.deviations import Deviations
-from jostle.inference.options import split_options
+from jostle.inference.context import split_options
 from jostle.selectors import KCenter, longest
 from jostle.strategies.registry import ANY_TASK, register
 

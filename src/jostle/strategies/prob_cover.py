@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding, Estimate
+from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
 from jostle.embeddings.uncertainty import DISTRIBUTIONS
 from jostle.inference.context import QueryContext
-from jostle.inference.estimate import feature_estimate
 from jostle.rows.geometry import unit_length
 from jostle.selectors.base import block_room
 from jostle.selectors.prob_cover import prob_cover, pure_radius

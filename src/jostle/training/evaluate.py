@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jostle.inference.outputs import output_of
+from jostle.inference.reader import output_of
 from jostle.inputs import arrays, mapped, unshared
 from jostle.tasks import Task
 from jostle.training.train import Indexed, Place, forward, on

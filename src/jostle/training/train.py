@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from jostle.core import Joined
-from jostle.inference.copies import device_of
-from jostle.inference.outputs import output_of
+from jostle.inference.isolation import device_of
+from jostle.inference.reader import output_of
 from jostle.inference.runner import arguments
 from jostle.inputs import Inputs, mapped
 from jostle.rng import derive, generator, seeded_globals

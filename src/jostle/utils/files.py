@@ -1,8 +1,11 @@
 """Files written whole or not at all, and never over what is not ours; and which of them are images."""
 
+import csv
+import io
 import os
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -100,3 +103,34 @@ def _check_ours(path: Path, is_ours: Callable[[bytes], bool], advice: str) -> No
         head = file.read(HEAD)
     if head and not is_ours(head):
         raise FileExistsError(f"{path} exists and is not of jostle's making, so it is left alone: {advice}")
+
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would reckon, or what hides it already
+HIDDEN = re.compile(r"'+[=+\-@\t\r]")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan")
+
+
+def sheet(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as csv; an apostrophe stands before what would be a formula, and numbers stay numbers."""
+    return "".join(_line([hidden(str(cell)) for cell in row]) for row in rows)
+
+
+def hidden(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
+
+
+def unhidden(cell: str) -> str:
+    """The cell that `hidden` was given."""
+    return cell[1:] if HIDDEN.match(cell) else cell
+
+
+def has_columns(head: bytes, columns: Sequence[str]) -> bool:
+    """Whether a file begins with the names of these columns and of no other: a column more is somebody's work."""
+    return head.splitlines()[:1] == [",".join(columns).encode()]
+
+
+def _line(cells: Sequence[str]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerow(cells)  # quotes a carriage return only where lines end with one
+    return text.getvalue().removesuffix("\r\n") + "\n"

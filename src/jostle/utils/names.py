@@ -1,9 +1,13 @@
 """Names: every unknown one is answered with the nearest known one, and every one can be written down."""
 
+from __future__ import annotations
+
+import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 FEW_NAMES = 8  # that an error lists in full
@@ -45,3 +49,14 @@ def look_up(kind: str, name: str, registry: Mapping[str, T]) -> T:
     if name not in registry:
         raise unknown(kind, name, registry)
     return registry[name]
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801 - stands for the one of functools
+    """`functools.cached_property` without the lock that Python 3.11 has in it.
+
+    That lock is one for all instances: a process forked while another thread computes would wait for it for ever.
+    """
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        super().__init__(func)
+        self.lock = nullcontext()

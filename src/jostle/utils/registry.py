@@ -11,10 +11,8 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Self, TypeVar
 
-from jostle.utils.documented import argument_docs, explain_settings, field_docs
-from jostle.utils.names import unknown
-from jostle.utils.once import cached_property
-from jostle.utils.settings import bracketed, check_settings
+from jostle.utils.names import cached_property, unknown
+from jostle.utils.settings import argument_docs, bracketed, check_settings, explain_settings, field_docs
 from jostle.utils.user_files import from_file, is_own
 
 __all__ = ["Entry", "Registry"]

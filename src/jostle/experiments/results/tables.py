@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TypeGuard
 
-from jostle.utils.sheets import sheet
+from jostle.utils.files import sheet
 
 __all__ = ["Cell", "Table"]
 

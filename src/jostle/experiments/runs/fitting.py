@@ -13,7 +13,7 @@ from jostle.core.strategy import Strategy
 from jostle.datasets.views import as_dataset, split_columns
 from jostle.experiments.runs.protocol import Named
 from jostle.experiments.runs.setup import ExperimentSetup
-from jostle.inference.options import Fit
+from jostle.inference.context import Fit
 from jostle.rng import derive, seeded_globals
 from jostle.training.train import Indexed, on, train
 from jostle.utils.settings import check_settings

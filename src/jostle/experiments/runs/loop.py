@@ -17,7 +17,7 @@ from jostle.datasets.views import as_pool, take_labeled, take_rows
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.fitting import committee, fit_model
 from jostle.experiments.runs.setup import ExperimentSetup
-from jostle.inference.passes import tallied
+from jostle.inference.runner import tallied
 from jostle.rng import derive, generator
 
 TRIES = 20_000  # shuffles until the initial set holds every class

@@ -22,7 +22,7 @@ from pydantic import (
 from jostle.experiments.renames import rename_strategies
 from jostle.training.train import Recipe
 from jostle.utils.names import look_up
-from jostle.utils.specs import Spec, name_and_settings, parsed_value
+from jostle.utils.settings import Spec, name_and_settings, parsed_value
 
 
 def _amount(value: int | float) -> int | float:

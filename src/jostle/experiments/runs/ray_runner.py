@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jostle.engines import EngineError, Ray
-from jostle.engines.cluster import connect, start_workers
+from jostle.engines.ray_shards import connect, start_workers
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.runners import Runner, WorkerDiedError
 from jostle.experiments.runs.setup import ExperimentSetup

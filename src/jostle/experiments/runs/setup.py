@@ -20,7 +20,7 @@ from jostle.core import Strategy
 from jostle.datasets import Data, Split, Texts
 from jostle.datasets.views import take_rows
 from jostle.experiments.runs.protocol import Amount, Named, Protocol
-from jostle.inference.copies import device_named
+from jostle.inference.isolation import device_named
 from jostle.rng import generator
 from jostle.tasks import TASKS, Classification, Task
 from jostle.training.evaluate import evaluate

@@ -1,12 +1,19 @@
-"""Private copies of models: nothing that is done to them reaches the user's own."""
+"""What keeps a call apart from the user's process: a private copy of the model, its device, full float32, seeds."""
+
+from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from jostle.rng import alone, seeded_globals
 
 WITHOUT_FLOAT64 = frozenset({"mps"})  # kinds of devices on which nothing can be computed in double precision
 
@@ -179,3 +186,83 @@ def device_named(name: str, anyway: Collection[str] = ()) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as wrong:
         raise ValueError(f"cannot compute on the device {name!r}: {str(wrong).splitlines()[0]}") from None
     return device
+
+
+_theirs: ContextVar[torch.device | None] = ContextVar("_theirs", default=None)
+
+
+@contextmanager
+def our_device() -> Iterator[None]:
+    """Tensors made inside lie on the CPU unless it is said where: positions and draws do."""
+    given = torch.get_default_device()
+    if given.type == "cpu":  # a context for it would slow down every operation
+        yield
+        return
+    token = _theirs.set(given)
+    try:
+        with torch.device("cpu"):
+            yield
+    finally:
+        _theirs.reset(token)
+
+
+def their_device() -> AbstractContextManager[Any]:
+    """Inside `our_device`, what a user's own code makes lies where the user said."""
+    return _theirs.get() or nullcontext()
+
+
+class Switch(NamedTuple):
+    """Something that lets float32 be rounded."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+    off: tuple[Any, ...]  # its values for full float32, the one to write first
+
+    @classmethod
+    def of(cls, place: Any, name: str, *off: Any) -> Switch:
+        """An attribute that is one."""
+        return cls(partial(getattr, place, name), partial(setattr, place, name), off)
+
+    def read(self) -> Any:
+        """Its value; None where PyTorch refuses to read an older switch since a user has set the newer ones."""
+        try:
+            return self.get()
+        except RuntimeError:
+            return None
+
+
+@contextmanager
+def full_float32(device: torch.device) -> Iterator[None]:
+    """No TF32, no bfloat16 and no autocast for a while: rounding drowns the movements that a jolt of 1e-3 makes."""
+    before = [(switch, value) for switch in switches() if (value := switch.read()) is not None]
+    try:
+        for switch, _ in before:
+            if switch.read() not in switch.off:
+                switch.put(switch.off[0])
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        for switch, value in before:  # an older one moves newer ones, which are put back after it
+            if switch.read() != value:
+                switch.put(value)
+
+
+def switches() -> Iterator[Switch]:
+    """The older ones, which models and compiled code read and must find in agreement; then what they do not reach."""
+    backends: Any = torch.backends
+    yield Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, ("highest",))
+    yield Switch.of(backends.cudnn, "allow_tf32", False)
+    if hasattr(backends, "fp32_precision"):  # PyTorch 2.9 and later
+        cudnn, cpu = backends.cudnn, backends.mkldnn
+        for operation in (backends.cuda.matmul, cudnn.conv, cudnn.rnn, cpu.matmul, cpu.conv, cpu.rnn):
+            yield Switch.of(operation, "fp32_precision", "ieee", "none")
+
+
+@contextmanager
+def guarded(seed: int, where: torch.device) -> Iterator[None]:
+    """Seed the global generators, and compute in full float32 with gradients allowed, on the device `where`."""
+    everywhere = alone(), torch.inference_mode(False), our_device()  # alone: a fork waits for the whole of it
+    with ExitStack() as stack:
+        for each in (*everywhere, seeded_globals(seed, where), full_float32(where)):
+            stack.enter_context(each)
+        yield

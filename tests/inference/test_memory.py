@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from jostle.utils import memory
+from jostle.inference import memory
 
 CPU = torch.device("cpu")
 

@@ -1,0 +1,251 @@
+"""The memory of a call: what a strategy estimates, what it may use, and where its rows go.
+
+Rows that would take more than half of what is allowed (`memory_bytes`, or half of what is free) go to a temporary
+file; the other half is for buffers and selectors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from jostle.rows.geometry import check_shapes
+from jostle.rows.mapped import RELEASE, release, spill_folder, spill_room, spilled_rows
+
+if TYPE_CHECKING:
+    from jostle.inference.context import QueryContext
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+UNKNOWN = 8 * 2**30  # bytes, where a system does not tell
+SMALLER = "pass a smaller random part of the pool"
+
+
+def check_memory(
+    method: str, needed: int, allowed: int | None, what: str, device: torch.device, instead: str = SMALLER
+) -> None:
+    """An error where a method would need more memory than `memory_bytes` allows; None: than half of what is free."""
+    if allowed is not None and needed > allowed:
+        raise ValueError(
+            f"{method} would need {needed:,} bytes for {what}, more than memory_bytes={allowed:,}: "
+            f"raise memory_bytes, or {instead}"
+        )
+    if allowed is None and needed > (free := free_bytes(device)) // 2:
+        raise ValueError(
+            f"{method} would need {needed:,} bytes for {what}, more than half of the {free:,} that are free: "
+            f"{instead}, or set memory_bytes={needed} to try all the same"
+        )
+
+
+def in_words(size: float) -> str:
+    """Bytes as people say them: 38.6 GB."""
+    power = 0
+    while size >= 999.5 and power < len(UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:.3g} {UNITS[power]}"
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that are free where a model computes; a guess where nothing tells."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    found = [free for read in (_available, _left_in_group, _pages, _windows) if (free := _guarded(read))]
+    return min(found, default=UNKNOWN)
+
+
+def _guarded(read: Callable[[], int]) -> int:
+    """What a reading says; 0 where there is no such thing."""
+    try:
+        return read()
+    except (OSError, ValueError, AttributeError, KeyError):
+        return 0
+
+
+def _available() -> int:
+    """Linux: what can be had without swapping."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _left_in_group() -> int:
+    """Linux: what a container is allowed beyond what it holds."""
+    group = Path("/sys/fs/cgroup")
+    most, now = (int((group / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+    return most - now
+
+
+def _pages() -> int:
+    """Other Unix systems."""
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _windows() -> int:
+    """Windows: MEMORYSTATUSEX has the free physical bytes at its second 64-bit number."""
+    status = (ctypes.c_uint64 * 8)()
+    status[0] = ctypes.sizeof(status)  # its first half is the length of the structure
+    ctypes.windll.kernel32.GlobalMemoryStatusEx(status)  # type: ignore[attr-defined]
+    return int(status[2])
+
+
+SCORE = 8  # bytes of a score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Forward passes and bytes of a query; the model and the activations of a micro-batch come on top.
+
+    Refusal, spilling to a file and `plan` follow from it.
+    """
+
+    passes: int
+    """Examples that go through the model, once for each perturbation, mask or member of a committee."""
+    rows: int = 0
+    """Bytes of rows and scores."""
+    width: int = 1
+    """Numbers in a row, as the selector sees it."""
+    may_spill: bool = False
+    """Whether rows may go to a temporary file."""
+    cached: bool = False
+    """Whether rows go to a file of the user's."""
+    buffer: int = 0
+    """Bytes of inputs and clean outputs that are held at once."""
+    working: int = 0
+    """Bytes beside rows and buffer while rows are computed."""
+    selecting: int = 0
+    """Bytes beside the rows during selection."""
+    resident: int = 0
+    """Bytes of rows that stay in memory during selection even if the others spill."""
+    what: str = "rows and selection"
+    """The use of the memory, for an error."""
+    remedy: str = SMALLER
+    """Advice for a query that does not fit."""
+    extra_work: str = ""
+    """Work that is not counted in passes, such as a training."""
+    suggestions: tuple[str, ...] = ()
+    """Cheaper settings, in words."""
+
+
+def score_estimate(context: QueryContext, passes: int = 1) -> Estimate:
+    """Estimate one number for each example of the pool.
+
+    Args:
+        context: The context of the query.
+        passes: How often each example goes through the model.
+    """
+    n = len(context.pool)
+    return Estimate(passes=passes * n, rows=SCORE * n, what=f"scores of {n:,} examples")
+
+
+def feature_estimate(context: QueryContext, extra: int = 0, *, labeled: bool = True) -> Estimate:
+    """Estimate features of the pool, and of the labeled set, from one pass.
+
+    Args:
+        context: The context of the query.
+        extra: Bytes for each example beside its features.
+        labeled: Whether the labeled set has rows too.
+    """
+    size, d = sum(map(len, context.pools if labeled else (context.pool,))), context.feature_width
+    held = size * (d * context.row_type.itemsize + extra)
+    what = f"features of {size:,} examples, {d:,} numbers each, and selection among them"
+    return Estimate(passes=size, rows=held, width=d, may_spill=True, what=what)
+
+
+BUFFER = 4  # inputs that are held at once take at most this part of what is allowed
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """The memory that a call may use."""
+
+    given: int | None  # memory_bytes, as the strategy says it
+    free: int | None  # bytes that were free where nothing was said
+    device: torch.device
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, memory_bytes: int | None, device: torch.device, notes: list[str]) -> MemoryBudget:
+        """The budget that a strategy sets, or half of what is free on the `device`."""
+        free = None if memory_bytes is not None else free_bytes(device)
+        return cls(memory_bytes, free, device, notes)
+
+    @property
+    def allowed(self) -> int:
+        """Bytes for rows, buffers and selectors together."""
+        return self.given if self.given is not None else (self.free or 0) // 2
+
+    def spills(self, size: int) -> bool:
+        """Whether rows of so many bytes go to a file."""
+        return size > self.allowed // 2
+
+    def buffer(self, wanted: int) -> int:
+        """Bytes of inputs to hold at once: as many as wanted, and no more than a part of what is allowed."""
+        return min(wanted, self.allowed // BUFFER)
+
+    def rows(self, shapes: Sequence[tuple[tuple[int, ...], Tensor]], what: str) -> tuple[Tensor, ...]:
+        """MemoryBudget for rows of these shapes, each like a tensor in type and layout."""
+        size = sum(math.prod(shape) * like.element_size() for shape, like in shapes)
+        if not self.spills(size):
+            return tuple(_empty(shape, like) for shape, like in shapes)
+        self.note_spill(size, what)
+        return tuple(spilled_rows(shape, like.dtype) for shape, like in shapes)
+
+    def note_spill(self, size: int, what: str) -> None:
+        """Tell that rows go to a file."""
+        self.notes.append(
+            f"{what} take {in_words(size)}, more than {self.share} ({in_words(self.allowed // 2)}): they go to a "
+            f"temporary file in {spill_folder()}, which goes with them"
+        )
+
+    def check_disk(self, method: str, size: int, what: str, instead: str) -> None:
+        """An error where rows that go to a temporary file find no room there, before the work."""
+        if size > (free := spill_room()):
+            raise ValueError(
+                f"{method} would need {size:,} bytes for {what}, more than {self.share} and than the {free:,} that are "
+                f"free in {spill_folder()}: {instead}, or set TMPDIR to a folder with more room"
+            )
+
+    @property
+    def share(self) -> str:
+        """What rows in memory may take, in words."""
+        return (
+            "half of memory_bytes"
+            if self.given is not None
+            else "half of what may be used of the free memory"
+        )
+
+
+class RowBuffer:
+    """Rows of all micro-batches, written where they stay as they come: they are never there twice."""
+
+    def __init__(self, size: int, room: MemoryBudget, what: str) -> None:
+        self.size, self.room, self.what = size, room, what
+        self.columns: tuple[Tensor, ...] = ()  # (n, ...) each
+        self.done = self.kept = 0  # rows, and bytes since pages were given back
+
+    def add(self, parts: tuple[Tensor, ...]) -> None:
+        """The next rows of each column."""
+        if not self.columns:
+            shapes = [((self.size, *part.shape[1:]), part) for part in parts]
+            self.columns = self.room.rows(shapes, self.what)
+        for column, part in zip(self.columns, parts, strict=True):
+            check_shapes([tuple(column.shape[1:]), tuple(part.shape[1:])])
+            column[self.done : self.done + len(part)] = part
+        self.done += len(parts[0])
+        self.kept += sum(part.nbytes for part in parts)
+        if self.kept > RELEASE:
+            release(*self.columns)
+            self.kept = 0
+
+
+def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """MemoryBudget in memory, laid out as a batch is: sums over images depend on it."""
+    last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if last and not like.is_contiguous() else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
