@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer
 from commands import run_cli
+from tools import cli_page
 
 import jostle
 from jostle import cli, datasets, embeddings, models, selectors, strategies
@@ -40,13 +41,10 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def test_every_command_and_option_is_documented():
-    page = (DOCS / "cli.md").read_text()
-    sections = dict(re.findall(r"^## `jostle ([\w ]+)`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
-    assert set(sections) == set(commands())
-    for command, options in commands().items():
-        for option in options:
-            assert re.search(rf"`{option}[ `]", sections[command]), f"jostle {command} {option}"
+def test_the_reference_has_the_help_text_of_every_command():
+    written = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## `jostle ([\w ]+)`$", written, re.MULTILINE)) == set(commands())
+    assert written == cli_page.page(written), "run `make docs`"
 
 
 @pytest.mark.parametrize("command", commands())

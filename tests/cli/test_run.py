@@ -10,8 +10,8 @@ from synthetic_runs import FOUR, write_runs
 from tiny import numbers, tiny_file
 
 from jostle import datasets
+from jostle.cli.console import Lines, score
 from jostle.cli.reading import preview_in
-from jostle.cli.screen import Lines, score
 from jostle.experiments.results.previews import preview_of
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.experiment import Plan

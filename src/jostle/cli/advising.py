@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from jostle.cli import options
+from jostle.cli.console import print_table
 
 if TYPE_CHECKING:
     from jostle.advice import Case, Setting
@@ -17,9 +18,9 @@ SHOWN = 6  # strategies of a setting in the table
 
 
 def advise(
+    n: options.Count,
     model: options.Model,
     pool: options.Pool,
-    n: options.Count,
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
     transform: options.Transform = None,
@@ -38,7 +39,6 @@ def advise(
     from jostle import strategies
     from jostle.advice import advise as advice_for
     from jostle.cli.picking import Job, Reader, Told
-    from jostle.cli.screen import print_table
 
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
         read = Reader(data, encoder, transform)

@@ -1,8 +1,187 @@
-"""What commands say beside their results: lines on standard error, just as they are."""
+"""Printing of commands: lines, tables, and the progress of runs as bars on a terminal or lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from textwrap import wrap
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.table import Table as Grid
+from rich.text import Text
+
+if TYPE_CHECKING:  # slow to import
+    from jostle.experiments.results.store import Cycle
+    from jostle.experiments.results.tables import Table
+    from jostle.experiments.runs.experiment import Plan
+    from jostle.experiments.runs.workers import Event, Job
+
+GAP = 2  # blanks between two columns of a table
 
 
 def say(words: str) -> None:
-    """A line on standard error, whatever brackets are in it, as long as it is."""
+    """Print a line on standard error, brackets and all, however long it is."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(words, markup=False)
+
+
+def progress_display(console: Console, plan: Plan, processes: int) -> Bars | Lines:
+    """Bars on a terminal, lines elsewhere."""
+    return Bars(console, plan, processes) if console.is_terminal else Lines(plan, processes)
+
+
+class Clock:
+    """Estimate of the time left, from the seconds that each strategy's cycles have taken so far."""
+
+    def __init__(self, plan: Plan, processes: int) -> None:
+        self.plan, self.processes = plan, processes
+        self.last: dict[Job, float] = {}
+        self.spent: dict[str, list[float]] = {}
+
+    def note(self, event: Event) -> None:
+        """Take the time of a cycle that ended."""
+        now = time.monotonic()
+        if event.kind == "cycle" and event.job in self.last:
+            self.spent.setdefault(event.job.label, []).append(now - self.last[event.job])
+        self.last[event.job] = now
+
+    def left(self) -> float | None:
+        """Seconds until all is done, None before the first cycle has ended."""
+        means = {label: sum(each) / len(each) for label, each in self.spent.items()}
+        if not means:
+            return None
+        usual = sum(means.values()) / len(means)
+        failed = {event.job for event in self.plan.failures}
+        open_jobs = [job for job in self.plan.missing if job not in failed]
+        work = sum(
+            means.get(job.label, usual) * (self.plan.points - self.plan.done[job]) for job in open_jobs
+        )
+        return work / max(1, min(self.processes, len(open_jobs)))
+
+    def words(self) -> str:
+        """The time left in words."""
+        from jostle.experiments.results.tables import duration
+
+        left = self.left()
+        return f"about {duration(left)} left" if left else ""
+
+
+class Bars:
+    """One bar for all runs, and one for each run that is computed now."""
+
+    def __init__(self, console: Console, plan: Plan, processes: int) -> None:
+        self.plan, self.clock = plan, Clock(plan, processes)
+        self.rows: dict[Job, TaskID] = {}
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self.bars = Progress(*columns, console=console, transient=True)
+        self.whole = self.bars.add_task("all runs", total=len(plan.done), completed=self.finished, note="")
+
+    def __enter__(self) -> Self:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    @property
+    def finished(self) -> int:
+        """Runs that are done."""
+        return len(self.plan.done) - len(self.plan.missing)
+
+    def show(self, event: Event) -> None:
+        """Update the bars."""
+        self.clock.note(event)
+        if event.kind == "started":
+            row = self.bars.add_task(str(event.job), total=self.plan.points, note="")
+            self.rows[event.job] = row
+        if event.cycle is not None and event.job in self.rows:
+            done = event.cycle.cycle + 1
+            self.bars.update(self.rows[event.job], completed=done, note=score(event.cycle))
+        if event.kind in ("done", "failed") and event.job in self.rows:
+            self.bars.remove_task(self.rows.pop(event.job))
+        if event.kind == "failed":
+            self.bars.console.print(f"failed: {event.job}: {event.reason}", markup=False, highlight=False)
+        self.bars.update(self.whole, completed=self.finished, note=self.clock.words())
+
+
+class Lines:
+    """One line for each run that ends, and one a minute about runs that are computed."""
+
+    every = 60.0  # seconds between lines about runs that are computed
+
+    def __init__(self, plan: Plan, processes: int) -> None:
+        self.plan, self.clock = plan, Clock(plan, processes)
+        self.last_line = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave nothing behind."""
+
+    def show(self, event: Event) -> None:
+        """Write a line if the event deserves one."""
+        self.clock.note(event)
+        total, missing = len(self.plan.done), len(self.plan.missing)
+        before = f"[{total - missing}/{total}] {event.job}"
+        if event.kind == "failed":
+            self.write(f"{before}: failed: {event.reason}")
+        elif event.cycle is not None and event.kind == "done":
+            self.write(f"{before}: done, {score(event.cycle)}", self.clock.words())
+        elif event.cycle is not None and time.monotonic() - self.last_line > self.every:
+            place = f"cycle {event.cycle.cycle + 1} of {self.plan.points}"
+            self.write(f"{before}: {place}, {score(event.cycle)}", self.clock.words())
+
+    def write(self, *parts: str) -> None:
+        """One line, at once."""
+        self.last_line = time.monotonic()
+        print("; ".join(part for part in parts if part), file=sys.stderr, flush=True)
+
+
+def score(cycle: Cycle) -> str:
+    """The main metric of a cycle, as people write it."""
+    from jostle.experiments.results.curves import main_metric
+
+    return f"{main_metric(cycle.metrics)} with {cycle.labeled} labels"
+
+
+def print_table(table: Table) -> None:
+    """Print a table on standard output, at most as wide as the terminal; nothing is left out where that is none.
+
+    Headers wrap at words. If that is not enough, the last columns are left out, never the names in the first.
+    """
+    console = Console()
+    rows = [[name, *cells] for name, *cells in zip(table.columns, *table.marked(), strict=True)]
+    if not console.is_terminal:
+        console = Console(width=10_000, soft_wrap=True)
+    else:
+        rows = fit_columns(rows, console.width)
+    grid = Grid(title=table.title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for place, (name, *_) in enumerate(rows):
+        grid.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+    for row in zip(*(cells for _, *cells in rows), strict=True):
+        grid.add_row(*row)
+    console.print(grid)
+
+
+def fit_columns(columns: list[list[str]], width: int) -> list[list[str]]:
+    """Wrap the headers of columns to their cells, and leave out the last columns that do not fit."""
+    fitted: list[list[str]] = []
+    for header, *cells in columns:
+        needed = max(map(len, [*header.split(), *(Text.from_markup(cell).plain for cell in cells)]))
+        width -= needed + GAP * bool(fitted)
+        if fitted and width < 0:
+            break
+        fitted.append(["\n".join(wrap(header, needed)), *cells])
+    return fitted

@@ -129,7 +129,7 @@ def option_help(option: Any) -> str:
     if option.is_flag:
         on = option.secondary_opts and f"Default: {(option.opts if default else option.secondary_opts)[0]}."
         return f"{text} {on or ''}".strip()
-    if "Default:" in text or default is None or callable(default) or default in ((), []):
+    if "Default:" in text or default is None or callable(default) or default in ((), [], ""):
         return text
     return f"{text} Default: {default}."
 

@@ -25,13 +25,16 @@ app = typer.Typer(
 Url = Annotated[
     str,
     typer.Option(
-        envvar="LABEL_STUDIO_URL", help="Label Studio's address; also the variable LABEL_STUDIO_URL."
+        envvar="LABEL_STUDIO_URL",
+        metavar="ADDRESS",
+        help="Label Studio's address; also the variable LABEL_STUDIO_URL.",
     ),
 ]
 Key = Annotated[
     str,
     typer.Option(
         envvar="LABEL_STUDIO_API_KEY",
+        metavar="TOKEN",
         help="An access token of your Label Studio account; also the variable LABEL_STUDIO_API_KEY.",
     ),
 ]
@@ -53,12 +56,16 @@ def client(url: str, key: str) -> Client:
 def push(
     data: labeling.Data,
     to: Annotated[
-        int | None, typer.Option(help="The number of the Label Studio project. Default: a new one is made.")
+        int | None,
+        typer.Option(metavar="N", help="The number of the Label Studio project. Default: a new one is made."),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="How many tasks.")] = 100,
     images: Annotated[
         str,
-        typer.Option(help="What comes before a picture's name in its address, for Label Studio to find it."),
+        typer.Option(
+            metavar="PREFIX",
+            help="What comes before a picture's name in its address, for Label Studio to find it.",
+        ),
     ] = "/data/local-files/?d=",
     url: Url = LOCAL,
     key: Key = "",
@@ -70,7 +77,13 @@ def push(
     project: labeling.Project = None,
     db: labeling.Database = None,
 ) -> None:
-    """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions."""
+    """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions.
+
+    Examples:
+        jostle labelstudio push photos/ --classes cat,dog,other
+        jostle labelstudio push photos/ --to 3 -n 50
+        jostle labelstudio push reviews.csv --text review --classes good,bad
+    """
     from jostle.labeling import labelstudio, labelstudio_backend
 
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
@@ -87,7 +100,7 @@ def push(
 @app.command(cls=HelpCommand)
 def pull(
     data: labeling.Data,
-    to: Annotated[int, typer.Option("--from", help="The number of the Label Studio project.")],
+    to: Annotated[int, typer.Option("--from", metavar="N", help="The number of the Label Studio project.")],
     url: Url = LOCAL,
     key: Key = "",
     classes: labeling.Classes = None,
@@ -98,7 +111,13 @@ def pull(
     project: labeling.Project = None,
     db: labeling.Database = None,
 ) -> None:
-    """Read the annotations of a Label Studio project back; those that were read before change nothing."""
+    """Read the annotations of a Label Studio project back; those that were read before change nothing.
+
+    Examples:
+        jostle labelstudio pull photos/ --from 3
+        jostle labelstudio pull photos/ --from 3 --url https://studio.example.org
+        jostle labelstudio pull photos/ --from 3 --classes cat,dog,other
+    """
     from jostle.labeling import labelstudio, labelstudio_backend
 
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
@@ -126,7 +145,13 @@ def serve(
     port: labeling.Port = None,
     token: labeling.Token = None,
 ) -> None:
-    """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations."""
+    """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations.
+
+    Examples:
+        jostle labelstudio serve photos/
+        jostle labelstudio serve photos/ --classes cat,dog,other
+        jostle labelstudio serve photos/ --round-size 100 --port 9091
+    """
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
     session = asked.open_session(batch=round_size)
     from jostle.labeling.labelstudio_backend import create_backend_app

@@ -58,7 +58,7 @@ Model = Annotated[
 Pool = Annotated[
     str, typer.Option(rich_help_panel=DATA, metavar="SPEC", help=f"What to choose from: {Spec}.")
 ]
-Count = Annotated[int, typer.Option("-n", min=1, help="How many examples to pick.")]
+Count = Annotated[int, typer.Option("-n", min=1, rich_help_panel="Picks", help="How many examples to pick.")]
 Labeled = Annotated[
     str | None,
     typer.Option(

@@ -48,55 +48,94 @@ FRAMING = {
 }  # settings of a folder that make tensors of images
 
 
+PICKS = "Picks"  # group of options in the help text
+
+
 def pick(
+    n: options.Count,
     model: options.Model,
     pool: options.Pool,
-    n: options.Count,
     out: Annotated[
-        Path, typer.Option(help="The csv to write: name, position, order, score; - is standard output.")
+        Path,
+        typer.Option(
+            rich_help_panel=PICKS,
+            metavar="FILE",
+            help="The csv to write: name, position, order, score; - is standard output.",
+        ),
     ] = Path("picks.csv"),
     strategy: Annotated[
         str,
-        typer.Option(help="A strategy, with settings in brackets: 'noise-stability(num_perturbations=10)'."),
+        typer.Option(
+            rich_help_panel=PICKS,
+            metavar="SPEC",
+            help="A strategy, with settings in brackets: 'noise-stability(num_perturbations=10)'.",
+        ),
     ] = "default",
-    labeled: options.Labeled = None,
-    exclude: options.Exclude = None,
-    transform: options.Transform = None,
-    fit: Annotated[
-        str | None, typer.Option(help="file.py:function that trains a model on (dataset, seed), for qbc.")
-    ] = None,
-    task: options.TaskName = None,
-    outputs: Annotated[
-        OutputKind | None,
-        typer.Option(help="What the model returns: logits, or probabilities after a softmax or sigmoid."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
+    seed: Annotated[int, typer.Option(rich_help_panel=PICKS, help="The same seed gives the same picks.")] = 0,
     gallery: Annotated[
         Path | None,
         typer.Option(
-            callback=options.named, help="Also write a page that shows the picks, such as picks.html."
+            callback=options.named,
+            rich_help_panel=PICKS,
+            metavar="FILE",
+            help="Also write a page that shows the picks, such as picks.html.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write over files that are not jostle's own.")
+        bool,
+        typer.Option(
+            "--overwrite", rich_help_panel=PICKS, help="Write over files that jostle did not write."
+        ),
     ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            rich_help_panel=PICKS,
+            help="Print passes, time and memory of these picks; pick nothing.",
+        ),
+    ] = False,
+    labeled: options.Labeled = None,
+    exclude: options.Exclude = None,
+    transform: options.Transform = None,
+    task: options.TaskName = None,
+    outputs: Annotated[
+        OutputKind | None,
+        typer.Option(
+            rich_help_panel=options.DATA,
+            metavar="KIND",
+            help="What the model returns: logits, or probabilities after a softmax or sigmoid. Default: logits.",
+        ),
+    ] = None,
+    fit: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.DATA,
+            metavar="SPEC",
+            help="file.py:function that trains a model on (dataset, seed), for qbc.",
+        ),
+    ] = None,
     encoder: options.TextEncoder = None,
+    data: options.DataRoot = None,
+    device: options.Device = None,
+    engine: options.Engine = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Examples per forward pass. Default: what fits.")
+        int | None,
+        typer.Option(
+            min=1,
+            rich_help_panel=options.COMPUTE,
+            help="Examples per forward pass. Default: the most that fit in memory, within a limit.",
+        ),
     ] = None,
     work: Annotated[
         Path | None,
         typer.Option(
             callback=options.named,
-            help="A folder for the rows of a long scoring: the same command goes on after an interrupt.",
+            rich_help_panel=options.COMPUTE,
+            metavar="DIR",
+            help="Folder for the rows of noise stability: after an interrupt the same command resumes.",
         ),
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Tell passes, time and memory of these picks, and pick nothing.")
-    ] = False,
-    device: options.Device = None,
-    engine: options.Engine = None,
-    data: options.DataRoot = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model.
 

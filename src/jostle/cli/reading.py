@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jostle.cli import options
-from jostle.cli.console import say
+from jostle.cli.console import print_table, say
 
 if TYPE_CHECKING:
     from jostle.datasets import Data
@@ -84,7 +84,6 @@ def report(
         jostle report runs/digits --baseline margin --goal 80,90
         jostle report results/mnist.tar.xz --metric macro_f1 --out-dir page
     """
-    from jostle.cli.screen import print_table
     from jostle.experiments.report.report import write_report
     from jostle.experiments.results.curves import load
     from jostle.experiments.results.summary import aubc_table
@@ -117,7 +116,6 @@ def compare(
         jostle compare runs/* --baseline default
         jostle compare results/arena-*.tar.xz --out-dir page
     """
-    from jostle.cli.screen import print_table
     from jostle.experiments.report.comparison import load_all, write_comparison
     from jostle.experiments.results.across import Across
     from jostle.experiments.results.across_tables import overview_table
@@ -149,11 +147,11 @@ def check_runs(folder: Path) -> None:
 
 
 def parse_goals(words: str | None) -> list[float] | None:
-    """Numbers of `--goal 80,90`."""
+    """Numbers of `--goal 80,90`, or `80%,90%`."""
     if words is None:
         return None
     try:
-        return [float(word) for word in words.split(",")]
+        return [float(word.strip().removesuffix("%")) for word in words.split(",")]
     except ValueError:
         raise ValueError(f"--goal takes numbers by comma, such as 80,90; got {words!r}") from None
 

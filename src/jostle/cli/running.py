@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from jostle.cli import options
-from jostle.cli.console import say
+from jostle.cli.console import print_table, progress_display, say
 
 if TYPE_CHECKING:
     from jostle.experiments import Plan, Protocol
@@ -203,7 +203,6 @@ def run_on_screen(
 ) -> None:
     """Run the experiment with a progress display, print its table, and list the runs that failed."""
     from jostle import engines
-    from jostle.cli.screen import progress_display
     from jostle.experiments import open_experiment
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -228,7 +227,6 @@ def run_on_screen(
 
 def tell_results(folder: Path, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
-    from jostle.cli.screen import print_table
     from jostle.experiments.results.curves import load
     from jostle.experiments.results.summary import aubc_table
 
