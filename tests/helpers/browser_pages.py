@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tools.serving import Server
 
 LONGEST = 120  # seconds that anything may take on a busy machine
@@ -43,3 +44,12 @@ def answered_by(page: Any, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
     page.wait_for_selector(f".stage[data-key]:not([data-key='']):not([data-key='{before}'])")
+
+
+def problems(page: Any) -> list[str]:
+    """What axe-core finds wrong with a page: rule, and the elements."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-core comes with jostle[test]"
+    )
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{each['id']}: {[node['target'] for node in each['nodes']]}" for each in found]

@@ -187,6 +187,7 @@ def parse_number(text: str) -> float:
 
 
 MAX_DIGIT_KEYS = 9  # classes that a digit names by their place
+ACTION_KEYS = frozenset("uz")  # letters of the page: unsure and zoom
 
 
 def assign_keys(classes: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -201,7 +202,11 @@ def assign_keys(classes: Sequence[str]) -> dict[str, tuple[str, ...]]:
     lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name}
     for name in classes:
         if name not in lettered:
-            letters = (each for each in name.lower() + ascii_lowercase if each.isalpha() and is_key(each))
+            letters = (
+                each
+                for each in name.lower() + ascii_lowercase
+                if each.isalpha() and is_key(each) and each not in ACTION_KEYS
+            )
             free = next((letter for letter in letters if letter not in owners), None)
             owners |= {} if free is None else {free: name}
     return {name: tuple(sorted(key for key, owner in owners.items() if owner == name)) for name in classes}

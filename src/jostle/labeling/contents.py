@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from jostle.datasets.pictures import MAX_PIXELS, needs_scaling, to_eight_bits
@@ -86,6 +87,7 @@ BROWSER_FORMATS = {
 THUMBNAIL_SIDE = 360  # pixels; of the longer side
 LARGE_PIXELS = 2**22  # more are decoded one picture at a time: each pixel takes up to 24 bytes meanwhile
 MAX_SHOWN_SIDE = 4096  # pixels of a picture that is converted for browsers
+STRETCH_PERCENTILES = (0.5, 99.5)  # values that become black and white
 MAX_CACHED_BYTES = 2**26  # of converted pictures
 _LARGE_PICTURE = threading.Lock()
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
@@ -142,6 +144,23 @@ def to_browser_format(content: Content) -> Content:
             shown = shown.convert("RGB")
             shown.thumbnail((MAX_SHOWN_SIDE, MAX_SHOWN_SIDE))
         return Content("image", content.name, encode_png(shown), "image/png")
+
+
+def stretch_picture(content: Content) -> Content:
+    """Return a picture as PNG whose darkest pixels are black and whose brightest are white, in place of its own range.
+
+    The darkest and the brightest half percent may be clipped. 16 and 32 bits are read in full, so that a picture with
+    a few bright pixels shows what is in the dark.
+    """
+    with open_picture(content) as image:
+        upright = image if needs_scaling(image) else ImageOps.exif_transpose(image).convert("RGB")
+        values = np.asarray(upright, dtype=np.float32)  # (height, width) or (height, width, 3)
+    finite = values[np.isfinite(values)]
+    low, high = np.percentile(finite, STRETCH_PERCENTILES) if finite.size else (0.0, 1.0)
+    shares = np.nan_to_num((values - low) / (high - low or 1.0), nan=0.0, posinf=1.0, neginf=0.0).clip(0, 1)
+    shown = Image.fromarray((shares * 255).round().astype(np.uint8))
+    shown.thumbnail((MAX_SHOWN_SIDE, MAX_SHOWN_SIDE))
+    return Content("image", content.name, encode_png(shown), "image/png")
 
 
 def make_thumbnail(content: Content, side: int = THUMBNAIL_SIDE) -> Content:

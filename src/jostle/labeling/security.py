@@ -8,11 +8,12 @@ import re
 import secrets
 import socket
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -44,12 +45,47 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 
-UNAUTHORIZED_HEADERS = {"www-authenticate": "Bearer", "content-type": "text/html; charset=utf-8"}
+# No file of the server is to be had without a token, so the page carries its own style, allowed by its hash.
+UNAUTHORIZED_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 0; min-height: 100vh; display: grid; place-content: center; padding: 1.5rem; box-sizing: border-box;
+       background: light-dark(#fdfcfa, #14171b); color: light-dark(#1d2127, #e7e4dd);
+       font: 1.05rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", Arial, sans-serif; }
+main { max-width: 32rem; }
+h1 { font: 700 1.7rem/1.2 Charter, "Iowan Old Style", Cambria, "Noto Serif", Georgia, serif; margin: 0 0 .6rem; }
+form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: 1.4rem 0; }
+label { display: grid; gap: .3rem; flex: 1 1 14rem; }
+input, button, a { min-height: 44px; box-sizing: border-box; font: inherit; }
+input { padding: .4rem .8rem; border: 1.5px solid #8a8f98; border-radius: .6rem; min-width: 0; }
+button { padding: .4rem 1.2rem; border: 0; border-radius: .6rem; font-weight: 600; cursor: pointer;
+         background: light-dark(#1d2127, #e7e4dd); color: light-dark(#fdfcfa, #14171b); }
+a { color: light-dark(#b83c08, #ff8a4c); display: inline-flex; align-items: center; }
+:focus-visible { outline: 2.5px solid light-dark(#b83c08, #ff8a4c); outline-offset: 2px; }
+"""
+STYLE_HASH = b64encode(sha256(UNAUTHORIZED_STYLE.encode()).digest()).decode()
+UNAUTHORIZED_HEADERS = {
+    "www-authenticate": "Bearer",
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+}
 # A browser that came by a link from elsewhere holds a Strict cookie back; a click on a page of ours sends it.
-UNAUTHORIZED_PAGE = (
-    "<!doctype html><meta charset=utf-8><title>jostle</title><p>Open the address that the server printed: it has "
-    "the token in it.<p>If that is where you come from, <a href=/>go on</a>."
-)
+UNAUTHORIZED_PAGE = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Token needed - jostle label</title>
+<style>{UNAUTHORIZED_STYLE}</style>
+<main>
+<h1>This page needs its token</h1>
+<p>Open the address that the server printed: it has the token in it. You can also enter the token here.</p>
+<form action="/" method="get">
+<label>Token <input name="token" autocomplete="off" required></label>
+<button>Open</button></form>
+<p>Did you come here by a link from another page? <a href="/">Go on</a></p>
+</main>
+</html>
+"""
 
 
 def read_token(project: Path) -> str:

@@ -267,8 +267,14 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
         return {}
 
     @app.get("/api/content/{key}")
-    def content(key: str, small: bool = False) -> Response:
-        shown = session.thumbnail(key) if small else session.content(key)
+    def content(key: str, small: bool = False, stretch: bool = False) -> Response:
+        shown = (
+            session.thumbnail(key)
+            if small
+            else session.content(key)
+            if not stretch
+            else session.stretched(key)
+        )
         if shown.kind != "image":
             raise NoPageError(f"the example {key} is no picture")
         return Response(shown.data, media_type=shown.mime, headers=PICTURE_HEADERS)

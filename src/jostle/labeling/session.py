@@ -223,6 +223,13 @@ class Session:
             return found
         return self._pictures.get(key, lambda: contents.to_browser_format(found))
 
+    def stretched(self, key: str) -> Content:
+        """Return the picture of a `key` over the full range of brightness; other contents as they are."""
+        found = self.index.content(self.question(key).key)
+        if found.kind != "image":
+            return found
+        return self._pictures.get(f"stretched {key}", lambda: contents.stretch_picture(found))
+
     def thumbnail(self, key: str) -> Content:
         """Return the picture of a `key` in small; other contents as they are."""
         found = self.content(key)

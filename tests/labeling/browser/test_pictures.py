@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_pages import problems
 from tools.serving import Person, Server
 
 from jostle.labeling.sources import Digits
 
 VIEWS = ("label", "grid", "review", "progress")
-SIZES = {"wide": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
+SIZES = {
+    "wide": {"width": 1280, "height": 800},
+    "phone": {"width": 390, "height": 844},
+    "sideways": {"width": 844, "height": 390},
+    "zoomed": {"width": 640, "height": 400},  # a window of 1280 x 800 at 200 %
+}
 KEPT = {
     ("label", "wide", "light"),
     ("grid", "wide", "light"),
@@ -45,6 +51,16 @@ TOO_PALE = """() => {
     return [each.textContent.trim().slice(0, 30), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
   }).filter(([, contrast]) => contrast < 4.5);
 }"""
+
+TOO_SMALL = """() => [...document.querySelectorAll("button, nav a, select, summary, input:not([type=checkbox])")]
+  .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 43.5)
+  .map((each) => each.outerHTML.slice(0, 80))"""
+
+HIDDEN_ANSWERS = """() => [...document.querySelectorAll(".class, .tool")].filter((each) => {
+  const { left, top, right, bottom } = each.getBoundingClientRect();
+  return left < 0 || top < 0 || right > innerWidth || bottom > innerHeight ||
+    !each.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+}).map((each) => each.textContent)"""
 
 ALL_LOADED = """() => [...document.images].every((each) =>
   each.complete || each.getBoundingClientRect().top > innerHeight)"""  # others are loaded when they come into view
@@ -81,8 +97,10 @@ def another_model(server: Server) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [("wide", "light"), ("phone", "dark"), ("sideways", "light"), ("zoomed", "dark")],
+)
 def test_every_view(
     server: Server, visit: Callable[..., Any], size: str, scheme: str, tmp_path: Path
 ) -> None:
@@ -97,6 +115,10 @@ def test_every_view(
         width, inside = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width <= inside, f"{view} is wider than the window"
         assert page.evaluate(TOO_PALE) == [], f"{view} has words that are hard to read"
+        assert page.evaluate(TOO_SMALL) == [], f"{view} has buttons that a finger misses"
+        assert problems(page) == [], view
+        if view == "label":
+            assert page.evaluate(HIDDEN_ANSWERS) == []
         if folder == tmp_path or (view, size, scheme) in KEPT:
             page.screenshot(path=folder / f"label-{view}-{size}.png")
 

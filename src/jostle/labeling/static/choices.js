@@ -2,7 +2,8 @@
 
 import { h, toast } from "./dom.js";
 
-const shown = (key) => (key.length === 1 ? key.toUpperCase() : key);
+const NAMES = { " ": "Space", Backspace: "⌫" };
+const shown = (key) => NAMES[key] ?? (key.length === 1 ? key.toUpperCase() : key);
 /** A key cap. */
 export const cap = (key) => h("kbd", {}, shown(key));
 

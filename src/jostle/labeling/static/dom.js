@@ -45,7 +45,7 @@ export function toast(words, kind = "") {
 /** Open the page's dialog with something in it; the promise ends when it is closed. */
 export function dialog(...content) {
   const box = byId("dialog");
-  box.replaceChildren(...content);
+  box.replaceChildren(...content.filter(Boolean));
   box.showModal();
   return new Promise((closed) => box.addEventListener("close", () => closed(box.returnValue), { once: true }));
 }

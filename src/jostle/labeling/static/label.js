@@ -1,10 +1,11 @@
 // One example at a time: a key answers, and the next one is there.
 
-import { cap, classOf, numberIn, roughly } from "./choices.js";
-import { count, counted, dialog, h, percent, toast } from "./dom.js";
+import { cap, numberIn, roughly } from "./choices.js";
+import { count, counted, h, percent, toast } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
 import { address, call, link } from "./server.js";
+import { lights } from "./viewer.js";
 
 const AHEAD = 5; // examples that a browser has open
 const FEW = 2; // when so many are left, more are asked for
@@ -23,14 +24,22 @@ export class LabelView {
 
   /** Build the view; the questions come at once if there are any. */
   open(main) {
-    this.stage = h("div", { class: "stage", "aria-live": "polite" });
-    this.buttons = h("div", { class: "answers" });
+    this.stage = h("div", { class: "stage", role: "region", tabindex: 0, "aria-label": "Example", "aria-live": "polite" });
+    this.buttons = h("div", { class: "answers", role: "group", "aria-label": "Answers", tabindex: -1 });
     this.offered = null;
     this.hint = h("p", { class: "hint", hidden: true });
+    this.panel = h("div", { class: "panel" });
     this.meter = h("p", { class: "meter" });
     this.banner = h("a", { class: "advice", href: "#progress", hidden: true });
     main.replaceChildren(
-      h("section", { class: "label", "aria-label": "Label" }, this.banner, this.stage, this.hint, this.buttons, this.tools()),
+      h(
+        "section",
+        { class: "label", "aria-label": "Label" },
+        h("h1", { class: "unseen" }, "Label"),
+        this.banner,
+        this.stage,
+        h("div", { class: "reply" }, this.hint, this.panel, this.buttons, (this.toolbar = this.tools())),
+      ),
     );
     this.next();
   }
@@ -38,7 +47,10 @@ export class LabelView {
   /** Show what comes next, and ask for more while it is looked at; who has nothing waits for that. */
   async next() {
     const filling = this.queue.length <= FEW && this.refill();
-    if (!this.current) await filling;
+    if (!this.current && filling) {
+      this.show(); // that there is nothing yet
+      await filling;
+    }
     this.show();
     await filling;
     if (this.shown !== this.current && !this.busy) this.show(); // somebody else has it by now
@@ -49,40 +61,70 @@ export class LabelView {
   }
 
   tools() {
-    const tool = (key, words, act) =>
-      h("button", { type: "button", class: "tool", onclick: () => this.acted(act) }, cap(key), h("span", {}, words));
+    const tool = (action, words, more = "") => {
+      const [key] = this.page.keys.of(this.page.spec, `action ${action}`);
+      return h("button", { type: "button", class: `tool ${more}`, "data-action": action, onclick: (event) => this.acted(event, () => this[action]()) }, key ? cap(key) : null, h("span", {}, words));
+    };
     return h(
       "div",
-      { class: "tools" },
-      tool("⌫", "Take back", () => this.undo()),
-      tool("Space", "Skip", () => this.skip()),
-      tool(".", "Suggestion", () => this.suggest()),
-      tool("?", "Keys", () => this.explain()),
+      { class: "tools", "data-kind": this.current?.content.kind },
+      tool("undo", "Take back"),
+      tool("skip", "Skip"),
+      tool("zoom", "Zoom", "for-image"),
+      tool("light", "Light", "for-image"),
+      tool("suggest", "Suggestion"),
+      tool("keys", "Keys"),
       this.meter,
     );
   }
 
-  /** Do what a click asks for, and give the focus back to the page, where keys answer. */
-  acted(act) {
-    document.activeElement?.blur();
+  /** Do what a button says. A button pressed by a key keeps the focus; after a click keys go to the example. */
+  acted(event, act) {
+    if (event.detail) this.stage.focus({ preventScroll: true });
     return act();
   }
 
   /** A key that no text field had. True if it meant something here. */
   key(event) {
-    const { spec } = this.page;
-    const acts = {
-      Backspace: () => this.undo(),
-      " ": () => this.skip(),
-      ".": () => this.suggest(),
-      "?": () => this.explain(),
-      Enter: () => spec.kind === "several" && this.done(),
-    };
-    const chosen = spec.kind !== "number" && classOf(spec, event.key);
-    const act = acts[event.key] ?? (chosen && (() => this.choose(chosen)));
-    if (!act) return false;
-    act();
+    const { spec, keys } = this.page;
+    if (this.current?.viewer?.key(event.key) || this.scroll(event.key)) return true;
+    if (event.key === "Enter" && spec.kind === "several") return this.done() ?? true;
+    const { class: chosen, action } = keys.meaning(spec, event.key);
+    if (chosen === undefined && action === undefined) return false;
+    if (action === undefined) this.choose(chosen);
+    else this[action]();
     return true;
+  }
+
+  /** Scroll a long text, wherever the focus is. */
+  scroll(key) {
+    const { scrollHeight, clientHeight } = this.stage;
+    const by = { ArrowDown: 60, ArrowUp: -60, PageDown: 0.9 * clientHeight, PageUp: -0.9 * clientHeight, End: scrollHeight, Home: -scrollHeight }[key];
+    if (by === undefined || scrollHeight <= clientHeight) return false;
+    this.stage.scrollBy({ top: by });
+    return true;
+  }
+
+  zoom() {
+    this.current?.viewer?.toggle();
+  }
+
+  /** Open or close the sliders for brightness and contrast. */
+  light() {
+    if (!this.panel.children.length && this.current?.viewer) {
+      const fetched = () => {
+        for (const question of this.queue) question.loaded = null;
+        this.queue.forEach(ahead);
+        if (this.current) this.display();
+      };
+      this.panel.replaceChildren(lights(() => this.current?.viewer?.light(), fetched));
+    } else this.panel.replaceChildren();
+  }
+
+  /** Put the example on the stage. */
+  display() {
+    this.stage.replaceChildren(large(this.current));
+    this.watch(this.current);
   }
 
   /** Ask the server for questions until enough are here; one call at a time. */
@@ -120,6 +162,7 @@ export class LabelView {
     this.none = false;
     this.hint.hidden = true;
     this.shown = this.current;
+    this.toolbar.dataset.kind = this.current?.content.kind;
     this.stage.replaceChildren(this.current ? large(this.current) : this.nothing());
     this.stage.scrollTop = 0; // a text begins at its beginning, however far the last one was read
     scrollTo(0, 0);
@@ -136,18 +179,23 @@ export class LabelView {
     const image = question && imageOf(question);
     this.seen = !image || isLoaded(image);
     this.since = performance.now();
+    const failed = !this.seen && image.complete;
+    this.stage.dataset.state = this.seen ? "shown" : failed ? "broken" : "loading";
+    this.stage.setAttribute("aria-busy", String(!this.seen && !failed));
+    if (this.seen) this.buttons.removeAttribute("aria-disabled");
+    else this.buttons.setAttribute("aria-disabled", "true");
     this.stage.dataset.key = (this.seen && question?.key) || "";
     this.stage.dataset.name = question?.name ?? "";
     if (this.seen) return;
     await image.decode().catch(() => {});
-    if (!isLoaded(image)) await new Promise((done) => setTimeout(done, PAUSE)); // the server may have been away
-    if (!this.stage || question !== this.current || this.seen) return;
     if (!isLoaded(image)) {
-      question.loaded = null;
-      ahead(question);
-      this.stage.replaceChildren(large(question));
+      if (image.complete) this.stage.dataset.state = "broken";
+      await new Promise((done) => setTimeout(done, PAUSE)); // the server may have been away
     }
-    this.watch(question);
+    if (!this.stage || question !== this.current || this.seen || imageOf(question) !== image) return;
+    if (!isLoaded(image)) question.loaded = null;
+    if (question.loaded) this.watch(question);
+    else this.display();
   }
 
   /** What was chosen or typed so far, as `restore` takes it. */
@@ -179,36 +227,36 @@ export class LabelView {
 
   nothing() {
     const kept = this.page.outbox.kept.size;
-    if (!link.there) return h("p", { class: "empty" }, `The server is away. ${counted(kept, "answer")} kept here, and sent when it is back.`);
+    const say = (head, ...words) => h("div", { class: "empty" }, h("b", {}, head), h("p", {}, words));
+    if (!link.there) return say("The server is away", `${counted(kept, "answer")} kept in this browser; they are sent when it is back.`);
     const figures = this.page.figures;
-    if (!figures || !figures.indexed) return h("p", { class: "empty" }, "Looking for the first questions …");
-    const left = "What is left is open with somebody else, or was skipped. It comes here when they leave it.";
-    if (figures.left) return h("p", { class: "empty" }, left);
-    return h(
-      "div",
-      { class: "empty" },
-      h("p", {}, "Nothing is left to ask. Everything has an answer."),
-      h("p", {}, h("a", { href: "#review" }, "Look at answers again"), ", or write the labels to a file: ", h("code", {}, "jostle label export labels.csv")),
-    );
+    if (!figures || !figures.indexed) return say("Looking for the first questions …", "Large folders take a moment.");
+    if (figures.left) return say("Nothing to ask you now", "What is left is open with somebody else, or was skipped. It comes here when they leave it.");
+    const look = h("a", { href: "#review" }, "Look at answers again");
+    const write = h("code", {}, "jostle label export labels.csv");
+    return say("Everything has an answer", "Nothing is left to ask. ", look, ", or write the labels to a file: ", write);
   }
 
   inputs() {
     const { kind, classes } = this.page.spec;
     if (kind === "number") return [this.form()];
-    const button = ({ name, keys }) =>
-      h(
+    const button = ({ name }) => {
+      const [key] = this.page.keys.of(this.page.spec, `class ${name}`);
+      const bare = key === name.toLowerCase();
+      return h(
         "button",
         {
           type: "button",
-          class: keys[0] === name.toLowerCase() ? "class bare" : "class",
+          class: bare ? "class bare" : "class",
           "data-class": name,
           "aria-pressed": kind === "several" && "false",
-          onclick: () => this.acted(() => this.choose(name)),
+          onclick: (event) => this.acted(event, () => this.choose(name)),
         },
-        keys.length && keys[0] !== name.toLowerCase() ? cap(keys[0]) : null,
+        key && !bare ? cap(key) : null,
         h("span", {}, name),
       );
-    const done = h("button", { type: "button", class: "done", onclick: () => this.acted(() => this.done()) }, cap("Enter"), h("span", {}, "Done"));
+    };
+    const done = h("button", { type: "button", class: "done", onclick: (event) => this.acted(event, () => this.done()) }, cap("Enter"), h("span", {}, "Done"));
     return [...classes.map(button), ...(kind === "several" ? [done] : [])];
   }
 
@@ -219,7 +267,10 @@ export class LabelView {
       const value = numberIn(input);
       if (value !== null) this.answer(value);
     };
-    input.addEventListener("keydown", (event) => event.key === "Escape" && input.blur());
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.stage.focus({ preventScroll: true });
+      else if (!["Home", "End"].includes(event.key) && this.scroll(event.key)) event.preventDefault();
+    });
     queueMicrotask(() => input.focus({ preventScroll: true }));
     return h("form", { class: "number", onsubmit: submit }, input, h("button", { class: "done" }, cap("Enter"), h("span", {}, "Save")));
   }
@@ -316,25 +367,19 @@ export class LabelView {
     }
   }
 
-  explain() {
-    const line = (keys, words) => h("div", {}, h("dt", {}, keys.map(cap)), h("dd", {}, words));
-    const { kind, classes } = this.page.spec;
-    const own = kind === "number" ? [line(["Enter"], "save the number")] : classes.map(({ name, keys }) => line(keys, name));
-    return dialog(
-      h("h2", {}, "Keys"),
-      h(
-        "dl",
-        { class: "keys" },
-        own,
-        kind === "several" && line(["Enter"], "done with this one"),
-        line(["⌫"], "take the last answer back"),
-        line(["Space"], "skip this one"),
-        line(["."], "show or hide the model's suggestion"),
-        line(["?"], "these keys"),
-      ),
-      h("p", { class: "soft" }, "While a text field has the focus, keys write into it; Escape leaves it."),
-      h("form", { method: "dialog" }, h("button", { class: "done", autofocus: true }, "Close")),
-    );
+  /** Show the keys; a change shows at once. */
+  keys() {
+    return this.page.keys.explain(this.page.spec, () => {
+      if (!this.stage) return;
+      const before = this.draft();
+      this.offered = null;
+      this.picked.clear();
+      this.offer(this.current ? this.page.spec : null);
+      this.restore(before);
+      const tools = this.tools();
+      this.toolbar.replaceWith(tools);
+      this.toolbar = tools;
+    });
   }
 
   /** Bring the line of figures and the advice up to date. */

@@ -2,6 +2,7 @@
 
 import { byId, counted, dialog, h, toast } from "./dom.js";
 import { GridView } from "./grid.js";
+import { Keys } from "./keys.js";
 import { LabelView } from "./label.js";
 import { Outbox } from "./outbox.js";
 import { ProgressView } from "./progress.js";
@@ -21,6 +22,7 @@ class Page {
     await this.arrive();
     this.outbox = new Outbox(this.project, () => this.changed(), (words) => toast(words, "bad"));
     await this.outbox.send();
+    this.keys = new Keys(this.project);
     this.views = Object.fromEntries(Object.entries(VIEWS).map(([name, View]) => [name, new View(this)]));
     byId("person").addEventListener("click", () => this.introduce());
     addEventListener("hashchange", () => this.turn());
@@ -99,9 +101,10 @@ class Page {
   }
 
   pressed(event) {
-    const busy = event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat;
+    const busy = event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
     const pressing = event.target.closest?.("button, a, summary") && [" ", "Enter"].includes(event.key);
-    if (busy || pressing || event.target.closest?.(FIELDS) || byId("dialog").open) return;
+    if (busy || pressing || event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
+    if ((event.repeat && !event.key.startsWith("Arrow") && !event.key.startsWith("Page")) || !this.keys.passes(event.key)) return;
     if (this.view?.key(event)) event.preventDefault();
   }
 

@@ -2,7 +2,7 @@
 
 import { corrector, inWords, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
-import { small } from "./example.js";
+import { closeUp, small } from "./example.js";
 import { address, call } from "./server.js";
 
 const PARTS = {
@@ -86,7 +86,7 @@ export class ReviewView {
     const item = h(
       "article",
       { class: "item", "data-key": example.key },
-      h("div", { class: "thumb" }, small(example)),
+      h("div", { class: "thumb" }, h("button", { type: "button", "aria-label": `${example.name}: look closely`, onclick: () => closeUp(example) }, small(example))),
       h("div", { class: "what" }, h("h2", {}, example.name), this.about(example)),
       h("div", { class: "settle" }, corrector(this.page.spec, example.answer, `${example.name}: the answer`, settle)),
     );

@@ -1,0 +1,80 @@
+"""Everybody can use the page: by keys alone, without keys, with keys of their own, and before they are let in."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_pages import answered_by, on_disk, problems, table
+from tools.serving import Server
+
+Visit = Callable[..., Any]
+SHOWN = ".stage[data-key]:not([data-key=''])"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Long texts in two classes."""
+    lines = "\n".join(f"line {line}" for line in range(200))
+    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
+    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as running:
+        yield running
+
+
+def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Server, visit: Visit) -> None:
+    page = visit(server)
+    page.wait_for_selector(SHOWN)
+    page.focus("[data-class=bad]")
+    answered_by(page, "Enter")
+    assert page.evaluate("document.activeElement.dataset.class") == "bad"
+    answered_by(page, "Enter")
+    assert on_disk(server) == [("answer", 1), ("answer", 1)]
+
+
+def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Server, visit: Visit) -> None:
+    page = visit(server)
+    page.wait_for_selector(SHOWN)
+    page.keyboard.press("PageDown")
+    page.wait_for_function("document.querySelector('.stage').scrollTop > 200")
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.stage').scrollTop === 0")
+    page.click("[data-class=bad]")  # the focus goes to the example, and keys still scroll
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.stage').scrollTop > 200")
+    answered_by(page, "1")
+    assert page.evaluate("document.querySelector('.stage').scrollTop") == 0
+
+
+def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> None:
+    page = visit(server)
+    page.wait_for_selector(SHOWN)
+    page.keyboard.press("?")
+    page.click("[aria-label='Change the key for: good']")
+    page.keyboard.press("q")
+    page.wait_for_selector(".keys div:has(dd:text-is('good')) kbd:text-is('Q')")
+    page.keyboard.press("Escape")
+    answered_by(page, "q")
+    page.keyboard.press("1")  # no longer a key of anything
+    page.click("[data-action=keys]")
+    page.uncheck("dialog input[type=checkbox]")
+    assert problems(page) == []
+    page.keyboard.press("Escape")
+    for key in ("q", "b", " ", "Backspace"):
+        page.keyboard.press(key)
+    assert on_disk(server) == [("answer", 0)]
+    page.reload()
+    page.wait_for_selector(SHOWN)
+    assert not page.query_selector_all(".class kbd"), "off is kept"
+
+
+def test_who_has_no_token_is_told_what_to_do(server: Server, visit: Visit, chromium: Any) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(server.origin)
+    assert problems(page) == []
+    page.fill("input[name=token]", "a-token-for-tests")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] input[name=name]")
+    assert problems(page) == []
+    assert "token=" not in page.url
+    context.close()
