@@ -7,9 +7,6 @@ const shown = (key) => NAMES[key] ?? (key.length === 1 ? key.toUpperCase() : key
 /** A key cap. */
 export const cap = (key) => h("kbd", {}, shown(key));
 
-/** The class that a key stands for, if any. */
-export const classOf = (spec, key) => spec.classes.find((each) => each.keys.includes(key.toLowerCase()))?.name;
-
 /** An answer in words. */
 export function inWords(answer) {
   if (answer === null || answer === undefined) return "–";

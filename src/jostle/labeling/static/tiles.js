@@ -1,6 +1,6 @@
 // Examples side by side: select some, answer them at once, take that back at once.
 
-import { cap, classOf, inWords, numberIn } from "./choices.js";
+import { cap, inWords, numberIn } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { isLoaded, small } from "./example.js";
 import { newId } from "./outbox.js";
@@ -97,7 +97,7 @@ export class Tiles {
       Escape: () => this.select([...this.selected], false),
       Enter: () => this.rest(),
     };
-    const chosen = this.page.spec.kind !== "number" && this.selected.size && classOf(this.page.spec, event.key);
+    const chosen = this.page.spec.kind !== "number" && this.selected.size && this.page.keys.meaning(this.page.spec, event.key).class;
     const act = acts[event.key] ?? (chosen && (() => this.choose(chosen)));
     if (!act || this.board.inert) return false;
     act();
@@ -184,7 +184,7 @@ export class Tiles {
     this.bar.hidden = !this.all.length && !this.bulks.length;
     this.bar.replaceChildren(
       h("span", { class: "soft", role: "status" }, chosen ? `${count(chosen)} selected` : given ? `${counted(given, "answer")} here` : "Click to select, Shift for a range"),
-      h("div", { class: "classes" }, spec.kind === "number" ? this.number(chosen) : spec.classes.map((each) => this.button(each, chosen))),
+      h("div", { tabindex: 0, class: "classes" }, spec.kind === "number" ? this.number(chosen) : spec.classes.map((each) => this.button(each, chosen))),
       h(
         "div",
         { class: "acts" },
@@ -196,9 +196,10 @@ export class Tiles {
     );
   }
 
-  button({ name, keys }, chosen) {
+  button({ name }, chosen) {
+    const [key] = this.page.keys.of(this.page.spec, `class ${name}`);
     const give = (event) => this.acted(event, () => this.choose(name));
-    return h("button", { type: "button", class: "class", "data-class": name, disabled: !chosen, onclick: give }, keys.length ? cap(keys[0]) : null, h("span", {}, name));
+    return h("button", { type: "button", class: "class", "data-class": name, disabled: !chosen, onclick: give }, key ? cap(key) : null, h("span", {}, name));
   }
 
   number(chosen) {
