@@ -108,33 +108,6 @@ def test_a_fork_meanwhile_leaves_no_lock_in_the_child(holder: str) -> None:
         thread.join()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded")
-@pytest.mark.parametrize(("moment", "ended"), [(20.0, True), (0.0, False)])
-def test_a_fork_waits_a_moment_for_another_threads_call(
-    moment: float, ended: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rng, "MOMENT", moment)
-    inside, calls, forked = threading.Event(), list[str](), threading.Event()
-
-    def short_call() -> None:
-        with rng.alone():
-            inside.set()
-            forked.wait(0.2 if ended else 20)
-            calls.append("ended")
-
-    thread = threading.Thread(target=short_call)
-    thread.start()
-    inside.wait()
-    child = os.fork()
-    if not child:
-        os._exit(len(calls))
-    forked.set()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == ended
-    thread.join()
-    assert drawn() == drawn()  # the parent's lock is free again
-
-
 def test_a_first_call_draws_nothing_from_the_global_generators() -> None:
     command = """if True:
         import random, sys

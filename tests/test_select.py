@@ -169,13 +169,6 @@ def test_options_that_there_are_not_are_refused(call: str) -> None:
         getattr(NoiseStability(num_perturbations=2), call)(mlp(), X, **size, labeld=X)
 
 
-def test_settings_that_cannot_be_show_before_anything_runs() -> None:
-    with pytest.raises(ValueError, match="unknown selector 'k-centr'; did you mean 'k-center'"):
-        NoiseStability(selector="k-centr")
-    with pytest.raises(TypeError, match=r"outputs must be .*; got 'logit'"):
-        NoiseStability(outputs="logit")
-
-
 class Returning(nn.Module):
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -201,38 +194,6 @@ def test_strange_outputs_are_errors(value: Any, error: type[Exception], message:
         NoiseStability(num_perturbations=2).select(Returning(value), X, n=2)
 
 
-class Interrupted(nn.Module):
-    """Ctrl-C comes at the given call of forward."""
-
-    calls = 0
-
-    def __init__(self, at: int, error: type[BaseException]) -> None:
-        super().__init__()
-        self.net, self.at, self.error = ConvNet(), at, error
-
-    def forward(self, x: Tensor) -> Tensor:
-        Interrupted.calls += 1
-        if Interrupted.calls == self.at:
-            raise self.error
-        return self.net(x)
-
-
-@pytest.mark.parametrize("estimator", ["finite", "jvp"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("at", [1, 2, 3, 7, 12])
-def test_an_interrupt_leaves_no_trace(
-    at: int, error: type[BaseException], estimator: str, unchanged: Any
-) -> None:
-    model = Interrupted(at, error).train()
-    model.net(torch.randn(4, 1, 8, 8)).sum().backward()  # gradients and running statistics to keep
-    pool = torch.randn(N, 1, 8, 8)
-    check = unchanged(model)
-    Interrupted.calls = 0
-    with pytest.raises(error):
-        NoiseStability(num_perturbations=3, estimator=estimator).select(model, pool, n=2, batch_size=4)
-    check()
-
-
 def test_a_progress_bar_only_where_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     NoiseStability(num_perturbations=2).select(mlp(), X, n=2, seed=0)
     assert capfd.readouterr() == ("", "")
@@ -252,13 +213,6 @@ def test_a_call_from_two_threads_at_once_leaves_the_random_state_alone() -> None
         picks = {tuple(query.result().indices.tolist()) for query in queries}
     assert len(picks) == 1
     assert torch.equal(state, torch.get_rng_state())
-
-
-@pytest.mark.parametrize("name", ["alfa-mix", "core-gcn", "noise-stability"])
-def test_inference_mode_is_no_obstacle(name: str) -> None:
-    labeled = TensorDataset(X[:6], torch.arange(6) % 3)
-    with torch.inference_mode():
-        assert len(jostle.select(name, mlp(), X, n=3, labeled=labeled, seed=0)) == 3
 
 
 def test_a_default_device_does_not_take_positions_along() -> None:

@@ -208,7 +208,7 @@ MUTANTS = (
     Mutant(
         'text.strip().replace(",", "") if GROUPED_NUMBER',
         'text.strip().replace(",", ".") if GROUPED_NUMBER',
-        "labeling/test_answers.py",
+        "labeling/test_label_files.py",
     ),
     Mutant(
         "- low) / (high - low or 1.0)", "- low) / 65535", "datasets/test_images.py labeling/test_encoders.py"

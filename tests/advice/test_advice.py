@@ -55,15 +55,6 @@ def test_the_default_is_advised_and_whoever_was_better_is_named() -> None:
 
 
 @pytest.mark.usefixtures("small_arena")
-def test_cases_without_labels_without_choice_and_without_evidence() -> None:
-    assert advise(Case("classification", 2, 1000, n=10)).strategy == "max-herding"
-    assert advise(Case("classification", 2, 10, n=10, labels=5)).strategy == "random"
-    unknown = advise(Case("segmentation", 5, 1000, n=10, labels=5))
-    assert (unknown.strategy, unknown.seen) == ("default", ())
-    assert "the arena has no segmentation" in unknown.why[-1]
-
-
-@pytest.mark.usefixtures("small_arena")
 def test_a_record_over_all_settings() -> None:
     assert arena.record("margin") == (
         "+25% of random's error taken away on average over 2 settings, from +20% to +30%; "

@@ -10,7 +10,6 @@ import typer
 from commands import run_cli
 from tools import cli_page
 
-import jostle
 from jostle import cli, datasets, embeddings, models, selectors, strategies
 from jostle.experiments.runs import protocol
 
@@ -73,20 +72,6 @@ def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines() == names()  # type: ignore[operator]
 
 
-def test_lists_have_a_line_about_each_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "90")
-    assert run_cli("list", "selectors") == 0
-    shown = capsys.readouterr()
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.out).splitlines()
-    assert [line.split()[0] for line in plain] == selectors.names()
-    assert all(len(line.split()) > 3 for line in plain)
-    assert max(map(len, plain)) <= 90
-    assert "jostle show NAME" in shown.err
-
-
 @pytest.mark.parametrize(
     "name",
     ["mnist", "noise-stability", "digits", "mlp", "badge", "deviations", "typical", "folder", "csv:my.csv"],
@@ -124,11 +109,6 @@ def test_a_plug_in_that_cannot_be_loaded_is_named_and_left_out(
     assert "Warning: the selector 'broken' of no_such_package:thing cannot be loaded" in shown.err
     assert run_cli("show", "broken") == 2
     assert "cannot be loaded" in capsys.readouterr().err
-
-
-def test_version(capsys: pytest.CaptureFixture[str]):
-    assert run_cli("--version") == 0
-    assert capsys.readouterr().out == f"jostle {jostle.__version__}\n"
 
 
 def test_show_prints_a_protocol_with_its_comments(capsys: pytest.CaptureFixture[str]):

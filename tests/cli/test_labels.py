@@ -44,38 +44,11 @@ def test_a_project_knows_its_data_and_settings(
     assert "draws its audit with seed 0; got 5" in told
 
 
-def test_folders_and_labels_made_elsewhere(
-    photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    code, _, told = run(capsys, "export", "sorted", "--project", "photos.labels")
-    assert (code, "links to the originals" in told) == (0, True)
-    (tmp_path / "more.csv").write_text("name,label\n000-red.png,red\nnowhere.png,red\n001-green.png,\n")
-    code, _, told = run(capsys, "import", "more.csv", photos)
-    assert code == 0
-    assert "1 are of no example here: nowhere.png" in told
-    assert "1 rows had no answer" in told
-    code, _, told = run(capsys, "import", "nothing.csv")
-    assert (code, "nothing.csv does not exist" in told) == (2, True)
-
-
 def test_a_strategy_that_there_is_not_is_named_before_anything_is_served(
     photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, told = run(capsys, photos, "--strategy", "margn")
     assert (code, "did you mean 'margin'" in told) == (2, True)
-
-
-def test_without_data_or_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, told = run(capsys, "export", "labels.csv")
-    assert code == 2
-    assert "there is no project here" in told
-    code, _, told = run(capsys, "export", "labels.csv", "--project", "nowhere")
-    assert code == 2
-    assert "is not a labeling project" in told
-    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_simulation_says_what_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -219,20 +219,6 @@ def test_earlier_rounds_are_not_picked_again(pick: Callable[..., str]):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "gone.csv cannot be read"),
-        (b"a,b\n1,2\n", "has no column name or position"),
-        (b"\xff\xfe,\x00", "cannot be read"),
-    ],
-)
-def test_rounds_that_cannot_be_read(pick: Callable[..., str], content: bytes | None, message: str):
-    if content is not None:
-        Path("gone.csv").write_bytes(content)
-    assert message in pick(*ask(exclude="gone.csv"), code=2)
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"out": "notes.csv"}, "notes.csv exists and is not of jostle's making"),

@@ -64,30 +64,6 @@ def test_pick_from_a_folder(photos: Path, capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.encode() == before
 
 
-def test_pick_composes(photos: Path, capsys: pytest.CaptureFixture[str]):
-    base = (
-        "pick",
-        "--model",
-        photos / "mine.py:load",
-        "--pool",
-        photos / "mine.py:rows",
-        "-n",
-        3,
-        "--out",
-        "-",
-    )
-    assert run_cli(*base, "--strategy", "noise-stability(num_perturbations=3, selector=lcmd)") == 0
-    plain = capsys.readouterr().out
-    assert (
-        run_cli(*base, "--strategy", "compose(embedding=deviations(num_perturbations=3), selector=lcmd)") == 0
-    )
-    assert capsys.readouterr().out == plain
-    assert run_cli(*base, "--strategy", "compose(embedding=featurs, selector=lcmd)") == 2
-    assert "unknown embedding 'featurs'; did you mean 'features'" in capsys.readouterr().err
-    assert run_cli(*base, "--strategy", "compose(selector=lcmd)") == 2
-    assert "compose needs a value for embedding" in capsys.readouterr().err
-
-
 def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFixture[str]):
     for place, name in enumerate(("x", "y", "z")):
         (photos / "known" / name).mkdir(parents=True)

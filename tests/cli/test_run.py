@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import run_cli
 from synthetic_runs import FOUR, write_runs
-from tiny import numbers, tiny_file
+from tiny import tiny_file
 
 from jostle import datasets
 from jostle.cli.console import Lines, score
@@ -16,34 +16,6 @@ from jostle.experiments.results.previews import preview_of
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.experiment import Plan
 from jostle.experiments.runs.workers import Event, Job
-
-NETWORK = """
-from torch import nn
-
-def small(classes, channels, width=8):
-    return nn.Sequential(nn.Conv2d(channels, width, 3), nn.ReLU(), nn.Flatten(), nn.Linear(width * 36, classes))
-
-def number():
-    return 7
-"""
-
-
-def test_a_composition_and_a_network_of_ones_own_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "mine.py").write_text(NETWORK)
-    words = ("run", tiny_file(tmp_path), "--seeds", "1", "--no-report", "--set", "rounds=1")
-    words += (
-        "--strategies",
-        "mine=compose(embedding=deviations(num_perturbations=2, space=logits), selector=lcmd),coreset",
-    )
-    out = tmp_path / "runs"
-    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:small(width=4)", "--out-dir", out) == 0
-    assert set(numbers(out)) == {"mine/0", "coreset/0"}
-    manifest = json.loads((out / "manifest.json").read_text())["protocol"]
-    assert manifest["model"] == {"use": f"{tmp_path}/mine.py:small", "width": 4}
-    assert manifest["strategies"]["mine"]["embedding"] == "deviations(num_perturbations=2, space=logits)"
-    capsys.readouterr()
-    assert run_cli(*words, "--model", f"{tmp_path}/mine.py:number", "--out-dir", tmp_path / "other") == 2
-    assert "made int; expected a torch.nn.Module" in capsys.readouterr().err
 
 
 def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

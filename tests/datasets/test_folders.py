@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import os
-import sys
 import zipfile
 
 import numpy as np
@@ -189,21 +187,6 @@ def test_settings_that_do_not_fit(tmp_path, settings, message):
     picture().save(tmp_path / "a.png")
     with pytest.raises(ValueError, match=message):
         datasets.pool(f"folder:{tmp_path}", **settings)
-
-
-@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode there")
-def test_names_that_are_not_utf8(tmp_path):
-    place = os.fsencode(tmp_path) + b"/caf\xe9"
-    os.mkdir(place)
-    for i in range(5):
-        picture(4, 4, seed=i).save(os.fsdecode(place + b"/\xff%d.png" % i))
-    data = datasets.load(f"folder:{tmp_path}")
-    assert data.classes == ("caf\\xe9",)
-    assert sorted({*data.train.names, *data.test.names}) == [f"caf\\xe9/\\xff{i}.png" for i in range(5)]
-    assert data.train.inputs[torch.arange(4)].shape == (4, 3, 4, 4)
-    assert len(data.checksums[f"{tmp_path.name}/"]) == 64
-    pool = datasets.pool(os.fsdecode(b"folder:" + place))
-    assert pool.name.encode().endswith(b"caf\\xe9")
 
 
 def test_folders_that_cannot_be_used(tmp_path):

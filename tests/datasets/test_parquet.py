@@ -1,9 +1,7 @@
 """Parquet pools: rows as they were written, whatever the files, groups and batches."""
 
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from torch import nn
 
 import jostle
 from jostle import datasets
-from jostle.datasets.transforms import apply_transform
 from jostle.datasets.views import as_pool
 from jostle.inputs import Pool, count
 
@@ -98,35 +95,6 @@ def test_hugging_faces_pictures_are_read(tmp_path: Path) -> None:
         written(tmp_path, {"image": [{"bytes": None, "path": path}]}, files=1)
         with pytest.raises(datasets.DataError, match="neither bytes nor the path of a file beside it"):
             datasets.pool(f"parquet:{tmp_path}/part-00.parquet").train.inputs[torch.tensor([0])]
-
-
-def test_hugging_faces_names_of_classes_are_kept(tmp_path: Path) -> None:
-    table = pa.table({"x": [[1.0], [2.0], [3.0]], "label": [2, 0, 2]})
-    names = {"label": {"names": ["cat", "dog", "owl"], "_type": "ClassLabel"}}
-    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": names}})})
-    pq.write_table(table, tmp_path / "a.parquet")
-    data = datasets.pool(f"parquet:{tmp_path}", column="x", target="label", task="classification")
-    assert (data.classes, data.train.targets.tolist()) == (("cat", "dog", "owl"), [2, 0, 2])
-
-
-def test_pictures_are_normalized_and_transformed_as_those_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for i, each in enumerate(pictures()):
-        (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
-    written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
-    settings: dict[str, Any] = {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2}
-    folder = datasets.pool(f"folder:{tmp_path / 'folder'}", **settings)
-    files = datasets.pool(f"parquet:{tmp_path}", **settings)
-    every = torch.arange(6)
-    torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
-    assert (files.mean, files.std) == (folder.mean, folder.std)
-    seen: list[Any] = []
-    for data in (folder, files):
-        apply_transform(data, lambda image: seen.append(image) or torch.zeros(1)).train.inputs[
-            torch.tensor([4])
-        ]
-    assert isinstance(seen[1], Image.Image)
-    np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))
 
 
 def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from asking import context_of, perturbations_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
-from zoo import ZOO, ConvNet, Locked, N, SegNet, mlp
+from zoo import ZOO, ConvNet, N, SegNet, mlp
 
 import jostle
 from jostle import NoiseStability
@@ -162,11 +162,6 @@ class TestWhatIsWatched:
         with pytest.raises(ValueError, match=r"head 'out' is given shape \(\d+, 8\) for \d+ examples"):
             jostle.deviations(Flattening(), torch.randn(N, 4, 5), task="sequence", space="features")
 
-    def test_a_convolution_along_a_signal_is_averaged_over_its_length(self) -> None:
-        model = nn.Sequential(nn.Conv1d(2, 8, 3, padding=1), nn.ReLU(), nn.Conv1d(8, 5, 1))
-        rows = jostle.deviations(model, torch.randn(N, 2, 11), num_perturbations=K, task="segmentation")
-        assert rows.shape == (N, K * 8)
-
     def test_the_exact_derivative_refuses_features_by_a_function(self) -> None:
         with pytest.raises(ValueError, match="head= as a layer's name"):
             jostle.deviations(
@@ -183,34 +178,6 @@ class TestWhatIsWatched:
             N,
             K * 8,
         )
-
-
-class Mixed(nn.Module):
-    """Its head is more precise than its body."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.out = nn.Linear(6, 8), nn.Linear(8, 3).double()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(torch.tanh(self.body(x)).double())
-
-
-@pytest.mark.parametrize("project", [None, 4])
-def test_what_is_watched_may_be_of_another_type_than_the_weights(project: int | None) -> None:
-    model, x, settings = (
-        mlp(),
-        torch.randn(N, 6),
-        {"num_perturbations": K, "seed": 0, "projection_dim": project},
-    )
-    rows = jostle.deviations(model, x, space=lambda outputs: outputs.double(), **settings)
-    plain = jostle.deviations(model, x, space="logits", **settings)
-    assert rows.dtype == plain.dtype == torch.float32
-    torch.testing.assert_close(rows, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
-    mixed = jostle.deviations(Mixed(), x, **settings)
-    assert mixed.shape == (N, project or 3 * K)
-    assert mixed.dtype == torch.float32
-    assert (mixed.norm(dim=1) > 0).all()
 
 
 @pytest.mark.parametrize("buffer_bytes", [1, 2**20])
@@ -284,11 +251,3 @@ def test_bad_settings_say_what_arrived(settings: dict[str, Any], message: str) -
         jostle.deviations(
             mlp(), torch.randn(N, 6), **({"space": "features"} if "head" in settings else {}), **settings
         )
-
-
-def test_locked_models_are_shared_only_where_they_must_be() -> None:
-    model = Locked()
-    model(torch.zeros(1, 6))
-    kept = model.last
-    jostle.deviations(model, torch.randn(N, 6), num_perturbations=2, seed=0)
-    assert model.last is kept

@@ -4,7 +4,6 @@ import math
 import os
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +44,6 @@ def test_rows_in_a_file_need_no_memory_of_their_size(tmp_path: Any) -> None:
     extra, size = map(int, done.stdout.split())
     assert size == 160_000_000
     assert extra < size / 2
-
-
-def test_one_chunk_of_inputs_is_held_at_a_time() -> None:
-    alive: list[weakref.ref[Tensor]] = []
-
-    class Watched(torch.utils.data.Dataset[Tensor]):
-        def __len__(self) -> int:
-            return 40
-
-        def __getitem__(self, position: int) -> Tensor:
-            most.append(sum(ref() is not None for ref in alive))
-            return torch.full((6,), float(position))
-
-    def collate(items: list[Tensor]) -> Tensor:
-        batch = torch.stack(items)
-        alive.append(weakref.ref(batch))
-        return batch
-
-    most: list[int] = []
-    jostle.deviations(
-        mlp(), Watched(), num_perturbations=2, batch_size=4, buffer_bytes=2 * 4 * 6 * 4, collate_fn=collate
-    )
-    assert max(most) <= 3  # a chunk of two batches, and the one for a first look
 
 
 def test_rows_in_a_file_are_the_same_rows(tmp_path: Any) -> None:

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor, nn
 
 import jostle
-from jostle.inference.layers import vector_reader
 from jostle.strategies import build
 
 N, K, D = 6, 3, 7
@@ -86,11 +85,6 @@ def test_changed_features_go_through_a_convolution_as_it_takes_them(strategy: st
         build(strategy).select(m, pool, 4, labeled=labeled, seed=0).indices.tolist() for m in (model, linear)
     ]
     assert picked[0] == picked[1]
-
-
-def test_layers_on_maps_with_channels_last_are_read_by_channel() -> None:
-    layer, maps = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, 4)), torch.randn(N, 6, 5, D)
-    torch.testing.assert_close(vector_reader("first")(layer, layer(maps)), layer(maps).mean((1, 2)))
 
 
 def test_movements_of_tokens_in_two_dimensions_keep_their_classes_apart() -> None:

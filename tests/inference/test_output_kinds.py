@@ -83,19 +83,6 @@ def test_outputs_beyond_probabilities_are_an_error() -> None:
         jostle.select("entropy", network(3), POOL, n=5, outputs="softmax")
 
 
-@pytest.mark.parametrize(
-    ("width", "labels", "words"),
-    [
-        (3, torch.tensor([5, 6, 7]), "labels run from 5 to 7"),
-        (3, torch.eye(3), "pass class numbers"),
-        (3, torch.tensor([0.5, 1.5, 2.5]), "pass whole numbers"),
-    ],
-)
-def test_labels_that_do_not_fit_the_outputs_are_an_error(width: int, labels: Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        jostle.select("entropy", network(width), POOL, n=5, labeled=TensorDataset(POOL[:3], labels))
-
-
 def test_labels_tell_the_task_where_outputs_do_not() -> None:
     yes = TensorDataset(POOL[:4], torch.tensor([0, 1, 1, 0]))
     one = jostle.select("entropy", network(1), POOL, n=5, seed=0, labeled=yes)

@@ -2,14 +2,11 @@
 
 import socket
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from benchmarks.labeling import computed, pictures, resident, rows
 from tools.serving import Person, Server
 
-from jostle.labeling.server import FRESH_SECONDS, REST_FACTOR, ProgressCache
 from jostle.utils.sockets import listener
 
 MEMORY = 500  # MB, without the encoder
@@ -54,22 +51,3 @@ def test_a_reply_does_not_wait_until_its_head_is_confirmed() -> None:
         taken, _ = listening.accept()
         with taken:
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_figures_that_take_long_are_computed_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, times = SimpleNamespace(now=0.0), []
-
-    def compute() -> dict[str, Any]:
-        times.append(clock.now)
-        clock.now += 0.3
-        return {"computed": len(times)}
-
-    monkeypatch.setattr("jostle.labeling.server.time", SimpleNamespace(monotonic=lambda: clock.now))
-    seen = ProgressCache(compute)
-    while clock.now < 3 * REST_FACTOR * 0.3:
-        found = seen.get()
-        assert found == {"computed": len(times), "age": pytest.approx(clock.now - times[-1])}
-        clock.now += FRESH_SECONDS / 10
-    assert len(times) == 3
-    seen.expire()
-    assert seen.get()["computed"] == 4

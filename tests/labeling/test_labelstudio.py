@@ -149,12 +149,6 @@ def test_an_export_becomes_answers_in_the_order_they_were_made() -> None:
     assert [each.seconds for each in read] == [2.0] * 3
 
 
-def test_an_empty_choice_is_an_answer_where_several_can_be_right() -> None:
-    export = [{"data": {KEY_FIELD: "k"}, "annotations": [said(1, None)]}]
-    assert read_annotations(export, "several")[0].answer == ()
-    assert read_annotations(export, "one") == []
-
-
 def test_ids_change_with_what_is_said_and_with_nothing_else() -> None:
     def id_of(annotation: dict[str, Any]) -> str:
         return read_annotations([{"data": {KEY_FIELD: "k"}, "annotations": [annotation]}], "one")[0].id

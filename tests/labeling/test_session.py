@@ -215,23 +215,23 @@ def test_a_goal_is_read_as_the_answers_are(tmp_path: Path) -> None:
 
 
 def test_two_people_disagree_and_a_correction_settles_it(colors: Path) -> None:
-    on_both = Session.open(colors, answers=COLORS, overlap=1.0, encoder="pixels")
-    labeled(on_both, 6, "ann")
-    shared = on_both.ask(6, "bob")
-    assert {question.key for question in shared} == set(on_both.labels())  # second opinions come first
+    session = Session.open(colors, answers=COLORS, overlap=1.0, encoder="pixels")
+    labeled(session, 6, "ann")
+    shared = session.ask(6, "bob")
+    assert {question.key for question in shared} == set(session.labels())  # second opinions come first
     for place, question in enumerate(shared):
         true = COLORS.index(color_in(question.name))
-        on_both.tell(question.key, COLORS[(true + (place < 2)) % 3], "bob")
-    found = on_both.disagreements()
+        session.tell(question.key, COLORS[(true + (place < 2)) % 3], "bob")
+    found = session.disagreements()
     assert len(found) == 2
     assert set(found[0].answers) == {"ann", "bob"}
     assert found[0].consensus in found[0].answers.values()
-    agreement = on_both.progress().agreement
+    agreement = session.progress().agreement
     assert agreement is not None
     assert agreement < 1
-    on_both.correct(found[0].question.key, "blue", "cleo")
-    assert on_both.labels()[found[0].question.key] == "blue"
-    assert len(on_both.disagreements()) == len(found) - 1
+    session.correct(found[0].question.key, "blue", "cleo")
+    assert session.labels()[found[0].question.key] == "blue"
+    assert len(session.disagreements()) == len(found) - 1
 
 
 def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(on_both: Session) -> None:

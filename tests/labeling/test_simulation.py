@@ -5,37 +5,20 @@ import socket
 from pathlib import Path
 
 import pytest
-from labeling_data import COLORS, colored_folder, houses, tickets
+from labeling_data import COLORS, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.contents import SourceError
 from jostle.labeling.schema import examples
 from jostle.labeling.simulation import (
     Measurement,
     Study,
     answer_all,
     answers_needed,
-    read_truth,
     run_study,
     serve_session,
     target_values,
-    truth_classes,
 )
-from jostle.labeling.sources import open_source
-
-
-def test_the_truth_of_a_column(tmp_path: Path) -> None:
-    texts = open_source(tickets(tmp_path / "t.csv", 12), text="message", hide=["topic"])
-    truth = read_truth(texts, "topic", "one")
-    assert len(truth) == 12
-    assert truth_classes(truth) == ("billing", "bug", "praise")
-    rows = open_source(houses(tmp_path / "h.csv", 12), hide=["price"])
-    assert all(isinstance(price, float) for price in read_truth(rows, "price", "number").values())
-    with pytest.raises(SourceError, match="expected a number"):
-        read_truth(rows, "place", "number")
-    with pytest.raises(ValueError, match="unknown column"):
-        read_truth(rows, "color", "one")
 
 
 def test_answers_needed_by_hand() -> None:

@@ -96,21 +96,6 @@ def test_targets_of_large_pools_stand_for_all_rows() -> None:
     assert error < 0.02 * exact
 
 
-def test_what_is_cut_loses_little() -> None:
-    groups = torch.randn(40, 8).repeat_interleave(100, 0) + 0.1 * torch.randn(4000, 8)
-    weights = torch.rand(4000) ** 2
-    cut = Herding(width=0.5, targets=400, candidates=5)
-    whole = Herding(width=0.5, targets=4000, candidates=4000)
-    unit = groups / groups.norm(dim=1, keepdim=True)
-
-    def worth(positions: Tensor) -> float:
-        kernel = torch.exp(-torch.cdist(unit[positions], unit).square() / 0.5**2)
-        return float(kernel.amax(0) @ weights)
-
-    best = worth(whole.pick(groups, 30, weights=weights, seed=0).positions)
-    assert worth(cut.pick(groups, 30, weights=weights, seed=0).positions) > 0.95 * best
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_labeled_example_that_is_there_twice_says_nothing_of_the_smallest_gap(dtype: torch.dtype) -> None:
     for width in (10, 64, 128, 512):

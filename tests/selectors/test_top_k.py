@@ -1,10 +1,9 @@
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.selectors import Selector, longest, top_k, uniform
-from jostle.strategies import build
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -68,26 +67,3 @@ def test_uniform_draws_a_seeded_order() -> None:
     firsts = torch.tensor([int(uniform(rows, 1, seed=seed)) for seed in range(600)]).bincount(minlength=30)
     assert firsts.min() >= 4
     assert firsts.max() <= 45
-
-
-@pytest.mark.parametrize("name", ["entropy", "cluster-margin", "batch-bald", "flip-cover"])
-def test_a_pool_of_one_score_is_not_picked_in_its_order(name: str) -> None:
-    class Unsure(nn.Module):
-        """Says the same of everything but for rounding that dropout makes."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.drop, self.head = nn.Dropout(0.5), nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(self.drop(torch.ones_like(x)))
-
-    pool = torch.arange(240.0).view(60, 4)  # sorted, as by date
-    settings = {"cluster_size": 1, "spare": 1} if name == "cluster-margin" else {}
-    settings = {"candidates_per_pick": 1} if name == "flip-cover" else settings
-    strategy, model = build(name, **settings), Unsure()
-    picks = [strategy.select(model, pool, 6, seed=seed).indices.tolist() for seed in range(12)]
-    everything = [pick for query in picks for pick in query]
-    assert max(everything) > 40, "the end of the pool is never picked"
-    assert len({tuple(sorted(query)) for query in picks}) > 6
-    assert picks[0] == strategy.select(model, pool, 6, seed=0).indices.tolist()

@@ -209,15 +209,6 @@ def test_an_embedding_can_be_registered() -> None:
     assert "first-pixel" not in embeddings.names()
 
 
-def test_select_takes_a_composition_by_name() -> None:
-    model = ConvNet()
-    call: dict[str, Any] = {"labeled": LABELED, "seed": 3}
-    by_name = jostle.select("compose", model, POOL, PICKS, embedding="features", selector="lcmd", **call)
-    value = jostle.select(jostle.compose("features", "lcmd"), model, POOL, PICKS, **call)
-    assert by_name.indices.tolist() == value.indices.tolist()
-    assert "compose" not in strategies.names()
-
-
 def test_rows_meet_a_selector_in_one_place_and_who_picks_alone_carries_none() -> None:
     for name in strategies.names():
         kind = strategies.REGISTRY.entry(name).made_by

@@ -320,23 +320,3 @@ def test_dropout_that_is_not_there_or_makes_no_difference_is_an_error() -> None:
         ):
             jostle.select(name, Useless(), pool, n=2, passes=4)
         assert len(jostle.select(name, still, pool, n=2, seed=0, passes=4, insert_dropout=0.3)) == 2
-
-
-def test_modules_that_cannot_carry_dropout() -> None:
-    pool = torch.randn(N, 4, 8)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
-    with pytest.raises(ValueError, match="found no layer in front of the head"):
-        jostle.select("bald", model, pool, n=2, insert_dropout=0.3)
-    with pytest.raises(ValueError, match="unknown module of dropout_after 'fc'"):
-        jostle.select("bald", model, pool, n=2, insert_dropout=0.3, dropout_after=["fc"])
-    assert len(jostle.select("bald", model, pool, n=2, seed=0, insert_dropout=0.3, dropout_after=["0"])) == 2
-    recurrent = First(nn.GRU(8, 6, batch_first=True))
-    with pytest.raises(ValueError, match=r"dropout_after names 0\.rnn, never called or returning no tensor"):
-        jostle.select(
-            "bald",
-            nn.Sequential(recurrent, nn.Linear(30, 3)),
-            pool,
-            n=2,
-            insert_dropout=0.3,
-            dropout_after=["0.rnn"],
-        )

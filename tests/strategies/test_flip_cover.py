@@ -83,31 +83,3 @@ def test_drop_query_takes_one_of_each_cluster_then_fills_by_flips() -> None:
     rest = query.scores[unstable:].tolist()
     assert rest == sorted(rest, reverse=True)
     assert sorted(query.indices.tolist()) == list(range(50))
-
-
-def trained_net(x: Tensor, y: Tensor) -> nn.Module:
-    model = linear_net()
-    optimizer = torch.optim.Adam(model.parameters(), 0.05)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return model
-
-
-def test_labels_are_classes_however_they_are_laid_out() -> None:
-    x, pool = torch.randn(40, 4), torch.randn(60, 4)
-    y = x[:, :3].argmax(1)
-    model, strategy = trained_net(x, y), strategies.build("flip-cover")
-    picked = [
-        strategy.select(model, pool, 5, labeled=(x, labels), seed=0).indices.tolist()
-        for labels in (y, y[:, None], y.double())
-    ]
-    assert picked[0] == picked[1] == picked[2]
-    for labels, words in (
-        (y + 1, "labels run from 1 to 3, but there are 3 classes"),
-        (torch.eye(3)[y], "pass class numbers"),
-        (y + 0.5, "pass whole numbers from 0 to 2"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            strategy.select(model, pool, 5, labeled=(x, labels), seed=0)

@@ -109,16 +109,6 @@ def test_layers_are_spread_over_the_depth(
     assert layers_over_depth(runner) == layers.split()
 
 
-def test_a_block_is_entered_where_it_is_most_of_the_network() -> None:
-    def block(depth: int) -> nn.Module:
-        return nn.Sequential(*(nn.Linear(4, 4) for _ in range(depth)))
-
-    half = nn.Sequential(block(3), block(1), block(1), nn.Linear(4, 2))
-    most = nn.Sequential(block(6), block(1), nn.Linear(4, 2))
-    assert layers_over_depth(ModelRunner(half, torch.randn(2, 4))) == ["0", "1", "2"]
-    assert layers_over_depth(ModelRunner(most, torch.randn(2, 4))) == ["0.1", "0.2", "0.4", "0.5"]
-
-
 def test_encoder_layers_of_bert_are_read_at_their_first_token() -> None:
     pytest.importorskip("transformers")
     model = models.build("bert-tiny", layers=8, seed=0).eval()
@@ -155,19 +145,6 @@ def test_layers_inside_a_transformer_are_read_in_spite_of_its_fast_path() -> Non
     expected = joined.model.predicted_losses().detach()
     np.testing.assert_allclose(query.scores, expected[query.indices], rtol=1e-5)
     assert torch.backends.mha.get_fastpath_enabled()
-
-
-def test_named_layers_of_any_number() -> None:
-    x = torch.randn(2, 3, 16, 16)
-    model = models.build("drn-d-22", width=0.1, classes=4, seed=0)
-    layers = ["trunk.layer4", "trunk.layer5", "trunk.layer6", "trunk.layer7", "trunk.layer8"]
-    joined = LearningLoss(layers=layers).join(model, x, seed=0)
-    maps: list[Tensor] = []
-    model.trunk.layer4.register_forward_hook(lambda module, args, output: maps.append(output))
-    joined.model(x)
-    assert len(joined.model.seen) == 5
-    torch.testing.assert_close(joined.model.seen[0], maps[0].mean((2, 3)))
-    assert len(LearningLoss(layers=["trunk.layer8"]).join(model, x, seed=0).model.predictor.branches) == 1
 
 
 def hard_on_the_right(n: int, seed: int) -> tuple[Tensor, Tensor]:

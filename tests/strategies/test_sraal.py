@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import models
-from jostle.strategies import SRAAL, select, sraal
+from jostle.strategies import SRAAL, sraal
 from jostle.strategies.autoencoders import Frame
-from jostle.strategies.sraal import Generator, resized_targets, target_learner, uncertainty
+from jostle.strategies.sraal import Generator, target_learner, uncertainty
 from jostle.tasks import Classification
 
 
@@ -131,17 +129,3 @@ def test_published_shapes() -> None:
         assert net.decoder[0].in_features == 100
         assert target_learner(frame, 100, (2, 19, 64, 64))(torch.empty(2, 100)).shape == (2, 19, 32, 32)
     assert SRAAL().number_of_steps(50_000) == 20_000
-
-
-def test_segmentation_predicts_maps_and_averages_uncertainty() -> None:
-    model = models.build("drn-d-22", width=0.05, classes=4, seed=0)
-    rng = torch.Generator().manual_seed(0)
-    pool, known = torch.randn(8, 3, 40, 40, generator=rng), torch.randn(6, 3, 40, 40, generator=rng)
-    masks = torch.randint(0, 4, (6, 40, 40), generator=rng)
-    masks[:, :5] = 255
-    settings: dict[str, Any] = {"steps": 1, "batch": 4, "resize": 32, "encoder": "light"}
-    query = select("sraal", model, pool, n=3, labeled=TensorDataset(known, masks), seed=0, **settings)
-    assert len(set(query.indices.tolist())) == 3
-    assert torch.equal(resized_targets(masks, 40), masks)
-    stripes = torch.tensor([0, 255]).repeat(20).expand(6, 40, 40)
-    assert set(resized_targets(stripes, 32).unique().tolist()) == {0, 255}, "a mix of labels is no label"

@@ -12,7 +12,6 @@ from jostle.strategies import VAAL, vaal
 from jostle.strategies.autoencoders import (
     Frame,
     discriminator,
-    shuffled_batches,
     standardize,
 )
 from jostle.strategies.vaal import VAE
@@ -31,14 +30,6 @@ def black_and_white(seed: int = 0) -> tuple[TensorDataset, Tensor, set[int]]:
 @pytest.fixture
 def model() -> nn.Module:
     return models.build("digits-cnn", seed=0)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_images_unlike_the_labeled_ones_are_picked(model: nn.Module, seed: int) -> None:
-    labeled, pool, white = black_and_white(seed)
-    query = VAAL(steps=20, batch=32, beta=0.1).select(model, pool, n=10, labeled=labeled, seed=seed)
-    assert len(white & set(query.indices.tolist())) >= 8
-    assert query.scores.tolist() == sorted(query.scores, reverse=True)
 
 
 def test_weights_of_the_published_number() -> None:
@@ -144,19 +135,3 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
     settings: dict[str, Any] = {"beta": 0.3, "adversary": 0.7, "learning_rate": 5e-3}
     VAAL(steps=3, batch=16, **settings).select(model, pool, n=1, labeled=labeled, seed=0)
     assert updates == ["vae", "vae", "judge"] * 3
-
-
-def test_published_number_of_steps() -> None:
-    assert VAAL(batch=96).number_of_steps(20 + 1000) == 1062
-    assert VAAL(steps=7).number_of_steps(10**6) == 7
-    assert VAAL().number_of_steps(1) == 1
-
-
-def test_batches_cover_every_pass_and_repeat_with_the_seed() -> None:
-    def some() -> list[list[int]]:
-        batches = shuffled_batches(7, 3, torch.Generator().manual_seed(0))
-        return [next(batches).tolist() for _ in range(4)]
-
-    assert some() == some()
-    assert all(len(set(a + b)) == 6 for a, b in zip(some()[::2], some()[1::2], strict=True))
-    assert sorted(next(shuffled_batches(3, 128, torch.Generator()))) == [0, 1, 2]

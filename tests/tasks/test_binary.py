@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-import jostle
 from jostle.strategies import build, describe, names
 from jostle.tasks import TASKS
 
@@ -108,15 +106,3 @@ def test_losses_and_metrics(shape: tuple[int, ...]) -> None:
         "accuracy": pytest.approx(accuracy_score(targets, outputs > 0)),
         "f1": pytest.approx(f1_score(targets, outputs > 0)),
     }
-
-
-def test_labels_of_0_and_1_beside_one_output_are_a_binary_task() -> None:
-    model, known = OneLogit(), TensorDataset(KNOWN, LABELS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        guessed = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0)
-        said = jostle.select("noise-stability", model, X, 4, labeled=known, seed=0, task="binary")
-        assert said.indices.tolist() == guessed.indices.tolist()
-        jostle.select("noise-stability", model, X, 4, labeled=known, task="regression")
-        jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN, torch.randn(M)))
-        jostle.select("noise-stability", model, X, 4, labeled=TensorDataset(KNOWN))

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from jostle.core import Joined
 from jostle.rng import generator
-from jostle.tasks import TASKS, VOID, Classification
+from jostle.tasks import TASKS, VOID
 from jostle.tasks.metrics import confusion, mean_iou, of_classes
 from jostle.training.augment import Augmentation
 from jostle.training.evaluate import evaluate
@@ -196,28 +196,6 @@ def test_the_published_figure_of_predicting_the_mean(real_data: Callable[..., Pa
     mean = float(data.train.targets[torch.arange(len(data.train))].double().mean())
     found = evaluate(Constant(mean), data.test.inputs, data.test.targets, TASKS["regression"])
     assert found["published"] == pytest.approx(1248.78, abs=0.01)
-
-
-def test_named_columns_are_arguments_by_name():
-    class Pair(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(1, 2)
-
-        def forward(self, a: Tensor) -> dict[str, Tensor]:
-            return {"logits": self.head(a)}
-
-    class Columns:
-        def __len__(self) -> int:
-            return 12
-
-        def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
-            return {"a": index[:, None].float(), "unused": index}
-
-    targets = torch.arange(12) % 2
-    recipe = PLAIN.model_copy(update={"epochs": 1})
-    model = train(Joined(Pair()), Columns(), targets, recipe, TASKS["classification"], seed=0)
-    assert set(evaluate(model, Columns(), targets, Classification(positive=1))) == {"accuracy", "f1"}
 
 
 def test_a_layout_that_would_crash_is_avoided():

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import nn
 
 from jostle import datasets, embeddings, models, selectors
 from jostle.strategies.registry import REGISTRY
@@ -106,21 +105,6 @@ def test_refusals_of_what_is_built() -> None:
     ):
         with pytest.raises((ValueError, TypeError), match=words):
             things.build(name, settings)
-
-
-def test_a_definition_is_the_same_as_a_module_and_as_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "both.py").write_text(
-        "from torch import nn\nfrom jostle import models\n"
-        "@models.register('both-ways')\n"
-        "class Both(nn.Module):\n    def forward(self, x):\n        return x\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with models.REGISTRY.restored():
-        __import__("both")
-        assert isinstance(models.build(f"{tmp_path}/both.py:Both"), nn.Module)  # registers it once more
-        assert isinstance(models.build("both-ways"), nn.Module)
 
 
 class Points:

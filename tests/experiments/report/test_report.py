@@ -1,16 +1,13 @@
-import json
 import re
-import tomllib
 from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
 from PIL import Image
-from synthetic_runs import FOUR, lines, write_run, write_runs
+from synthetic_runs import FOUR, write_runs
 
 from jostle.experiments.report import page
 from jostle.experiments.report.comparison import load_all, write_comparison
-from jostle.experiments.report.page import toml
 from jostle.experiments.report.report import first_picks, varied_setting
 from jostle.experiments.report.report import write_report as report_of
 from jostle.experiments.results.across import Across
@@ -140,25 +137,6 @@ def test_a_report_is_the_same_every_time_and_adds_no_run(report):
     assert len(load(folder).runs) == 12
 
 
-def test_unfinished_runs_and_earlier_commands_are_named(tmp_path):
-    folder = write_runs(tmp_path / "digits", FOUR, rounds=4, title="Digits & friends")
-    write_run(folder, "badge", 3, lines([0.5, 0.6]))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["earlier_commands"] = [["jostle", "run", "digits", "--seeds", "1"]]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    text = write_report(folder).read_text()
-    assert "jostle run digits --seeds 1\njostle run digits --out" in text
-    assert '<p class="subtitle">Digits &amp; friends</p>' in text
-    assert "Unfinished runs are left out: badge seed 3 (2 of 5 points)." in text
-
-
-def test_a_run_without_selection_can_be_reported(tmp_path):
-    write_run(tmp_path / "runs", "a", 0, lines([0.5]))
-    write_run(tmp_path / "runs", "b", 0, lines([0.6]))
-    text = write_report(tmp_path / "runs", gallery=picture).read_text()
-    assert "One seed decides nothing yet; b has the best result" in text
-
-
 def test_baseline_and_goals_can_be_chosen(folder):
     out = write_report(folder, baseline="entropy", goals=[61.0]).parent
     assert "In brackets the change against entropy" in (out / "tables" / "labels.md").read_text()
@@ -172,16 +150,6 @@ def test_strange_labels_do_no_harm(tmp_path):
     assert "<i>\n" not in text
     assert "a&amp;b &lt;i&gt;" in text
     assert Seen(text).open == []
-
-
-def test_settings_survive_toml():
-    settings = {
-        "a": 1,
-        "b": 'x "y" ü',
-        "nested": {"c": [1, 2.5, {"d": True}], "deep": {"e": 1e-6}},
-        "odd key": "z",
-    }
-    assert tomllib.loads(toml({**settings, "gone": None})) == settings
 
 
 def test_the_varied_setting_is_found():

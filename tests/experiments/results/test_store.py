@@ -209,24 +209,6 @@ def test_another_protocol_is_refused_with_the_difference(tmp_path: Path):
     assert (tmp_path / "manifest.json").read_bytes() == before
 
 
-def test_a_file_of_ones_own_may_change_while_its_strategy_has_no_runs(tmp_path: Path):
-    def with_files(**sums: str) -> dict[str, object]:
-        return manifest() | {"files": {field.replace("_", "."): each for field, each in sums.items()}}
-
-    manifests.enter(tmp_path, manifest())  # a folder from before files were noted
-    manifests.enter(tmp_path, with_files(dataset="00", strategies_random="11"))
-    manifests.enter(tmp_path, with_files(dataset="00", strategies_random="22"))  # no runs yet
-    manifests.enter(tmp_path, with_files(strategies_margin="33"))
-    merged = manifests.read(tmp_path)
-    assert merged is not None
-    assert merged["files"] == {"dataset": "00", "strategies.random": "22", "strategies.margin": "33"}
-    run_file(tmp_path, "random", 0, cycle(0))
-    with pytest.raises(ChangedError, match=r"file of strategies\.random: '22' -> '44'"):
-        manifests.enter(tmp_path, with_files(strategies_random="44"))
-    with pytest.raises(ChangedError, match="file of dataset: '00' -> '55'"):
-        manifests.enter(tmp_path, with_files(dataset="55"))
-
-
 def test_folders_that_cannot_hold_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, full = tmp_path / "file", tmp_path / "full"
     full.mkdir()

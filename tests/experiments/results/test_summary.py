@@ -1,14 +1,11 @@
 import pytest
 from synthetic_runs import FOUR, write_runs
 
-from jostle.experiments.results.across import Across
-from jostle.experiments.results.across_tables import areas_table
 from jostle.experiments.results.curves import load
 from jostle.experiments.results.sentences import details, headline
 from jostle.experiments.results.statistics import best_first, gains
 from jostle.experiments.results.summary import (
     aubc_table,
-    change_table,
     needs_table,
 )
 from jostle.experiments.results.summary import gain_table as table_of_gains
@@ -72,19 +69,6 @@ def test_what_was_run_on_fewer_seeds_is_compared_on_those(tmp_path):
     assert "ranked, and put in order, by the seeds that both have" in aubc_table(results, "accuracy").note
 
 
-def test_headline_and_details(four):
-    assert headline(four, "accuracy", "random").replace("\u00a0", " ") == (
-        "noise-stability comes out ahead, with an area under the accuracy curve of 71.46 ± 1.08 %: "
-        "6.58 points better than random."
-    )
-    said = details(four, "accuracy", "random")
-    assert said.startswith(
-        "Against random it is ahead in 3 of 3 seeds. It reaches random’s last accuracy with "
-    )
-    assert "badge comes second, 1.08 points behind (noise-stability is ahead in 3 of 3 seeds)." in said
-    assert said.endswith("3 seeds are few: take the order with care.")
-
-
 @pytest.mark.parametrize(
     ("curves", "first"),
     [
@@ -132,15 +116,3 @@ def test_one_seed_has_no_spread_and_errors_are_best_when_small(tmp_path):
     assert texts(gain_table(results, "mae", "random"))["coreset"] == ["+500", "–", "–", "1 of 1", "–", "–"]
     assert "A smaller MAE is better" in aubc_table(results, "mae").note
     assert "500 better than random" in headline(results, "mae", "random")
-
-
-def test_sets_of_runs_side_by_side(four, tmp_path):
-    other = load(
-        write_runs(tmp_path / "b", {"badge": [[0.52, 0.67, 0.75, 0.80, 0.83]], "new": FOUR["badge"]})
-    )
-    table = texts(areas_table(Across.of({"a": four, "b": other})))
-    assert table["new"][0] == "–"
-    assert table["badge"][1] == "72.38"
-    change = texts(change_table({"a": four, "b": other}, "accuracy"))
-    assert change["badge"] == ["+2.00", "–", "–"]  # the one seed that both have
-    assert change["random"] == ["–", "–", "–"]

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import numbers, tiny
-from torch import Tensor, nn
+from torch import nn
 
 from jostle.core import Embedded, Embedding, Joined
-from jostle.datasets.data import Fields
 from jostle.datasets.views import as_pool, take_labeled, take_rows
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.checks import smoke_test
@@ -20,7 +19,7 @@ from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
 from jostle.experiments.runs.workers import one_thread
 from jostle.inference.context import QueryContext
 from jostle.inputs import Labeled, Pool
-from jostle.strategies import CoreSet, build
+from jostle.strategies import build
 
 
 @pytest.fixture(autouse=True)
@@ -171,13 +170,6 @@ def test_passes_through_the_network_are_counted(
     assert found.passes == pytest.approx(passes, abs=0.3)  # of 40 candidates; a few are looked at before
 
 
-def test_a_budget_that_the_data_cannot_pay_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"1297 training examples, but the budget is 4010"):
-        ExperimentSetup.load(tiny(tmp_path, "rounds=1000"))
-    with pytest.raises(ValueError, match="cannot pick 41 of 40 candidates"):
-        ExperimentSetup.load(tiny(tmp_path, "pick=41"))
-
-
 def test_a_mismatch_fails_in_the_try_out(tmp_path: Path):
     points = tmp_path / "points.py"
     points.write_text(
@@ -212,27 +204,3 @@ def test_what_is_not_a_tensor_is_read_by_the_batch(bench: ExperimentSetup):
     assert (known[1][0]["a"].item(), known[1][1].item()) == (20, 2)
     assert next(Pool.of(known).batches(2))["a"].tolist() == [70, 20]
     assert Labeled.of(known).targets().tolist() == [7, 2, 5]
-
-
-def test_a_strategy_meets_labeled_texts_of_unequal_length(bench: ExperimentSetup):
-    mask = (torch.arange(6) < torch.tensor([[2], [6], [3], [4], [2], [5]])).long()
-    ids = torch.arange(36).view(6, 6) * mask
-    texts = replace(bench.data.train, inputs=Fields({"input_ids": ids, "attention_mask": mask}, "attention_mask"),
-                    targets=torch.tensor([0, 1, 0, 1, 0, 1]), names=())  # fmt: skip
-
-    class Mean(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words, self.head = nn.Embedding(36, 4), nn.Linear(4, 2)
-
-        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            weight = attention_mask.unsqueeze(2)
-            return self.head((self.words(input_ids) * weight).sum(1) / weight.sum(1))
-
-    known = take_labeled(texts, torch.tensor([1, 0, 2]))
-    assert [part["input_ids"].shape for part in Pool.of(known).batches(2)] == [(2, 6), (1, 3)]
-    model, pool = Mean(), as_pool(texts.inputs, torch.tensor([3, 4, 5]))
-    query = CoreSet().select(model, pool, 2, labeled=known, seed=0)
-    rows = model.words(ids).mul(mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
-    first = torch.cdist(rows[3:], rows[:3]).amin(1).argmax()
-    assert query.indices[0] == 3 + first

@@ -11,8 +11,7 @@ from jostle.experiments.results import manifest as manifests
 from jostle.experiments.runs.experiment import run_experiment
 from jostle.experiments.runs.fitting import fit_model
 from jostle.experiments.runs.loop import initial_set
-from jostle.experiments.runs.protocol import Named
-from jostle.experiments.runs.setup import ExperimentSetup, user_specs
+from jostle.experiments.runs.setup import ExperimentSetup
 
 OWN = '''
 import torch
@@ -102,31 +101,6 @@ def test_a_fit_of_ones_own_is_an_experiment_that_goes_on_and_is_recorded(own: Pa
     assert numbers(own / "recipe")["random/0"] != numbers(own / "whole")["random/0"]
 
 
-EMBEDDING = """
-from dataclasses import dataclass
-from jostle.embeddings import Features
-
-@dataclass(frozen=True, kw_only=True)
-class Mine(Features):
-    "Features of the last layer."
-"""
-
-
-def test_a_network_of_ones_own_is_recorded_with_what_it_imports(own: Path):
-    (own / "rows.py").write_text(EMBEDDING)
-    mine = f"{{use='compose', embedding='{own}/rows.py:Mine', selector='k-center'}}"
-    settings = ("rounds=1", f"model={own}/own.py:Net(hidden=8)", f"strategies={{random={{}}, mine={mine}}}")
-    finished = run_experiment(tiny(own, *settings), own / "runs", [0])
-    assert not finished.failures
-    recorded = manifests.read(own / "runs")
-    assert recorded is not None
-    assert recorded["protocol"]["model"] == {"use": f"{own}/own.py:Net", "hidden": 8}
-    assert list(recorded["files"]) == ["model", "model (helper.py)", "strategies.mine: embedding"]
-    (own / "rows.py").write_text(EMBEDDING + "# edited")
-    with pytest.raises(manifests.ChangedError, match=r"sha256 of the file of strategies\.mine: embedding"):
-        run_experiment(tiny(own, *settings), own / "runs", [0, 1])
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -158,13 +132,6 @@ def test_mistakes_in_a_fit(
     assert run_cli("run", tiny_file(own), "--out-dir", own / "runs", *words) == 2
     assert said in capsys.readouterr().err
     assert not (own / "runs").exists()
-
-
-def test_what_settings_name_is_of_ones_own_too():
-    entry = Named(use="compose", embedding="features(head=a b.py:head, depth=2)", selector="lcmd", size=3)
-    assert user_specs("strategies.mine", entry) == {"strategies.mine: embedding": "a b.py:head"}
-    assert user_specs("model", Named(use="x.py:Net")) == {"model": "x.py:Net"}
-    assert user_specs("model", Named(use="mlp")) == {}
 
 
 TASKS = """
