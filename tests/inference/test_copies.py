@@ -101,35 +101,6 @@ def test_a_copy_by_force_shares_nothing_and_computes_the_same(kind: type[nn.Modu
     assert not {id(part) for part in made.modules()} & {id(part) for part in model.modules()}
 
 
-@pytest.mark.parametrize("kind", SHARING)
-def test_picks_are_those_of_the_same_network_without_the_trick(kind: type[nn.Module], unchanged: Any) -> None:
-    model = kind()
-    check = unchanged(model)
-    found = jostle.select("noise-stability", model, X, n=6, seed=0, num_perturbations=4)
-    check()
-    plain = plain_version(model)
-    assert (
-        found.indices.tolist()
-        == jostle.select("noise-stability", plain, X, n=6, seed=0, num_perturbations=4).indices.tolist()
-    )
-
-
-def plain_version(model: nn.Module) -> nn.Module:
-    class Plain(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.net(x) + self.net(x) if isinstance(model, Holds) else self.net(x)
-
-    made: Any = Plain()
-    if isinstance(model, Stubborn):
-        made.net = nn.Linear(6, 3)
-    made.net.load_state_dict((model.part if isinstance(model, Holds) else model).net.state_dict())
-    return made
-
-
 def test_what_cannot_be_separated_is_refused() -> None:
     class Insists(nn.Linear):
         def __setattr__(self, name: str, value: Any) -> None:
