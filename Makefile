@@ -102,6 +102,9 @@ docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.evidence docs/research/results.md
 	$(BIN)/python -m tools.evidence docs/research/benchmark.md
 	$(BIN)/python -m tools.evidence docs/how-to/large-pools.md
+	$(BIN)/python -m tools.evidence README.md
+	$(BIN)/python -m tools.evidence docs/explanation/evidence.md
+	$(BIN)/python -m tools.evidence docs/explanation/default.md
 	$(BIN)/python -m tools.picture docs/figures/jostle.svg
 
 notebooks: $(READY)  ## run the tutorials and write down what their cells print

@@ -64,6 +64,14 @@ def test_costs_of_a_cluster_are_those_that_were_recorded() -> None:
 
 
 @packed_results
+@pytest.mark.parametrize("page", ["README.md", "docs/explanation/evidence.md", "docs/explanation/default.md"])
+def test_figures_of_the_default_are_those_of_its_confirmation(page: str) -> None:
+    written = (ROOT / page).read_text()
+    assert written == evidence.gathered(written, ROOT).page, "run `make docs`"
+    assert "<!-- end -->" in written
+
+
+@packed_results
 @pytest.mark.parametrize(
     ("page", "row", "tables"),
     [("research/results.md", "noise-stability-code | ", 2), ("research/benchmark.md", "default | ", 1)],

@@ -1,9 +1,10 @@
-"""docs/research/results.md, its tables and figures made from the raw results: `python -m tools.evidence`.
+"""Tables and figures of a page, made from the raw results: `python -m tools.evidence docs/research/results.md`.
 
 A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that table of the runs in
 `results/mnist.tar.xz`, or the link to that figure, which is drawn into `docs/figures`. The paper's own numbers stand in
 `results/paper.toml`. Several experiments, `results/arena-*`, are judged together by the strategies that all of them
-have, against random or `baseline=default`. `make bench-scale` records `results/scale.json`.
+have, against random or `baseline=default`. `make bench-scale` records `results/scale.json`. `tools/confirmation.py` has
+the blocks of the default and its confirmation.
 """
 
 import json
@@ -31,7 +32,7 @@ from jostle.experiments.results.store import PACKED, experiment_name
 from jostle.experiments.results.summary import aubc_table, gain_table, over, ratio_table, times
 from jostle.experiments.results.tables import Table
 from jostle.utils.names import look_up
-from tools import scale_page
+from tools import confirmation, scale_page
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (results/\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -59,6 +60,10 @@ def gathered(page: str, root: Path) -> Evidence:
         if kind in scale_page.BLOCKS:
             record = json.loads((root / folder).read_text())
             return f"{opening}{scale_page.BLOCKS[kind](record)}{closing}"
+        if kind in confirmation.BLOCKS:
+            paths = sorted(root.glob(folder + PACKED), key=experiment_name)
+            settings = [confirmation.read(load_once(path)) for path in paths]
+            return f"{opening}{confirmation.BLOCKS[kind](settings)}{closing}"
         if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
             return f"{opening}{together(kind, [folder, *rest.split()])}{closing}"
         results = load_once(root / (folder + PACKED))
@@ -151,10 +156,11 @@ FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, 
 
 def main(page: Path) -> None:
     """Write the page and its figures."""
-    evidence = gathered(page.read_text(), page.resolve().parents[2])
+    root = next(folder for folder in page.resolve().parents if (folder / "results" / "paper.toml").is_file())
+    evidence = gathered(page.read_text(), root)
     page.write_text(evidence.page)
     for name, drawing in evidence.figures.items():
-        (page.parent.parent / "figures" / name).write_text(drawing)
+        (root / "docs" / "figures" / name).write_text(drawing)
 
 
 if __name__ == "__main__":

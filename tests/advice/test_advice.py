@@ -7,6 +7,7 @@ import pytest
 import torch
 from synthetic_runs import write_runs
 from tools.arena import main as write_arena
+from tools.arena import with_the_default
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -70,6 +71,15 @@ def test_what_the_package_carries_names_strategies_that_exist() -> None:
         assert each.best_first[0] in each.seen
 
 
+def test_runs_of_an_earlier_default_count_for_the_strategy_that_it_was() -> None:
+    ran = {"default": {"gain": 0.1}, "margin": {"gain": 0.2}}
+    found = with_the_default(ran, "classification")
+    assert found["default"] == found["noise-herding"] == {"gain": 0.1}
+    found = with_the_default({**ran, "typiclust": {"gain": 0.3}}, "regression")
+    assert (found["default"], found["flip-cover"]) == ({"gain": 0.3}, {"gain": 0.1})
+    assert "default" not in with_the_default(ran, "regression")
+
+
 def test_the_file_is_made_of_runs(tmp_path: Path) -> None:
     curves = {"random": [[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]], "margin": [[0.5, 0.8, 0.9], [0.5, 0.7, 0.9]]}
     facts = {"dataset": {"use": "digits"}, "title": "Arena: digits", "initial": 20, "pick": 20}
@@ -128,7 +138,7 @@ def test_the_command_tells_strategy_reasons_price_and_evidence(
     said = capsys.readouterr()
     assert end.value.code == 0, said.err
     assert "Use: --strategy default" in said.out
-    assert "Why: `default` is noise-herding here" in said.out
+    assert "Why: `default` is linear-herding here" in said.out
     model, pool = nn.Linear(3, 4), torch.randn(200, 3)
     labeled = TensorDataset(torch.randn(12, 3), torch.arange(12) % 4)
     plan = strategies.build("default").plan(model, pool, 5, labeled=labeled)

@@ -79,8 +79,10 @@ def test_which_strategies_run_over_shards(name: str) -> None:
     assert_same_picks(strategy, model, pool, 10, 32, **options)
 
 
-@pytest.mark.parametrize("name", ["default", "noise-herding", "flip-cover"])
-@pytest.mark.parametrize("outputs", [3, 1])
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [("default", 3), ("noise-herding", 3), ("noise-herding", 1), ("flip-cover", 3), ("flip-cover", 1)],
+)
 @pytest.mark.parametrize("labeled", [True, False])
 def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: int, labeled: bool) -> None:
     torch.manual_seed(0)
@@ -92,6 +94,16 @@ def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: in
     labeled = TensorDataset(torch.randn(9, 6), targets) if labeled else None
     options = {"labeled": labeled, "seed": 3, "batch_size": 16, "exclude": [0, 5, 1400]}
     assert_same_picks(strategies.build(name), model, pool, 10, 500, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(nn.Linear(6, 1), "typiclust"), (nn.Linear(6, 4), "linear-herding")]
+)
+def test_the_default_names_its_choice_where_a_cluster_cannot_make_it(model: nn.Module, name: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"default is {name} for this model, which looks at the pool as a whole"
+    ):
+        strategies.build("default").select(model, torch.randn(20, 6), 5, engine=Ray(address="x:1"), seed=0)
 
 
 def test_what_is_excluded_moves_places_not_positions() -> None:

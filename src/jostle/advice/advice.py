@@ -23,6 +23,8 @@ class Case:
     """Examples to pick."""
     labels: int = 0
     """Examples labeled by now."""
+    linear: bool = False
+    """Whether all parameters of the model belong to its last layer."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def advise(case: Case) -> Advice:
 
 def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
     """Why the default is meant for this case, in the arena's words."""
-    chosen = default_for(case.task)
+    chosen = default_for(case.task, case.linear)
     why = [f"`default` is {chosen} here: {strategies.describe(chosen).gist}"]
     if not seen:
         return (

@@ -39,6 +39,7 @@ def advise(
     from jostle import strategies
     from jostle.advice import advise as advice_for
     from jostle.cli.picking import Job, Reader, Told
+    from jostle.strategies.default import is_linear
 
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
         read = Reader(data, encoder, transform)
@@ -54,10 +55,10 @@ def advise(
             device=device,
             strategy=strategies.build("default"),
         )
-        advice = advice_for(case_of(job, n))
-        strategy = strategies.build(advice.strategy)
-        context = strategy.create_context(job.model, job.pool, job.call)
+        context = strategies.build("default").create_context(job.model, job.pool, job.call)
         context.runner = job.runner  # copied and traced once for the whole command
+        advice = advice_for(case_of(job, n, is_linear(context)))
+        strategy = strategies.build(advice.strategy)
         plan = context.run(lambda context: strategy.plan_in(context, n))
     print(f"Use: --strategy {advice.strategy}")
     for sentence in advice.why:
@@ -67,7 +68,7 @@ def advise(
         print_table(table_of(setting, advice.strategy))
 
 
-def case_of(job: Job, n: int) -> Case:
+def case_of(job: Job, n: int, linear: bool) -> Case:
     """What is about to be done, as the arena describes its settings."""
     from jostle.advice import Case
     from jostle.tasks import task_for
@@ -76,9 +77,8 @@ def case_of(job: Job, n: int) -> Case:
     kind = task_for(job.task, outputs)
     width = outputs.shape[-1] if kind.name == "sequence" else outputs.shape[1:2].numel()
     labels = 0 if job.known is None else len(job.known.data.train)
-    return Case(
-        kind.name, 2 if kind.name == "binary" else width, len(job.pool) - len(job.excluded), n, labels
-    )
+    size = len(job.pool) - len(job.excluded)
+    return Case(kind.name, 2 if kind.name == "binary" else width, size, n, labels, linear)
 
 
 def table_of(setting: Setting, advised: str) -> Table:

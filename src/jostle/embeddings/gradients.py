@@ -19,10 +19,8 @@ from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
 ONE_CLASS = "its rows are gradients at one predicted class; use default"
-MANY_LABELS = (
-    "it averages over the labels of an example, of which there must be one; use entropy, or noise-stability"
-)
-ONE_OUTPUT = "it follows the gradient of one output; use coreset or noise-stability"
+MANY_LABELS = "it averages over the labels of an example, of which there must be one; use default"
+ONE_OUTPUT = "it follows the gradient of one output; use default"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -218,7 +218,7 @@ def pickle_by_value(ray: Any, name: str) -> None:
         ray.cloudpickle.register_pickle_by_value(module)
 
 
-SHARDABLE = "default, noise-stability, badge, coreset, margin, entropy, bald"
+SHARDABLE = "noise-herding, flip-cover, noise-stability, badge, coreset, margin, entropy, bald"
 
 
 @runtime_checkable
@@ -254,11 +254,22 @@ def select_on(
     settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
     inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
     context = strategy.create_context(model, candidates.first, inside)
+    asked = strategy.name
     if type(strategy).resolve is not Strategy.resolve:
         strategy = context.run(strategy.resolve)
     if isinstance(strategy, Filtering):
         return select_filtered(cluster, strategy, model, candidates, n, settled, context)
+    if asked != strategy.name and not works_in_shards(strategy):
+        raise ValueError(
+            f"{asked} is {strategy.name} for this model, which looks at the pool as a whole, and that lies in shards "
+            f"on a cluster: leave engine= out, or use one of {SHARDABLE}"
+        )
     return select_sharded(cluster, strategy, model, candidates, n, settled)
+
+
+def works_in_shards(strategy: Strategy) -> bool:
+    """Return whether rows of a strategy can be scored in shards, and picked where they lie."""
+    return isinstance(strategy, Embedding) and strategy.shardable and selector(strategy.selector).shardable
 
 
 def select_sharded(

@@ -24,7 +24,6 @@ from jostle.labeling.store import QueueEntry
 if TYPE_CHECKING:
     from torch import nn
 
-    from jostle.labeling.answers import AnswerKind
     from jostle.labeling.session import Session
     from jostle.strategies import Strategy
 
@@ -105,7 +104,6 @@ def split_batch(n: int, audit: float, asked: int, audited: int) -> tuple[int, in
 
 
 FIRST_STRATEGY = "max-herding"  # without any label
-NUMBER_STRATEGY = "typiclust"  # the default picks outliers among rows: docs/how-to/label.md has figures
 BATCHES_PER_RANKING = 3  # a ranking is so many batches long: nobody waits while the next one is made
 MAX_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
 MAX_FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
@@ -118,16 +116,11 @@ def first_strategy(name: str) -> Strategy:
     return strategies.build(name if name == "random" else FIRST_STRATEGY)
 
 
-def next_strategy(name: str, kind: AnswerKind) -> Strategy:
-    """Return the strategy of this name; "default" depends on the kind of answer."""
-    from jostle import strategies
-
-    return strategies.build(NUMBER_STRATEGY if name == "default" and kind == "number" else name)
-
-
 def check_strategy(name: str) -> None:
     """Raise an error if there is no such strategy."""
-    next_strategy(name, "one")
+    from jostle import strategies
+
+    strategies.build(name)
 
 
 def pick(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from jostle import strategies
 from jostle.labeling import aggregation, label_files, queue
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
@@ -151,7 +152,7 @@ def rank_next(
         network, most = learner.untrained(pool), queue.MAX_FIRST_CANDIDATES
         call: dict[str, Any] = {}
     else:
-        strategy = queue.next_strategy(settings.strategy, session.kind)
+        strategy = strategies.build(settings.strategy)
         network, most = model.network, queue.MAX_CANDIDATES
         call = {"labeled": learner.labeled_dataset(pool, targets), "task": TASK[session.kind].name}
     picked = queue.pick(

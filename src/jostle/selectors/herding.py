@@ -32,7 +32,6 @@ from jostle.selectors.base import (
 from jostle.utils.names import look_up
 from jostle.utils.progress import note
 
-MIN_CANDIDATES = 2048
 LOOK = 64  # candidates whose gains are updated together
 COPIES = 32  # times the rounding of numbers near 1: centers of unit length no farther apart are copies
 MAX_KEPT = 2**24  # numbers of the kernel that are kept; more are computed again when they are needed
@@ -85,7 +84,9 @@ class Herding(Weighing):
     targets: int = 4096
     """The most rows that stand for all that is to be covered."""
     candidates: int = 20
-    """Rows that compete for each pick, at least 2048 in all."""
+    """Rows that compete for each pick: the heaviest."""
+    min_candidates: int = 2048
+    """Rows that compete at least."""
 
     def __post_init__(self) -> None:
         if isinstance(self.width, str):
@@ -94,9 +95,10 @@ class Herding(Weighing):
             raise ValueError(
                 f"width must be a distance above 0, or one of {', '.join(WIDTHS)}; got {self.width}"
             )
-        if self.targets < 1 or self.candidates < 1:
+        if self.targets < 1 or self.candidates < 1 or self.min_candidates < 1:
             raise ValueError(
-                f"targets and candidates must be at least 1; got {self.targets} and {self.candidates}"
+                "targets, candidates and min_candidates must be at least 1; got "
+                f"{self.targets}, {self.candidates} and {self.min_candidates}"
             )
 
     def pick(
@@ -120,7 +122,7 @@ class Herding(Weighing):
         seed = seed_or_fresh(seed)
         draws = generator(seed, "herding")
         few, shares = sample_targets(weights, self.targets, draws)
-        able = heaviest(weights, max(self.candidates * n, MIN_CANDIDATES), draws)
+        able = heaviest(weights, max(self.candidates * n, self.min_candidates), draws)
         sigma = self.sigma(None if centers is None else unit_length(centers))
         dtype = rows.dtype if 2 * rounding(rows) <= MAX_KERNEL_ERROR * sigma**2 else torch.float64
         field = Field(unit_length(rows[few].to(dtype)), shares.to(dtype), sigma)
@@ -132,7 +134,7 @@ class Herding(Weighing):
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of targets, of candidates, and of the kernel of some of these."""
-        few, able = min(size, self.targets), min(size, max(self.candidates * n, MIN_CANDIDATES))
+        few, able = min(size, self.targets), min(size, max(self.candidates * n, self.min_candidates))
         kernel = min(few * able, MAX_KEPT) + 2 * LOOK * few
         return WORD * (2 * (few + able) * width + kernel + 4 * size)
 

@@ -28,7 +28,7 @@ from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.estimators import is_estimator, select_with_estimator
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
-from jostle.strategies.herding import MaxHerding, UncertaintyHerding
+from jostle.strategies.herding import LinearHerding, MaxHerding, UncertaintyHerding
 from jostle.strategies.lcmd import LCMD
 from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_herding import NoiseHerding
@@ -130,6 +130,7 @@ __all__ = [
     "FlipCover",
     "LearningLoss",
     "LeastConfidence",
+    "LinearHerding",
     "Margin",
     "MaxHerding",
     "NoiseHerding",

@@ -100,7 +100,7 @@ class AlfaMix(Strategy):
 
     def mixing(self, context: QueryContext) -> Mixing:
         """Features, predictions and the means of all classes."""
-        why = "it flips the predicted class by mixing in other classes; use coreset or noise-stability"
+        why = "it flips the predicted class by mixing in other classes; use default"
         context.check_task("alfa-mix", CLASS_TASKS, why)
         context.needs_labeled("alfa-mix")
         head = head_function(context, "alfa-mix")

@@ -72,7 +72,7 @@ class Bait(Strategy):
 
     def fisher(self, context: QueryContext, n: int) -> Fisher:
         """Fisher matrices of the pool's examples, of everything, and of what is labeled."""
-        context.check_task("bait", TASKS, "it follows one output per example; use coreset or noise-stability")
+        context.check_task("bait", TASKS, "it follows one output per example; use default")
         m, size = len(context.needs_labeled("bait")), len(context.pool)
         features, outputs = (rows.double() for rows in context.features_and_outputs(*context.pools))
         if context.task.name == "regression":

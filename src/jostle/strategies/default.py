@@ -1,64 +1,83 @@
-"""The default: the strategy of `jostle pick` and of newcomers."""
+"""The default: the strategy of `jostle pick`, `jostle label` and newcomers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from jostle.core import Embedded, Strategy
 from jostle.inference.context import QueryContext
 from jostle.selectors import Picks
-from jostle.strategies.registry import ANY_TASK, build, register
+from jostle.strategies.herding import FEW_CANDIDATES, LinearHerding
+from jostle.strategies.noise_herding import NoiseHerding
+from jostle.strategies.registry import ANY_TASK, register
+from jostle.strategies.typiclust import TypiClust
 
-REGRESSION = "flip-cover"  # chosen by benchmark: docs/research/benchmark.md
-OTHERS = "noise-herding"
+
+def default_for(task: str, linear: bool = False) -> str:
+    """Return the name of the strategy that `default` stands for.
+
+    Args:
+        task: The name of the task.
+        linear: Whether all parameters of the model belong to its head.
+    """
+    if task == "regression":
+        return "typiclust"
+    return "linear-herding" if linear else "noise-herding"
 
 
-def default_for(task: str) -> str:
-    """The strategy that `default` stands for in a task."""
-    return REGRESSION if task == "regression" else OTHERS
+def is_linear(context: QueryContext) -> bool:
+    """Return whether all parameters of the model belong to its head; False where features are a function."""
+    runner = context.runner
+    if callable(runner.given_head) or (runner.given_head is None and runner.likely_head is None):
+        return False
+    own = {id(each) for each in runner.module.get_submodule(runner.head).parameters()}
+    return all(id(each) in own for each in runner.module.parameters())
 
 
 @register(
     "default",
-    gist="the strategy that the benchmark chose for the task",
-    formula="noise-herding; flip-cover for a regression",
+    gist="the strategy that the confirmation chose for the task and the model",
+    formula="noise-herding; linear-herding for a linear model; typiclust for a regression",
     needs=("weights", "probabilities"),
     tasks=ANY_TASK,
-    cost="one forward pass, and 20 (a regression: 30) over 20 candidates for each pick and the labeled set",
-    paper="of this package: docs/research/benchmark.md",
+    cost="a linear model or a regression: one forward pass; others: one, and 21 over 20 candidates for each pick and "
+    "the labeled set",
+    paper="of this package: docs/research/default-confirmation.md",
     when="you do not know better: it serves every task, with and without labels",
 )
 @dataclass(frozen=True, kw_only=True)
 class Default(Strategy):
-    """Another name for the strategies that the benchmark chose: noise-herding, and flip-cover for a regression. Both
-    perturb only the examples that the model is unsure of, and cover them.
+    """A choice of three strategies: noise-herding, linear-herding for a linear model, and typiclust for a regression.
+    A linear model is one whose parameters all belong to its last layer.
     """
 
     candidates_per_pick: int = 20
-    """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
-    num_perturbations: int | None = None
-    """K, how often the parameters are perturbed; None: 20, and 30 for a regression."""
+    """Candidates for each pick, those of the smallest margins; a regression has none."""
+    num_perturbations: int = 20
+    """K, how often the parameters are perturbed; a linear model and a regression need no perturbations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for task in ("classification", "regression"):
-            self.chosen(task)  # impossible settings are an error now
+        self.chosen("noise-herding")  # impossible settings are an error now
 
-    def chosen(self, task: str) -> Strategy:
-        """The strategy for a `task`, with these settings."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        return build(
-            default_for(task), **{name: value for name, value in settings.items() if value is not None}
-        )
+    def chosen(self, name: str) -> Strategy:
+        """Return the strategy of this `name`, one of the three, with these settings."""
+        count = self.candidates_per_pick
+        made: Strategy = TypiClust()
+        if name == "linear-herding":
+            made = LinearHerding(selector=replace(FEW_CANDIDATES, candidates=count))
+        elif name == "noise-herding":
+            made = NoiseHerding(candidates_per_pick=count, num_perturbations=self.num_perturbations)
+        return replace(made, head=self.head, outputs=self.outputs, memory_bytes=self.memory_bytes)
 
     def resolve(self, context: QueryContext) -> Strategy:
-        """The strategy for the task of the `context`."""
-        return self.chosen(context.task.name)
+        """Return the strategy for the task and the model of the `context`."""
+        return self.chosen(default_for(context.task.name, is_linear(context)))
 
     def query(self, context: QueryContext, n: int) -> Picks:
-        """Choose with the strategy for the task."""
+        """Choose with the strategy for the task and the model."""
         return self.resolve(context).query(context, n)
 
     def embedding(self, context: QueryContext) -> Embedded:
-        """Scores of the strategy for the task."""
+        """Rows or scores of the strategy for the task and the model."""
         return self.resolve(context).embedding(context)

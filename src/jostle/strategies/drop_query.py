@@ -22,7 +22,7 @@ from jostle.strategies.alfa_mix import (
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
-WHY = "it counts flips of the predicted class of an example; use coreset or noise-stability"
+WHY = "it counts flips of the predicted class of an example; use default"
 
 
 @register(

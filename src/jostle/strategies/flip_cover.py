@@ -19,7 +19,7 @@ from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 SERVES = (*CLASS_TASKS, "regression")
-WHY = "it follows one prediction per example; use margin-herding or noise-stability"
+WHY = "it follows one prediction per example; use default"
 LOSS = 0.05  # of the labeled set's accuracy that noise may cost
 REGRESSION_NOISE = 1e-3
 CLASS_PERTURBATIONS, REGRESSION_PERTURBATIONS = 20, 30

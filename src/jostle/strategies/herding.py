@@ -100,3 +100,36 @@ register(
     paper=PAPER,
     when="any number of labels and any size of batch",
 )(partial(UncertaintyHerding, power=2.0, selector=Herding(width="median")))
+
+
+FEW_CANDIDATES = Herding(width="median", min_candidates=200)
+LINEAR_COST = (
+    "one forward pass over pool and labeled set, then kernels of at most 4,096 examples with the max(20 n, 200) "
+    "smallest margins"
+)
+
+
+@register(
+    "linear-herding",
+    gist="noise herding of a linear model: a cover of what is unsure, by features",
+    formula=GAIN
+    + "h at unit length; w = (1 - (p_(1) - p_(2)))^2; i among the max(20 n, 200) smallest margins, j among up to 4,096 "
+    "of the pool drawn by w; width the median distance of a labeled example to the next",
+    needs=("probabilities", "features"),
+    tasks=ANY_TASK,
+    cost=LINEAR_COST,
+    paper="of this package: docs/research/default-confirmation.md, after " + PAPER,
+    when="linear probes on frozen embeddings, any number of labels and any size of batch",
+)
+@dataclass(frozen=True, kw_only=True)
+class LinearHerding(UncertaintyHerding):
+    """Margin herding with fewer candidates: each pick is one of the most uncertain examples, and covers most of what
+    is uncertain in the whole pool. It is `default` for linear models.
+
+    Perturbations of a linear model move its outputs by a random matrix times its features. So the features' own
+    kernel takes the place of that of noise herding, and one pass is enough.
+    """
+
+    selector: Choice = FEW_CANDIDATES
+    power: float = 2.0
+    """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""

@@ -50,7 +50,7 @@ class ProbCover(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """Features of pool and labeled set, in units of delta."""
         if self.delta is None:
-            why = "the radius is chosen by classes; pass delta= (features have unit length), or use coreset"
+            why = "the radius is chosen by classes; pass delta= (features have unit length), or use default"
             context.check_task("prob-cover", DISTRIBUTIONS, why)
         rows = unit_length(context.features(*context.pools))
         assert isinstance(rows, Tensor)

@@ -33,7 +33,7 @@ from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 TASKS = (*CLASS_TASKS, "segmentation")
-WHY_NOT = "its states need one class for each image or pixel; use coreset, ll4al or noise-stability"
+WHY_NOT = "its states need one class for each image or pixel; use default"
 DECAY, DECAYS = 0.85, 30  # the learning rate falls by 0.85, 30 times in a run: every 666 of 20,000 steps
 
 

@@ -31,7 +31,7 @@ from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
 TASKS = (*CLASS_TASKS, "segmentation")
-WHY_NOT = "it is published for classes of images or of their pixels; use coreset, ll4al or noise-stability"
+WHY_NOT = "it is published for classes of images or of their pixels; use default"
 
 
 @register(
