@@ -9,7 +9,7 @@ from official_files import picture
 from jostle import datasets
 from jostle.datasets import Data, DataError, Split
 from jostle.datasets.identity import find_shared
-from jostle.datasets.labels import has_labels_by_name, match_classes, read_labels
+from jostle.datasets.labels import align_columns, has_labels_by_name, match_classes, read_labels
 from jostle.datasets.transforms import apply_transform
 
 
@@ -102,3 +102,16 @@ def test_classes_of_the_pool_are_not_forgotten() -> None:
         match_classes(labeled(("a", "c", "d"), [0, 1]), 3, pool)
     cameras = labeled(("camera1", "camera2"), [0])
     assert match_classes(labeled(("a", "b"), [0, 1]), 2, cameras).classes == ("a", "b")
+
+
+def test_two_tables_have_the_categories_of_both(tmp_path: Path) -> None:
+    (tmp_path / "pool.csv").write_text("size,roof\n1,flat\n2,gable\n")
+    (tmp_path / "known.csv").write_text("size,roof,target\n3,round,1.5\n4,flat,2.5\n")
+    pool, known = (datasets.pool(f"csv:{tmp_path / name}.csv") for name in ("pool", "known"))
+    one, other = align_columns(pool, known)
+    assert one.columns == other.columns == ("size", "roof=flat", "roof=gable", "roof=round")
+    assert one.train.inputs.tolist() == [[1, 1, 0, 0], [2, 0, 1, 0]]
+    assert other.train.inputs.tolist() == [[3, 0, 0, 1], [4, 1, 0, 0]]
+    (tmp_path / "known.csv").write_text("size,target\n3,1.5\n4,2.5\n")
+    with pytest.raises(DataError, match=r"known.csv has no column roof.*drop=\[roof\]"):
+        align_columns(pool, datasets.pool(f"csv:{tmp_path}/known.csv"))

@@ -77,7 +77,7 @@ def png(array: np.ndarray) -> bytes:
 
 
 def pictures(n: int = 6) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (n, 5, 5, 3), dtype=np.uint8)
+    return np.random.default_rng(0).integers(0, 256, (n, 5, 7, 3), dtype=np.uint8)
 
 
 def test_hugging_faces_pictures_are_read(tmp_path: Path) -> None:
@@ -95,6 +95,24 @@ def test_hugging_faces_pictures_are_read(tmp_path: Path) -> None:
         written(tmp_path, {"image": [{"bytes": None, "path": path}]}, files=1)
         with pytest.raises(datasets.DataError, match="neither bytes nor the path of a file beside it"):
             datasets.pool(f"parquet:{tmp_path}/part-00.parquet").train.inputs[torch.tensor([0])]
+
+
+def test_pictures_are_framed_and_normalized_as_those_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for i, each in enumerate(pictures()):
+        (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
+    written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
+    for settings in (
+        {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2},
+        {"size": 3},
+        {"size": 3, "short": 4},
+        {"size": [2, 4], "mode": "L", "mean": 0.1},
+    ):
+        folder, files = (
+            datasets.pool(spec, **settings) for spec in (f"folder:{tmp_path}/folder", f"parquet:{tmp_path}")
+        )
+        every = torch.arange(6)
+        torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
 
 
 def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:

@@ -221,6 +221,7 @@ class Job:
     ) -> Job:
         """Read what the options name, leave out what is known, try the model, and test it on what is labeled."""
         from jostle.cli.input_summary import Known, fed, traced
+        from jostle.datasets.labels import align_columns
         from jostle.datasets.views import as_pool
         from jostle.inference.isolation import device_of
         from jostle.inputs import check_count
@@ -230,6 +231,8 @@ class Job:
         network = network.to(device)
         examples = read("--pool", pool)
         labels = read.labeled(labeled, examples) if labeled else None
+        if labels is not None:
+            examples, labels = align_columns(examples, labels)
         excluded = left_out(examples, labels, rounds, told)
         everything = as_pool(examples.train.inputs)
         candidates = everything.without(excluded)

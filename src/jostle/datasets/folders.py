@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
-from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +20,7 @@ from jostle.datasets.fetch import (
     path_in,
 )
 from jostle.datasets.images import IMAGENET, ImageFiles, per_channel
-from jostle.datasets.pictures import MAX_PIXELS, Cropped, Frame, Stretched
+from jostle.datasets.pictures import Cropped, Frame, make_frame
 from jostle.utils.files import is_hidden, is_image
 from jostle.utils.names import printable
 
@@ -103,7 +102,7 @@ def folder(
     train, held = _all_groups(path) if test is None else _own_groups(path, test)
     channels = {"L": 1, "RGB": 3}[mode]
     constants = per_channel("mean", mean, channels), per_channel("std", std, channels)
-    frame = _frame(size, short, mode)
+    frame = make_frame(size, short, mode)
     return _image_data(printable(f"folder:{path}"), train, held, frame, constants, path, scale, classes)
 
 
@@ -138,20 +137,6 @@ def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
     if not alone and not groups:
         raise DataError(f"{path} holds no images, neither alone nor in folders")
     return ({"": alone}, {}) if alone else _hold_out(groups, test)
-
-
-def _frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Frame:
-    sides = () if size is None else (size, size) if isinstance(size, int) else tuple(size)
-    if sides and not (len(sides) == 2 and min(sides) > 0 and prod(sides) <= MAX_PIXELS):
-        raise ValueError(f"size is a number, or height and width, of up to {MAX_PIXELS} pixels; got {size}")
-    if isinstance(size, int):
-        return Cropped(size, short or size, mode)
-    if short is not None:
-        raise DataError("short goes with an integer size: the short side is brought to it, then size is cut")
-    if size is None:
-        return Stretched(None, mode)
-    height, width = size
-    return Stretched((height, width), mode)
 
 
 def _caltech_archive(root: Path | None) -> Path | None:

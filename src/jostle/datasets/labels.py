@@ -81,6 +81,44 @@ def read_labels(
     )
 
 
+def align_columns(pool: Data, labeled: Data) -> tuple[Data, Data]:
+    """Give the features of two tables the same columns: one for each category that either of them has.
+
+    Raises:
+        DataError: A table lacks a column of the other, or has missing values there.
+    """
+    tables = all(data.columns and isinstance(data.train.inputs, Tensor) for data in (pool, labeled))
+    if pool.columns == labeled.columns or not tables:
+        return pool, labeled
+    known, other = (dict.fromkeys(_variable(name) for name in data.columns) for data in (pool, labeled))
+    for lacking, data, rest in ((known.keys() - other, labeled, pool), (other.keys() - known, pool, labeled)):
+        if lacking:
+            raise DataError(
+                f"{data.name} has no column {min(lacking)}, or gaps in it, but {rest.name} has it: fill it or leave it "
+                f"out with drop=[{min(lacking)}]"
+            )
+    categories = {*pool.columns, *labeled.columns}
+    columns = [name for each in known for name in sorted(categories) if _variable(name) == each]
+    return _with_columns(pool, columns), _with_columns(labeled, columns)
+
+
+def _variable(column: str) -> str:
+    return column.partition("=")[0]  # of a one-hot column, kind=cat
+
+
+def _with_columns(data: Data, columns: Sequence[str]) -> Data:
+    places = {name: place for place, name in enumerate(data.columns)}
+
+    def widened(split: Split) -> Split:
+        if not isinstance(split.inputs, Tensor) or not len(split):
+            return split
+        absent = split.inputs.new_zeros(len(split))
+        rows = [split.inputs[:, places[name]] if name in places else absent for name in columns]
+        return replace(split, inputs=torch.stack(rows, 1))  # (n, d)
+
+    return replace(data, train=widened(data.train), test=widened(data.test), columns=tuple(columns))
+
+
 def _usual_task(pool: Data) -> str | None:
     return None if isinstance(pool.train.inputs, Tensor) else "classification"
 

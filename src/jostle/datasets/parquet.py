@@ -21,7 +21,7 @@ from torch import Tensor
 from jostle.datasets.data import Batch, Data, Split
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import THREADS, Pixels, per_channel, standardize
-from jostle.datasets.pictures import Stretched, read_image
+from jostle.datasets.pictures import Frame, make_frame, read_image
 from jostle.datasets.table_files import ParquetColumns, absolute, find_row_groups
 from jostle.datasets.tables import encode_targets
 from jostle.datasets.text import load_tokenizer, tokenize_texts
@@ -34,8 +34,7 @@ class Reading:
     """Conversion of the values of a column to inputs."""
 
     kind: Kind
-    size: tuple[int, int] | None = None
-    mode: str = "RGB"
+    frame: Frame
     scale: float = 1
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -119,7 +118,7 @@ class ParquetInputs:
 
     def _images(self, positions: Sequence[int]) -> Tensor:
         reading = self.reading
-        pixels = Pixels(self.files(positions), Stretched(reading.size, reading.mode), keep_bytes=0)
+        pixels = Pixels(self.files(positions), reading.frame, keep_bytes=0)
         white = 255 / reading.scale
         return standardize(pixels[torch.arange(len(positions))], reading.mean, reading.std, white)
 
@@ -147,7 +146,7 @@ class ParquetInputs:
     def preview(self, position: int) -> Image.Image | str:
         """The example at a `position` as people know it: a picture, a text, or its values."""
         if self.reading.kind == "images":
-            return read_image(self.files([position])[0], Stretched(self.reading.size, self.reading.mode))
+            return read_image(self.files([position])[0], self.reading.frame)
         return ", ".join(str(column[0]) for column in self.columns.values([position]))
 
     def __str__(self) -> str:
@@ -194,6 +193,7 @@ def parquet(
     scale: float = 1,
     mean: float | Sequence[float] = 0,
     std: float | Sequence[float] = 1,
+    short: int | None = None,
     shape: Sequence[int] = (),
     encoder: str | None = None,
     length: int = 128,
@@ -210,11 +210,13 @@ def parquet(
         id: A column of names for examples; None: their positions.
         kind: "images" (bytes, or Hugging Face's struct of bytes and path), "texts", "tokens" (lists of ids) or
             "numbers"; None: by the column's type.
-        size: Height and width that images are brought to, or one number for both; None: as they are.
+        size: As for a folder: a number is the side of the square that is cut out of the middle, a pair (height, width)
+            stretches, None keeps the size.
         mode: "RGB" or "L" (gray).
         scale: The value of white; black is 0.
         mean: Subtracted from the pixels after that, one number or one for each channel.
         std: The pixels are divided by it then, one number or one for each channel.
+        short: Length of the short side before the square is cut out; None: `size` itself.
         shape: The shape of one example, for numbers that are written as a flat list.
         encoder: For texts: the folder or hub name of the model whose tokenizer reads them.
         length: The most tokens of an example.
@@ -230,11 +232,11 @@ def parquet(
     for name in (*names, *(extra for extra in (id, target) if extra)):
         if name not in schema.names:
             raise DataError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
-    sides = None if size is None else (size, size) if isinstance(size, int) else (size[0], size[1])
     channels = {"L": 1, "RGB": 3}[mode]
     found = kind or _column_kind(schema.field(names[0]).type, names[0])
     means, stds = per_channel("mean", mean, channels), per_channel("std", std, channels)
-    reading = Reading(found, sides, mode, scale, means, stds, encoder, length, tuple(shape))
+    frame = make_frame(size, short, mode)
+    reading = Reading(found, frame, scale, means, stds, encoder, length, tuple(shape))
     inputs = ParquetInputs(ParquetColumns(groups, names), reading)
     ids = ParquetNames(ParquetColumns(groups, (id,)) if id else None, len(inputs))
     told, targets, labels = None, torch.empty(0), tuple[str, ...]()

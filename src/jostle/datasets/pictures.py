@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from PIL import Image
@@ -98,3 +99,22 @@ class Stretched:
 
     def __str__(self) -> str:
         return f"{'as they are' if self.size is None else '{} x {}'.format(*self.size)}, {self.mode}"
+
+
+def make_frame(size: int | Sequence[int] | None, short: int | None, mode: str) -> Frame:
+    """Return the frame of the settings `size`, `short` and `mode` of folders and Parquet files.
+
+    Args:
+        size: A number is the side of the square that is cut out of the middle; a pair (height, width) stretches; None
+            keeps the size.
+        short: Length of the short side before the square is cut out; None: `size`.
+        mode: "RGB" or "L".
+    """
+    sides = () if size is None else (size, size) if isinstance(size, int) else tuple(size)
+    if sides and not (len(sides) == 2 and min(sides) > 0 and prod(sides) <= MAX_PIXELS):
+        raise ValueError(f"size is a number, or height and width, of up to {MAX_PIXELS} pixels; got {size}")
+    if isinstance(size, int):
+        return Cropped(size, short or size, mode)
+    if short is not None:
+        raise DataError("short goes with an integer size: the short side is brought to it, then size is cut")
+    return Stretched((sides[0], sides[1]) if sides else None, mode)
