@@ -1,85 +1,151 @@
-"""The audit's intervals: worked by hand, by Bayes' rule in fractions, and by simulation."""
+"""The audit of a project: its intervals from stored arrays, shares of alpha, proofs, and projects of release 0.2."""
 
-from fractions import Fraction
-from math import comb, pi
+from pathlib import Path
 
 import numpy as np
 import pytest
+from answering import color_in, labeled, purposes
+from labeling_data import COLORS, colored_folder
 from scipy.stats import beta
 
-from jostle.labeling.intervals import ALPHA, error_counts, mean_interval, round_alpha
+from jostle.labeling import Session, audit, proofs
+from jostle.labeling.records import Predictions
+from jostle.labeling.trainer import is_round_due
+from jostle.statistics import ALPHA, betting_interval
 
 
-def test_two_of_four_by_hand() -> None:
-    # no error in two of four: B(1, 3) = 1/3 over C(2, M) / C(4, M) is 1/3, 2/3 and 2 for M = 0, 1, 2
-    assert error_counts(0, 2, 4, alpha=0.4) == (0, 2)  # all below 2.5
-    assert error_counts(0, 2, 4, alpha=0.6) == (0, 1)  # 2 is above 1.67
-    assert error_counts(0, 2, 4, alpha=0.99) == (0, 1)
+@pytest.fixture
+def trained(tmp_path: Path) -> Session:
+    """A project with a model and some audit answers."""
+    folder = colored_folder(tmp_path / "photos", 150)
+    session = Session.open(folder, answers=COLORS, batch=20, encoder="pixels")
+    session.train()
+    labeled(session, 40)
+    session.train()
+    return session
 
 
-def by_bayes(errors: int, audited: int, population: int, alpha: Fraction) -> list[int]:
-    """The counts kept, from a uniform prior and its posterior, in exact arithmetic."""
-    prior = Fraction(1, population + 1)
-    seen = [
-        Fraction(comb(count, errors) * comb(population - count, audited - errors), comb(population, audited))
-        for count in range(population + 1)
-    ]
-    total = sum(prior * chance for chance in seen)
-    posteriors = [prior * chance / total for chance in seen]
-    return [
-        count for count, posterior in enumerate(posteriors) if posterior and prior / posterior < 1 / alpha
-    ]
+def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
+    sample, found = audit.audit_sample(trained), Predictions.load(trained.round_folder(2))
+    assert found is not None
+    assert found.chances is not None
+    rest = [*sample.waiting, *sample.unasked]
+    order = [found.places[key] for key in [*sample.labels, *rest]]
+    classes = trained.book.classes()
+    wrong = [found.answer(found.places[key], classes) != label for key, label in sample.labels.items()]
+    inside = betting_interval(
+        np.array(wrong, dtype=float),
+        found.chances[order],
+        alpha=audit.model_shares(trained)[2],
+        upper_share=0.9,
+    )
+    accuracy = trained.accuracy()
+    assert (accuracy.low, accuracy.high) == pytest.approx((1 - inside.high, 1 - inside.low))
+    assert accuracy.population == sample.population == len(order)
 
 
-@pytest.mark.parametrize("population", [1, 7, 20])
-def test_prior_over_posterior_in_fractions(population: int) -> None:
-    for audited in range(1, population + 1):
-        for errors in range(audited + 1):
-            kept = by_bayes(errors, audited, population, Fraction(97, 1000))  # no ratio is just 1000 / 97
-            assert kept == list(range(kept[0], kept[-1] + 1))
-            assert error_counts(errors, audited, population, 0.097) == (kept[0], kept[-1])
+def test_chances_come_from_training_answers_alone(trained: Session) -> None:
+    before = trained.predictions()
+    assert before is not None
+    audited = [key for key, purpose in purposes(trained).items() if purpose == "audit"]
+    for key in audited:
+        trained.correct(key, "red")
+    trained._predicted.cache_clear()
+    again = Session.open(project=trained.project)
+    again.train()
+    after = again.predictions()
+    assert after is not None
+    assert before.chances is not None
+    assert after.chances is not None
+    np.testing.assert_allclose(before.chances, after.chances, atol=0.1)  # other folds, the same answers
 
 
-def test_impossible_audits_are_refused() -> None:
-    with pytest.raises(ValueError, match="5 errors in 4 audited of 10 examples cannot be"):
-        error_counts(5, 4, 10, 0.05)
+def test_without_stored_chances_the_probabilities_stand_in(trained: Session) -> None:
+    """Rounds of release 0.2 kept predictions alone."""
+    for folder in (trained.round_folder(2), trained.round_folder(2) / "audit"):
+        held = dict(np.load(folder / "predictions.npz"))
+        del held["chances"]
+        np.savez(folder / "predictions.npz", **held)
+    old = Session.open(project=trained.project)
+    found = old.predictions()
+    assert found is not None
+    np.testing.assert_allclose(found.expected_errors, 1 - found.scores.max(1))
+    assert old.accuracy().audited == trained.accuracy().audited
+    assert 0 < old.accuracy().low < old.accuracy().high
+    assert len(old.curve()) == 1
 
 
-def test_the_levels_of_all_rounds_sum_to_alpha() -> None:
-    assert round_alpha(1) == pytest.approx(6 * ALPHA / pi**2)
-    assert sum(round_alpha(number) for number in range(1, 20_000)) == pytest.approx(ALPHA, rel=1e-4)
+def test_all_models_together_spend_less_than_alpha(trained: Session) -> None:
+    for _ in range(4):
+        labeled(trained, 20)
+        trained.train()
+    shares = audit.model_shares(trained)
+    assert len(shares) == 5
+    assert sum(shares.values()) < ALPHA
+    stored = {
+        number: summary["alpha"] for number, _, summary in trained.store.rounds() if summary.get("model")
+    }
+    assert shares == stored
+    lax = Session.open(project=trained.project, goal="50%")  # another goal does not change what was spent
+    assert audit.model_shares(lax) == stored
+    assert sum(stored.values()) + audit.spend_share(lax, True) < ALPHA
 
 
-def missed_ever(rng: np.random.Generator, alpha: float) -> tuple[bool, bool]:
-    """Whether the sequence ever misses the truth as it is looked at after every draw; and the usual interval."""
-    population, errors = 300, 90
-    drawn = rng.permutation([1] * errors + [0] * (population - errors))
-    ours = usual = False
-    for audited in range(1, 150, 3):
-        seen = int(drawn[:audited].sum())
-        low, high = error_counts(seen, audited, population, alpha)
-        ours |= not low <= errors <= high
-        right = audited - seen
-        lowest, highest = beta.ppf(
-            [alpha / 2, 1 - alpha / 2], [seen or 1e-9, seen + 1], [right + 1, right or 1e-9]
-        )
-        usual |= not lowest <= errors / population <= highest
-    return ours, usual
+def test_a_proof_asks_random_questions_and_trains_no_model(trained: Session) -> None:
+    before = sum(purpose == "audit" for purpose in purposes(trained).values())
+    count = trained.prove(12)
+    assert count == 12
+    assert audit.proof_questions(trained) == 12
+    asked = labeled(trained, 15)
+    by = purposes(trained)
+    assert sum(by[key] == "audit" for key in asked) == 12
+    assert sum(purpose == "audit" for purpose in by.values()) == before + 12
+    assert audit.proof_questions(trained) == 0
+    assert not is_round_due(trained)
+    drawn = list(audit.audit_sample(trained).labels)
+    assert drawn == sorted(drawn, key=lambda key: audit.draw_uniform(trained.settings.seed, "audit", key))
+    learned = sum(labeled_as_pick(trained) for _ in range(25))
+    assert learned >= 17
+    assert is_round_due(trained)
 
 
-def test_it_holds_at_every_look_where_the_usual_interval_does_not() -> None:
-    rng = np.random.default_rng(0)
-    runs = np.array([missed_ever(rng, 0.1) for _ in range(150)])
-    ours, usual = runs.mean(0)
-    assert ours <= 0.1
-    assert usual > 0.2  # looking fifty times at 90 % intervals
+def labeled_as_pick(session: Session) -> bool:
+    [key] = labeled(session, 1)
+    return purposes(session)[key] == "pick"
 
 
-def test_means_of_numbers_are_inside_at_every_look() -> None:
-    rng = np.random.default_rng(1)
-    values = rng.beta(0.6, 4, 150)
-    missed = 0
-    for _ in range(200):
-        inside = mean_interval(rng.permutation(values)[:90], 150, alpha=0.2)
-        missed += not inside.low <= values.mean() <= inside.high
-    assert missed / 200 <= 0.2 + 0.06
+def test_a_goal_that_the_model_meets_is_proven_with_few_questions(tmp_path: Path) -> None:
+    folder = colored_folder(tmp_path / "photos", 300)
+    session = Session.open(folder, answers=COLORS, batch=20, encoder="pixels", goal="80%")
+    session.train()
+    for _ in range(12):
+        labeled(session, 10)
+        if is_round_due(session):
+            session.train()
+        if session.accuracy().reached:
+            break
+    accuracy, wrong = session.accuracy(), 0
+    assert accuracy.reached
+    assert session.advice().stop
+    found, classes = session.predictions(), session.book.classes()
+    assert found is not None
+    left = [key for key, purpose in purposes(session).items() if purpose != "pick"]
+    for key in left:
+        said = classes.names[int(found.answer(found.places[key], classes))]  # type: ignore[arg-type]
+        wrong += said != color_in(session.question(key).name)
+    assert 1 - wrong / len(left) >= accuracy.low  # by the truth
+    assert proofs.begin(session) == 0  # nothing is left to prove
+
+
+def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -> None:
+    found = audit.new_data(trained)
+    assert found is not None
+    assert found.low < found.estimate <= found.high
+    predictions = trained.predictions()
+    assert predictions is not None
+    sample = audit.audit_sample(trained)
+    others = {key: label for key, label in trained.snapshot().labels.items() if key not in sample.labels}
+    known = audit.prediction_errors("one", predictions, others, trained.book.classes())
+    rest = audit.measure(trained, sample, predictions).interval(ALPHA / 2, 0.5)
+    most, size = known.sum() + sample.population * rest.high, len(known) + sample.population
+    assert found.low == pytest.approx(1 - beta.ppf(1 - ALPHA / 4, most + 1, size - most))

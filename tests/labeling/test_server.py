@@ -4,43 +4,20 @@ import csv
 import http.client
 import json
 import re
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-import uvicorn
+from running_server import Running
 from sqlalchemy import event
 from tools.serving import TOKEN, Person
 
-from jostle.cli.serving import bind_socket
 from jostle.labeling import Answers, Session
-from jostle.labeling.security import ServerAuth
-from jostle.labeling.server import create_server_app
 
 SCRIPT = "<script>alert(1)</script>"
 CLASSES = ("good", SCRIPT, "=cmd|' /C calc'!A0")
-
-
-class Running:
-    """A server in a thread."""
-
-    def __init__(self, session: Session) -> None:
-        listening = bind_socket("127.0.0.1", 0)
-        self.port = listening.getsockname()[1]
-        app = create_server_app(session, ServerAuth(TOKEN, self.port), SCRIPT)
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
-
-    def stop(self) -> None:
-        self.server.should_exit = True
-        self.thread.join(10)
 
 
 @pytest.fixture
@@ -58,7 +35,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def ada(session: Session) -> Iterator[Person]:
-    running = Running(session)
+    running = Running(session, SCRIPT)
     yield Person("Ada", running.port)
     running.stop()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from jostle.labeling.records import Accuracy, Point
+from jostle.labeling.records import Accuracy, Point, Proof
 from jostle.labeling.stopping import (
     advise,
     concordance,
@@ -27,11 +27,10 @@ FLAT = curve(0.9, 0.95, 0.968, 0.969, 0.97, 0.97, 0.97, 0.97)
 RISING = curve(0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def test_a_goal_that_is_reached_is_not_enough_while_predictions_change() -> None:
-    assert advise(GOOD, FLAT, STEADY, left=1000).stop
-    unsteady = advise(GOOD, FLAT, [0.9, 0.9, 0.9], left=1000)
-    assert not unsteady.stop
-    assert "still changing" in unsteady.reasons[0]
+def test_a_proven_goal_ends_the_work() -> None:
+    given = advise(GOOD, RISING, [0.9, 0.9, 0.9], left=1000)
+    assert given.stop
+    assert given.headline == "The goal is proven: at least 95.5 % of what is left is right. Stop here."
 
 
 def test_stable_predictions_are_not_enough_below_the_goal_on_a_rising_curve() -> None:
@@ -39,12 +38,22 @@ def test_stable_predictions_are_not_enough_below_the_goal_on_a_rising_curve() ->
     assert not advise(below, RISING, STEADY, left=1000).stop
 
 
-def test_a_flat_curve_does_where_the_goal_is_out_of_reach() -> None:
+def test_no_headline_ends_the_work_under_an_unmet_goal_without_saying_so() -> None:
     below = replace(GOOD, low=0.9, reached=False, goal=0.99)
-    given = advise(below, FLAT, STEADY, left=1000)
+    given = advise(below, FLAT, STEADY, left=1000, proof=Proof(None, 600, 0))
     assert given.stop
-    assert given.headline == "More answers bring little: stop here."
+    assert "the goal of 99.0 % is not proven" in given.headline
+    without = advise(replace(below, goal=None), FLAT, STEADY, left=1000)
+    assert without.headline == "More answers bring little: stop here."
     assert not advise(replace(below, audited=10), FLAT, STEADY, left=1000).stop  # too few to say so
+
+
+def test_a_proof_within_reach_comes_before_stopping() -> None:
+    below = replace(GOOD, low=0.9, reached=False)
+    settled = advise(below, FLAT, STEADY, left=1000, proof=Proof(60, 600, 0))
+    assert not settled.stop
+    assert "about 60 more random answers" in settled.reasons[1]
+    assert "25 random questions" in advise(below, FLAT, STEADY, 1000, Proof(60, 600, 25)).headline
 
 
 def test_what_the_next_hundred_bring() -> None:
@@ -56,7 +65,16 @@ def test_what_the_next_hundred_bring() -> None:
     assert estimate_gain(points, smaller_is_better=False) == pytest.approx(0.1 * 0.32193, rel=1e-4)
     assert estimate_gain(points, smaller_is_better=True) == pytest.approx(-0.1 * 0.32193, rel=1e-4)
     assert estimate_gain(points[:2], smaller_is_better=False) is None
-    assert "not a promise" in advise(GOOD, points, STEADY, 10).reasons[-1]
+    assert "not a promise" in advise(GOOD, points, STEADY, 10).reasons[1]
+
+
+def test_figures_are_written_as_on_the_page() -> None:
+    falling_a_little = curve(0.97, 0.97, 0.97, 0.97, 0.9699)
+    given = advise(GOOD, falling_a_little, STEADY, 10)
+    assert "At least 95.5 % of predictions are right with 95 % confidence" in given.reasons[0]
+    assert "about +0.0 points" in given.reasons[1]
+    assert "kappa 0.994" in given.details[0]
+    assert "differ by at most 1.6 points" in given.details[0]
 
 
 def test_errors_of_numbers_have_to_fall() -> None:
@@ -66,7 +84,7 @@ def test_errors_of_numbers_have_to_fall() -> None:
     assert given.stop
     assert given.gain is not None
     assert given.gain > 0
-    assert "at most 14" in given.reasons[1]
+    assert "at most 14" in given.reasons[0]
 
 
 def test_kappa_is_scikit_learns() -> None:

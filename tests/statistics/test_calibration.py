@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from jostle.statistics.calibration import calibrate_errors
+from jostle.statistics.calibration import ErrorCalibration, calibrate_errors
 
 
 def overconfident(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -19,7 +19,7 @@ def overconfident(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_the_mean_chance_is_the_share_of_errors() -> None:
     train, labels = overconfident(2000, 0)
     test, truth = overconfident(4000, 1)
-    chances = calibrate_errors(train, labels).expected_errors(test)
+    chances = calibrate_errors(train.max(1), train.argmax(1) != labels).expected_errors(test.max(1))
     wrong = test.argmax(axis=1) != truth
     assert chances.mean() == pytest.approx(wrong.mean(), abs=0.03)
     raw = 1 - test.max(axis=1)
@@ -27,7 +27,16 @@ def test_the_mean_chance_is_the_share_of_errors() -> None:
 
 
 def test_few_answers_leave_the_model_as_it_is() -> None:
-    held_out = np.array([[0.9, 0.1], [0.2, 0.8]])
-    found = calibrate_errors(held_out, [0, 1])
+    found = calibrate_errors([0.9, 0.8], [0, 0])
     assert found.intercept == pytest.approx(0, abs=0.3)
     assert found.slope == pytest.approx(1, abs=0.3)
+
+
+def test_without_a_fit_the_chance_is_one_minus_the_confidence() -> None:
+    chances = ErrorCalibration().expected_errors([0.7, 0.8])
+    np.testing.assert_allclose(chances, [0.3, 0.2])
+
+
+def test_shapes_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"must both be \(m,\), got \(2,\) and \(3,\)"):
+        calibrate_errors([0.5, 0.5], [0, 1, 0])

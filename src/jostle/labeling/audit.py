@@ -1,35 +1,75 @@
-"""Accuracy by the audit: of the last model, and of every model so far."""
+"""Accuracy by the audit: of the last model, of every model so far, and on new data.
+
+The mathematics is in `jostle.statistics`; this module reads its arrays from the project.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import and_, func, select
 
-from jostle.labeling import intervals
 from jostle.labeling.answers import Classes, StoredAnswer, as_number
 from jostle.labeling.contents import draw_uniform
-from jostle.labeling.records import Accuracy, Point, Predictions
-from jostle.labeling.schema import examples, queue
+from jostle.labeling.records import Accuracy, NewData, Point, Predictions, Proof
+from jostle.labeling.schema import examples, looks, queue
+from jostle.statistics import (
+    ALPHA,
+    Interval,
+    answers_to_prove,
+    betting_interval,
+    decay,
+    estimate_mean,
+    estimate_new_data_error,
+    new_data_interval,
+    spend_alpha,
+)
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
+Array = NDArray[np.float64]
+
+AUDIT_PREDICTIONS = 2000  # examples, the next of the audit, whose predictions each round keeps for good
+UPPER_SHARE = 0.9  # of a model's alpha: for the bound that proves
+FORECAST_LIMIT = 600  # further random answers that a forecast considers
+
 
 @dataclass(frozen=True)
-class AuditSample:
-    """Audit answers that count, and the number of examples they are a sample of."""
+class ProjectAudit:
+    """Audit answers that count, and the examples that were not asked: together the population."""
 
     labels: Mapping[str, StoredAnswer]  # in the order in which they were drawn
-    population: int
+    waiting: Collection[str]  # drawn, and without an answer
+    unasked: Collection[str]
+
+    @property
+    def population(self) -> int:
+        """Number of examples that the audit is a sample of."""
+        return len(self.labels) + len(self.waiting) + len(self.unasked)
 
 
-def audit_sample(session: Session) -> AuditSample:
-    """Return the audit answers whose examples were neither picked, shown in a grid nor wanted by a strategy."""
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Errors of a model on the audit, and what it expects of the whole population."""
+
+    errors: Array  # (t,) between 0 and 1, in draw order
+    expected: Array  # (N,) those of the draws first
+    unit: float = 1.0  # by which errors of numbers were divided
+
+    def interval(self, alpha: float, upper_share: float = UPPER_SHARE) -> Interval:
+        """Return bounds on the mean error of the population."""
+        if not len(self.expected):
+            return Interval(0.0, 1.0)
+        return betting_interval(self.errors, self.expected, alpha=alpha, upper_share=upper_share)
+
+
+def audit_sample(session: Session) -> ProjectAudit:
+    """Return the audit without the examples that were picked, shown in a grid or wanted by a strategy."""
     labels = session.snapshot().labels
     with session.store.read_transaction() as tx:
         asked = select(queue.c.round, func.max(queue.c.rank).label("rank")).join(examples)
@@ -47,18 +87,17 @@ def audit_sample(session: Session) -> AuditSample:
             examples.c.purpose == "audit", examples.c.here, ~examples.c.wanted, examples.c.key.not_in(passed)
         )
         keys = list(tx.execute(drawn).scalars())
-        unasked = select(func.count()).where(
-            examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted
-        )
-        left = int(tx.execute(unasked).scalar_one())
+        free = select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted)
+        unasked = frozenset(tx.execute(free).scalars())
     order = sorted(keys, key=lambda key: draw_uniform(session.settings.seed, "audit", key))
-    return AuditSample({key: labels[key] for key in order if key in labels}, len(keys) + left)
+    waiting = frozenset(key for key in keys if key not in labels)
+    return ProjectAudit({key: labels[key] for key in order if key in labels}, waiting, unasked)
 
 
 def prediction_errors(
     kind: str, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
-) -> NDArray[np.float64]:
-    """Return the error of each audited example that a model predicts: 0 or 1, or the absolute error of a number."""
+) -> Array:
+    """Return the error of each labeled example that a model predicts: 0 or 1, or the absolute error of a number."""
     known = [
         (found.answer(found.places[key], classes), answer)
         for key, answer in labels.items()
@@ -69,61 +108,166 @@ def prediction_errors(
     return np.array([float(said != answer) for said, answer in known])
 
 
-def accuracy(session: Session, sample: AuditSample | None = None) -> Accuracy:
-    """Return the accuracy of the last model, with an interval that holds however often it is computed."""
-    number = session.store.last_model()
-    found = session.predictions()
-    if found is None:
-        return accuracy_of_errors(session, np.zeros(0), 0, number, 1, None)
-    models = [(at, summary) for at, _, summary in session.store.rounds() if summary.get("model")]
-    place, (_, summary) = len(models), models[-1]
-    sample = sample or audit_sample(session)
+def measure(
+    session: Session, sample: ProjectAudit, found: Predictions, scale: float | None = None
+) -> Measured:
+    """Compare predictions with the audit.
+
+    Examples that the model does not know, such as new files, are not part of its population. Where only the first of
+    the audit were kept, the others get chances as those of the first are spread: any chances keep an interval valid.
+    """
     off = prediction_errors(session.kind, found, sample.labels, session.book.classes())
-    return accuracy_of_errors(session, off, sample.population, number, place, summary.get("scale"))
+    unit = (scale or 1.0) if session.kind == "number" else 1.0
+    rest = [*sample.waiting, *sample.unasked]
+    known = [found.places[key] for key in [*sample.labels, *rest] if key in found.places]
+    expected = found.expected_errors[known]
+    missing = len(rest) - (len(known) - len(off))
+    if missing and len(found.keys) == AUDIT_PREDICTIONS and len(known):
+        spread = np.quantile(expected, (np.arange(missing) + 0.5) / missing)
+        expected = np.concatenate([expected, spread])
+    return Measured((off / unit).clip(0, 1), expected, unit)
 
 
-def accuracy_of_errors(
-    session: Session, off: NDArray[np.float64], population: int, number: int, place: int, scale: float | None
+def model_shares(session: Session) -> dict[int, float]:
+    """Return the share of alpha of each round with a model; those of release 0.2 count as other than candidates."""
+    shares: dict[int, float] = {}
+    candidates: list[bool] = []
+    for number, _, summary in session.store.rounds():
+        if summary.get("model"):
+            candidates.append(bool(summary.get("candidate")))
+            stored = summary.get("alpha")
+            shares[number] = float(stored) if stored else next_share(session, candidates, len(candidates))
+    return shares
+
+
+def next_share(session: Session, candidates: Sequence[bool], rank: int) -> float:
+    """Return the share of alpha for the last of some models, the rank-th claim on this audit.
+
+    Without a goal all models count alike. With one, 90 % of alpha is for candidates: models that expect to meet it.
+    """
+    return decay(rank) if session.settings.goal is None else spend_alpha(candidates)[-1]
+
+
+def spend_share(session: Session, candidate: bool) -> float:
+    """Return the share of alpha for a new model; all shares of a project sum to less than alpha."""
+    spent = [*model_shares(session).values(), *(look["alpha"] for look in recorded_looks(session))]
+    flags = [
+        bool(summary.get("candidate")) for _, _, summary in session.store.rounds() if summary.get("model")
+    ]
+    flags += [True] * (len(spent) - len(flags))
+    share = next_share(session, [*flags, candidate], len(flags) + 1)
+    return min(share, max(ALPHA - float(sum(spent)), 0.0) / 2)  # a goal that came late does not spend more
+
+
+def recorded_looks(session: Session) -> list[dict[str, Any]]:
+    """Return the models of others that were scored on this audit, in their order."""
+    with session.store.read_transaction() as tx:
+        return [dict(row) for row in tx.execute(select(looks).order_by(looks.c.number)).mappings()]
+
+
+def accuracy(session: Session, sample: ProjectAudit | None = None) -> Accuracy:
+    """Return the accuracy of the last model, with an interval that holds however often it is computed."""
+    number, found = session.store.last_model(), session.predictions()
+    if found is None:
+        return describe_measured(session, Measured(np.zeros(0), np.zeros(0)), number, ALPHA, None)
+    scale = model_summary(session, number).get("scale")
+    measured = measure(session, sample or audit_sample(session), found, scale)
+    return describe_measured(session, measured, number, model_shares(session)[number], scale)
+
+
+def model_summary(session: Session, number: int) -> dict[str, Any]:
+    """Return the summary of a round."""
+    return next(summary for at, _, summary in session.store.rounds() if at == number)
+
+
+def describe_measured(
+    session: Session, measured: Measured, number: int, alpha: float, scale: float | None
 ) -> Accuracy:
-    """Return the accuracy and interval of some errors; `place` counts the models of the project from 1."""
-    level, goal = intervals.round_alpha(place), session.settings.goal
-    population = max(population, len(off))
-    sample = 1 - intervals.ALPHA, len(off), population, number, goal
+    """Return the accuracy and interval of some errors."""
+    inside, goal, count = measured.interval(alpha), session.settings.goal, len(measured.errors)
+    error = None
+    if count:
+        error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
+    sample = 1 - ALPHA, count, len(measured.expected), number, goal
     if session.kind == "number":
-        top = scale or 1.0
-        inside = intervals.mean_interval((off / top).clip(0, 1), max(population, 1), level)
-        low, high = inside.low * top, inside.high * top
-        estimate = float(off.clip(0, top).mean()) if len(off) else None
-        reached = goal is not None and len(off) > 0 and high <= goal
+        low, high = inside.low * measured.unit, inside.high * measured.unit
+        reached = goal is not None and count > 0 and high <= goal
+        estimate = None if error is None else error * measured.unit
         return Accuracy("mean error", estimate, low, high, *sample, reached, scale)
-    inside = intervals.accuracy_interval(int(off.sum()), len(off), max(population, 1), level)
-    estimate = 1 - float(off.mean()) if len(off) else None
-    reached = goal is not None and inside.low >= goal
-    return Accuracy("accuracy", estimate, inside.low, inside.high, *sample, reached)
+    right = inside.complement()
+    reached = goal is not None and count > 0 and right.low >= goal
+    return Accuracy("accuracy", None if error is None else 1 - error, right.low, right.high, *sample, reached)
 
 
-def curve(session: Session, sample: AuditSample | None = None) -> tuple[Point, ...]:
+def curve(session: Session, sample: ProjectAudit | None = None) -> tuple[Point, ...]:
     """Measure every model of the project by the audited examples that count now."""
-    sample, classes = sample or audit_sample(session), session.book.classes()
+    sample, shares = sample or audit_sample(session), model_shares(session)
     points: list[Point] = []
     for number, _, summary in session.store.rounds():
-        if not summary.get("model"):
+        found = session.audit_predictions(number) if summary.get("model") else None
+        if found is None:
             continue
-        found = session.audit_predictions(number)
-        off = (
-            prediction_errors(session.kind, found, sample.labels, classes)
-            if found is not None
-            else np.zeros(0)
-        )
-        if len(off):
-            here = accuracy_of_errors(
-                session, off, sample.population, number, len(points) + 1, summary.get("scale")
-            )
+        measured = measure(session, sample, found, summary.get("scale"))
+        if len(measured.errors):
+            here = describe_measured(session, measured, number, shares[number], summary.get("scale"))
             assert here.estimate is not None
             points.append(
                 Point(number, summary["trained"], here.estimate, here.low, here.high, summary.get("kappa"))
             )
     return tuple(points)
+
+
+def new_data(session: Session, sample: ProjectAudit | None = None) -> NewData | None:
+    """Return the accuracy on new data like this: held-out errors on the answered part, the audit on the rest.
+
+    None where there is no audited answer, or where the model has no held-out predictions.
+    """
+    found = session.predictions()
+    if found is None or not found.out_of_sample:
+        return None
+    sample = sample or audit_sample(session)
+    measured = measure(
+        session, sample, found, model_summary(session, session.store.last_model()).get("scale")
+    )
+    if not len(measured.errors):
+        return None
+    others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
+    off = prediction_errors(session.kind, found, others, session.book.classes())
+    known, left = (off / measured.unit).clip(0, 1), len(measured.expected)
+    rest = measured.interval(ALPHA / 2, 0.5)
+    inside = new_data_interval(known, rest, left)
+    error = estimate_new_data_error(known, estimate_mean(measured.errors, measured.expected), left)
+    error = min(max(error, inside.low), inside.high)
+    if session.kind == "number":
+        return NewData(error * measured.unit, inside.low * measured.unit, inside.high * measured.unit)
+    right = inside.complement()
+    return NewData(1 - error, right.low, right.high)
+
+
+def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None) -> Proof | None:
+    """Forecast how many more random answers prove the goal; None without a goal, a model, or once it is proven."""
+    predictions, goal = session.predictions(), session.settings.goal
+    if predictions is None or goal is None or found.reached:
+        return None
+    measured = measure(session, sample or audit_sample(session), predictions, found.scale)
+    largest = goal / measured.unit if session.kind == "number" else 1 - goal
+    if not 0 < largest < 1:
+        return None
+    alpha = UPPER_SHARE * model_shares(session)[found.round]
+    forecast = answers_to_prove(
+        measured.errors, measured.expected, largest, alpha=alpha, limit=FORECAST_LIMIT
+    )
+    return Proof(forecast.median, FORECAST_LIMIT, proof_questions(session))
+
+
+def proof_questions(session: Session) -> int:
+    """Return how many random questions of a proof wait to be asked; 0 where none is under way."""
+    started = session.store.setting("proof") or {}
+    if started.get("round") != session.store.current_round():
+        return 0
+    with session.store.read_transaction() as tx:
+        asked = select(func.count()).where(examples.c.purpose == "audit")
+        return max(int(started["until"]) - int(tx.execute(asked).scalar_one()), 0)
 
 
 def kappas(session: Session) -> tuple[float, ...]:

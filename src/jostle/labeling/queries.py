@@ -107,6 +107,13 @@ UNREACHED = delete(queue).where(queue.c.round == _ended, queue.c.rank > _reached
 _seconds = select(events.c.seconds).order_by(events.c.seq.desc()).limit(PACE_EVENTS).subquery()
 PACE = select(func.avg(_seconds.c.seconds))
 
+NEWS = (  # answers after an event, by the purpose of their examples
+    select(examples.c.purpose, func.count())
+    .join(events, events.c.key == examples.c.key)
+    .where(events.c.seq > bindparam("since", type_=Integer), events.c.act.in_(("answer", "correction")))
+    .group_by(examples.c.purpose)
+)
+
 LOCK_EXAMPLE = (
     select(examples).where(examples.c.key == bindparam("key", type_=Text)).with_for_update(key_share=True)
 )

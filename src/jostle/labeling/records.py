@@ -37,6 +37,24 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class NewData:
+    """Accuracy, or mean error, of the last model on new data like this, for this model alone."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Forecast of the random answers that prove the goal."""
+
+    questions: int | None  # in half of the simulations so many more are enough; None: more than `limit`
+    limit: int  # most further answers that were simulated
+    asking: int  # random questions that are asked for a proof at present; 0: no proof is under way
+
+
+@dataclass(frozen=True)
 class Point:
     """One model on the curve, measured by today's audit."""
 
@@ -57,7 +75,8 @@ class Advice:
     reasons: tuple[str, ...]
     gain: (
         float | None
-    )  # an estimate of what the next hundred answers add to the accuracy, or take from the error
+    )  # estimate of what the next hundred answers add to the accuracy, or take from the error
+    details: tuple[str, ...] = ()  # how it is computed, in the words of statistics
 
 
 @dataclass(frozen=True)
@@ -151,6 +170,8 @@ class Progress:
     people: Mapping[str, int]  # answers by person
     per_minute: float
     accuracy: Accuracy
+    new_data: NewData | None  # None without an audit, or without held-out predictions
+    proof: Proof | None  # None without a goal, and once it is proven
     curve: tuple[Point, ...]
     kappas: tuple[float, ...]
     stable: bool
@@ -175,6 +196,9 @@ class Predictions:
     numbers: NDArray[np.int64]  # (c,) of the classes it knows; none for a number
     scores: NDArray[np.float32]  # (n, c) probabilities, or (n, 1) the number
     out_of_sample: bool = True  # whether held-out predictions were made for what it was trained on
+    chances: NDArray[np.float32] | None = (
+        None  # (n,) calibrated chances of being wrong; None: as of release 0.2
+    )
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -203,9 +227,25 @@ class Predictions:
         chosen = self.numbers[self.scores[place] > EVEN]
         return sorted({classes.merged[int(number)] for number in chosen})
 
+    @cached_property
+    def certainty(self) -> NDArray[np.float64]:
+        """Probability of the whole answer, (n,): for several classes the product over them; 1 / 2 for a number."""
+        if self.kind == "number":
+            return np.full(len(self.keys), 0.5)
+        scores = self.scores.astype(np.float64)
+        return scores.max(1) if self.kind == "one" else np.maximum(scores, 1 - scores).prod(1)  # type: ignore[no-any-return]
+
+    @cached_property
+    def expected_errors(self) -> NDArray[np.float64]:
+        """Chance of being wrong, (n,); predictions of release 0.2 take the model's probabilities as they are."""
+        found = 1 - self.certainty if self.chances is None else self.chances.astype(np.float64)
+        return found.clip(0, 1)
+
     def subset(self, keys: Sequence[str]) -> Predictions:
         """Return the predictions of some examples."""
-        return replace(self, keys=keys, scores=self.scores[[self.places[key] for key in keys]])
+        places = [self.places[key] for key in keys]
+        chances = None if self.chances is None else self.chances[places]
+        return replace(self, keys=keys, scores=self.scores[places], chances=chances)
 
     def save(self, folder: Path) -> None:
         """Write a file, probabilities with 16 bits."""
@@ -221,6 +261,7 @@ class Predictions:
                 numbers=self.numbers,
                 scores=scores,
                 sure=np.array(self.out_of_sample),
+                chances=np.zeros(0) if self.chances is None else self.chances.astype(np.float16),
             )
         part.replace(folder / PREDICTIONS_FILE)
 
@@ -233,7 +274,10 @@ class Predictions:
         with np.load(path) as held:
             kind: Any = str(held["kind"])
             keys = [key.tobytes().hex() for key in held["keys"]]
-            return cls(kind, keys, held["numbers"], held["scores"].astype(np.float32), bool(held["sure"]))
+            kept = "chances" in held and len(held["chances"]) == len(keys)
+            chances = held["chances"].astype(np.float32) if kept else None
+            scores = held["scores"].astype(np.float32)
+            return cls(kind, keys, held["numbers"], scores, bool(held["sure"]), chances)
 
 
 def read_status(store: Store) -> Status:

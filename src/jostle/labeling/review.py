@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from jostle.labeling import aggregation, audit, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import Answer, Classes, StoredAnswer, as_classes, as_number, decode_answer
+from jostle.labeling.blind import is_blind
 from jostle.labeling.contents import Question
 from jostle.labeling.index import GoneError
 from jostle.labeling.records import (
@@ -36,11 +37,12 @@ PACE_MINUTES = 10.0  # that the pace is taken from
 
 
 def suggestion(session: Session, key: str) -> Suggestion | None:
-    """Return the model's answer; None for an audit question, or where it does not know the example."""
+    """Return the model's answer; None for a blind question, or where the model does not know the example."""
     found = session.predictions()
-    if found is None or key not in found.places or session.store.purpose(key) == "audit":
+    if found is None or key not in found.places:
         return None
-    return make_suggestion(session, found, key, session.book.classes())
+    made = make_suggestion(session, found, key, session.book.classes())  # also for a blind one: as fast
+    return None if is_blind(session, key) else made
 
 
 def make_suggestion(session: Session, found: Predictions, key: str, classes: Classes) -> Suggestion:
@@ -219,6 +221,7 @@ def progress(session: Session) -> Progress:
     answers = [one for one in snapshot.answers if one.act != "skip"]
     sample = audit.audit_sample(session)
     accuracy, curve = audit.accuracy(session, sample), audit.curve(session, sample)
+    proof = audit.proof(session, accuracy, sample)
     kappas = audit.kappas(session)
     remaining = queue.count_unanswered(session)
     return Progress(
@@ -234,12 +237,14 @@ def progress(session: Session) -> Progress:
         people=dict(Counter(one.person for one in answers).most_common()),
         per_minute=answers_per_minute([one.at for one in answers], session.store.clock()),
         accuracy=accuracy,
+        new_data=audit.new_data(session, sample),
+        proof=proof,
         curve=curve,
         kappas=kappas,
         stable=stopping.is_stable(kappas),
         change_bound=stopping.change_bound(kappas) if session.kind != "number" else None,
         agreement=aggregation.agreement(session.kind, answers),
-        advice=stopping.advise(accuracy, curve, kappas, remaining),
+        advice=stopping.advise(accuracy, curve, kappas, remaining, proof),
         round=session.store.current_round(),
         models=audit.count_models(session),
         status=read_status(session.store),

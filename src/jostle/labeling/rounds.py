@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +17,23 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, label_files, queue
+from jostle.labeling import aggregation, audit, label_files, proofs, queue
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
 from jostle.labeling.learners import TASK, Learner, Model, TrainingTargets
-from jostle.labeling.records import PREDICTIONS_FILE, Predictions
+from jostle.labeling.records import EVEN, PREDICTIONS_FILE, Predictions
 from jostle.labeling.schema import examples
 from jostle.labeling.stopping import STOP_SET, concordance, kappa, kappa_of_sets
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.rng import derive
+from jostle.statistics import calibrate_errors, is_candidate
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 MODEL_FILE = "model.pt"
 KEPT_ROUNDS = 3  # rounds whose predictions are kept for every example
-AUDIT_PREDICTIONS = (
-    2000  # examples, the next of the audit, whose predictions are kept apart for the curve over rounds
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +92,8 @@ def run_round(session: Session, progress: ProgressCallback | None = None) -> int
         summary |= save_round(session, training_set, targets, model, number)
     summary["seconds"] = round(time.monotonic() - started, 3)
     session.store.begin_round(ranked, summary)
+    if summary.get("candidate"):
+        proofs.begin(session)
     remove_old_predictions(session, number)
     return number
 
@@ -172,23 +172,51 @@ def save_round(
     import torch
 
     folder, seed, last = session.round_folder(number), session.settings.seed, session.store.last_model()
-    seen = Predictions(
-        session.kind, training_set.keys, np.array(targets.numbers, dtype=np.int64), model.scores
-    )
+    numbers = np.array(targets.numbers, dtype=np.int64)
+    seen = Predictions(session.kind, training_set.keys, numbers, model.scores)
+    seen = replace(seen, chances=error_chances(seen, targets, model))
     stop = shuffle_by_key(training_set.keys, "stop", seed)[:STOP_SET]
     steady = measure_stability(session.round_folder(last), seen, stop, training_set.classes) if last else None
     seen.subset(stop).save(folder / "stop")
     measured = [training_set.keys[place] for place in training_set.candidates()]
-    seen.subset(shuffle_by_key(measured, "audit", seed)[:AUDIT_PREDICTIONS]).save(folder / "audit")
+    seen.subset(shuffle_by_key(measured, "audit", seed)[: audit.AUDIT_PREDICTIONS]).save(folder / "audit")
     scores = model.scores.copy()
     if model.held_out is not None:
         scores[targets.places] = model.held_out
-    Predictions(session.kind, training_set.keys, seen.numbers, scores, model.held_out is not None).save(
-        folder
-    )
+    replace(seen, scores=scores, out_of_sample=model.held_out is not None).save(folder)
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
     scale = float(np.ptp(targets.values)) if session.kind == "number" else None
-    return {"model": True, "kappa": steady, "classes": list(targets.numbers), "scale": scale}
+    candidate = is_worth_a_proof(session, seen.subset(measured), scale)
+    alpha = audit.spend_share(session, candidate)
+    summary = {"model": True, "kappa": steady, "classes": list(targets.numbers), "scale": scale}
+    return {**summary, "candidate": candidate, "alpha": alpha}
+
+
+def error_chances(seen: Predictions, targets: TrainingTargets, model: Model) -> NDArray[np.float32] | None:
+    """Return the chance of an error of each example, calibrated on held-out predictions of training answers alone.
+
+    For numbers it is the mean held-out error over the range of the answers. None without held-out predictions.
+    """
+    if model.held_out is None:
+        return None
+    if targets.kind == "number":
+        off = np.abs(model.held_out[:, 0] - targets.values) / (np.ptp(targets.values) or 1.0)
+        return np.full(len(seen.keys), off.clip(0, 1).mean(), dtype=np.float32)
+    held = replace(seen, keys=[seen.keys[place] for place in targets.places], scores=model.held_out)
+    if targets.kind == "one":
+        wrong = model.held_out.argmax(1) != targets.values.astype(np.int64)
+    else:
+        wrong = ((model.held_out > EVEN) != (targets.values > EVEN)).any(1)
+    calibration = calibrate_errors(held.certainty, wrong)
+    return calibration.expected_errors(seen.certainty).astype(np.float32)
+
+
+def is_worth_a_proof(session: Session, left: Predictions, scale: float | None) -> bool:
+    """Return whether a model expects to meet the goal on what is left; no audit answer takes part in this."""
+    goal = session.settings.goal
+    if goal is None or not len(left.keys):
+        return False
+    return is_candidate(left.expected_errors, goal / (scale or 1.0) if session.kind == "number" else 1 - goal)
 
 
 def shuffle_by_key(keys: Sequence[str], purpose: str, seed: int) -> list[str]:

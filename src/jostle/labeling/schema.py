@@ -140,6 +140,18 @@ rounds = Table(
     Column("summary", Text, nullable=False),  # JSON
 )
 
+looks = Table(  # models of others that were scored on the audit: each one spends its share of alpha
+    "looks",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("name", Text, nullable=False),
+    Column(
+        "digest", String(32), nullable=False, unique=True
+    ),  # of the predictions: scored again, it is one look
+    Column("alpha", Float, nullable=False),
+)
+
 
 class StoreError(ValueError):
     """A database that cannot be used; the message says which and why."""

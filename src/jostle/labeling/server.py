@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from jostle.labeling.answers import Answer, assign_keys
+from jostle.labeling.blind import HeldFigures
 from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
 from jostle.labeling.index import GoneError
@@ -153,7 +154,7 @@ def create_app(session: Session, title: str) -> FastAPI:
     app = FastAPI(title="jostle label", docs_url=None, redoc_url=None, openapi_url=None)
     add_page_routes(app, session, title)
     add_question_routes(app, session)
-    seen = ProgressCache(lambda: progress_json(session.progress()))
+    seen = ProgressCache(HeldFigures(lambda: progress_json(session.progress())).get)
     add_view_routes(app, session, seen)
     add_correction_routes(app, session, seen)
     for missing in (UnknownKeyError, GoneError, NoPageError):
@@ -335,6 +336,12 @@ def add_correction_routes(app: FastAPI, session: Session, seen: ProgressCache) -
         session.add_class(body.name)
         seen.expire()
         return {}
+
+    @app.post("/api/prove")
+    def prove(_: PersonBody) -> dict[str, Any]:
+        questions = session.prove()
+        seen.expire()
+        return {"questions": questions}
 
     @app.post("/api/train")
     def train(_: PersonBody) -> dict[str, Any]:

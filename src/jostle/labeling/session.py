@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import aggregation, audit, contents, queue, review, sources, stopping
+from jostle.labeling import aggregation, audit, contents, proofs, queue, review, sources, stopping
 from jostle.labeling.answers import Answer, AnswerKind, Answers, ClassBook, decode_answer, encode_answer
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.index import Index
@@ -316,9 +316,17 @@ class Session:
 
     def advice(self) -> Advice:
         """Return advice to go on or to stop, with reasons."""
-        return stopping.advise(
-            self.accuracy(), self.curve(), audit.kappas(self), queue.count_unanswered(self)
-        )
+        found = self.accuracy()
+        left, forecast = queue.count_unanswered(self), audit.proof(self, found)
+        return stopping.advise(found, self.curve(), audit.kappas(self), left, forecast)
+
+    def prove(self, questions: int | None = None) -> int:
+        """Ask random questions next, which prove the goal sooner; return their number.
+
+        Args:
+            questions: Number of questions. None: as many as the forecast says.
+        """
+        return proofs.begin(self, questions)
 
     def progress(self) -> Progress:
         """Return everything about the progress."""
@@ -327,7 +335,7 @@ class Session:
     # views
 
     def suggestion(self, key: str) -> Suggestion | None:
-        """Return the model's answer to the question of a `key`; None for audit questions, to keep them unbiased."""
+        """Return the model's answer to the question of a `key`; None for audit questions and for as many others."""
         return review.suggestion(self, key)
 
     def grid(self, name: str, n: int = 60, order: review.GridOrder = "surest") -> list[Card]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.labeling.records import Accuracy, Advice, Point
+from jostle.labeling.records import Accuracy, Advice, Point, Proof
 
 STABLE_KAPPA = 0.99  # the mean of the last kappas at which predictions count as stable
 KAPPA_WINDOW = 3  # how many of them
@@ -85,39 +85,88 @@ def is_flat(curve: Sequence[Point], accuracy: Accuracy, brings: float | None) ->
     return brings < little
 
 
-def advise(accuracy: Accuracy, curve: Sequence[Point], kappas: Sequence[float], left: int) -> Advice:
-    """Return the advice, with its reasons in words."""
+def advise(
+    accuracy: Accuracy, curve: Sequence[Point], kappas: Sequence[float], left: int, proof: Proof | None = None
+) -> Advice:
+    """Return the advice, with its reasons in words.
+
+    A goal that is proven ends the work. Without a proof, stable predictions on a flat curve end it only if a proof is
+    out of reach, and the headline says so.
+    """
     brings = estimate_gain(curve, accuracy.measure == "mean error")
     stable, flat = is_stable(kappas), is_flat(curve, accuracy, brings)
-    stop = left == 0 or (stable and (accuracy.reached or flat))
+    provable = proof is not None and proof.questions is not None
+    stop = left == 0 or accuracy.reached or (stable and flat and not provable)
     reasons = (
-        _describe_stability(kappas, stable, accuracy.measure),
         _describe_audit(accuracy),
+        _describe_proof(proof),
         _describe_gain(brings, flat, accuracy),
+        _describe_stability(kappas, stable),
     )
+    details = (_describe_kappa(kappas, accuracy.measure),)
+    headline = _headline(accuracy, proof, left, stop, stable and flat)
+    return Advice(stop, headline, tuple(filter(None, reasons)), brings, tuple(filter(None, details)))
+
+
+def _headline(accuracy: Accuracy, proof: Proof | None, left: int, stop: bool, settled: bool) -> str:
     if left == 0:
-        headline = "Everything is answered."
-    elif stop:
-        headline = "It is enough: stop here." if accuracy.reached else "More answers bring little: stop here."
-    elif not accuracy.round:
-        headline = "Go on: there is no model yet."
-    else:
-        headline = "Go on."
-    return Advice(stop, headline, tuple(reason for reason in reasons if reason), brings)
+        return "Everything is answered."
+    if accuracy.reached:
+        return f"The goal is proven: {_describe_bound(accuracy)}. Stop here."
+    if not accuracy.round:
+        return "Go on: there is no model yet."
+    if proof is not None and proof.asking:
+        return f"Proving the goal: {count_words(proof.asking, 'random question')} to go."
+    if stop:
+        if accuracy.goal is None:
+            return "More answers bring little: stop here."
+        return f"More answers bring little, and the goal of {_goal_words(accuracy)} is not proven."
+    if settled:
+        return f"Predictions have settled, and the goal of {_goal_words(accuracy)} is not proven yet."
+    return "Go on."
 
 
-def _describe_stability(kappas: Sequence[float], stable: bool, measure: str) -> str:
+def _describe_proof(proof: Proof | None) -> str:
+    if proof is None:
+        return ""
+    if proof.questions is None:
+        return f"A proof of the goal for this model takes more than {proof.limit} random answers, or is impossible."
+    return (
+        f"A proof of the goal takes about {count_words(proof.questions, 'more random answer')} (a forecast)."
+    )
+
+
+def _describe_bound(accuracy: Accuracy) -> str:
+    if accuracy.measure == "mean error":
+        return f"the mean error of what is left is at most {accuracy.high:.4g}"
+    return f"at least {percent(accuracy.low)} of what is left is right"
+
+
+def _goal_words(accuracy: Accuracy) -> str:
+    assert accuracy.goal is not None
+    return f"{accuracy.goal:.4g}" if accuracy.measure == "mean error" else percent(accuracy.goal)
+
+
+def count_words(n: int, one: str) -> str:
+    """Return a number of things in words, such as `1 answer` and `2 answers`."""
+    return f"{n:,} {one if n == 1 else one + 's'}"
+
+
+def _describe_stability(kappas: Sequence[float], stable: bool) -> str:
     if len(kappas) < KAPPA_WINDOW:
         return f"Whether predictions are stable shows after {KAPPA_WINDOW + 1} models."
+    return "Predictions are stable from model to model." if stable else "Predictions are still changing."
+
+
+def _describe_kappa(kappas: Sequence[float], measure: str) -> str:
+    if len(kappas) < KAPPA_WINDOW:
+        return ""
     mean = float(np.mean(kappas[-KAPPA_WINDOW:]))
-    word = "stable" if stable else "still changing"
-    agree = (
-        f"Predictions are {word}: successive models agree with kappa {mean:.3f} (stable from {STABLE_KAPPA})"
-    )
+    agree = f"Successive models agree with kappa {mean:.3f}; predictions count as stable from {STABLE_KAPPA}."
     bound = change_bound(kappas) if measure == "accuracy" else None
     if bound is None:
-        return f"{agree}."
-    return f"{agree}; the F-measure of the last two can differ by at most {100 * bound:.1f} points."
+        return agree
+    return f"{agree} The F-measure of the last two can differ by at most {100 * bound:.1f} points."
 
 
 def _describe_audit(accuracy: Accuracy) -> str:

@@ -22,6 +22,7 @@ from jostle.labeling.queries import (
     DECIDED,
     HELD,
     LOCK_EXAMPLE,
+    NEWS,
     PACE,
     RANKED,
     SECOND,
@@ -321,11 +322,11 @@ class Store:
             row = tx.execute(select(last, func.count()).select_from(events)).one()
         return int(row[0]), int(row[1])
 
-    def answers_since(self, seq: int) -> int:
-        """Return the number of answers and corrections after an event."""
+    def answers_since(self, seq: int) -> tuple[int, int]:
+        """Return the numbers of answers and corrections after an event: to learn from, and of the audit."""
         with self.read_transaction() as tx:
-            news = select(func.count()).where(events.c.seq > seq, events.c.act.in_(("answer", "correction")))
-            return int(tx.execute(news).scalar_one())
+            counts: dict[str | None, int] = dict(tx.execute(NEWS, {"since": seq}).all())
+        return sum(counts.values()) - counts.get("audit", 0), counts.get("audit", 0)
 
     # rankings
 
@@ -339,7 +340,7 @@ class Store:
             number = int(_setting(tx, "round", 0)) + 1
             tx.execute(UNREACHED, {"ended": number - 1})
             tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
-            self._append_queue(tx, number, 0, ranking)
+            self.append_queue(tx, number, 0, ranking)
             self._save(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})
         return number
 
@@ -364,13 +365,11 @@ class Store:
             if int(_setting(tx, "round", 0)) != since:
                 return
             last = tx.execute(select(func.max(queue.c.rank)).where(queue.c.round == since)).scalar_one()
-            self._append_queue(tx, since, 0 if last is None else last + 1, ranking)
+            self.append_queue(tx, since, 0 if last is None else last + 1, ranking)
 
-    def _append_queue(self, tx: Connection, number: int, start: int, ranking: Sequence[QueueEntry]) -> None:
-        rows = [
-            {"round": number, "rank": start + i, "key": line.key, "purpose": line.purpose}
-            for i, line in enumerate(ranking)
-        ]
+    def append_queue(self, tx: Connection, number: int, start: int, ranking: Sequence[QueueEntry]) -> None:
+        """Insert entries with the ranks from `start` on."""
+        rows = [{**asdict(line), "round": number, "rank": start + i} for i, line in enumerate(ranking)]
         if rows:
             tx.execute(insert(queue), rows)
 

@@ -152,14 +152,17 @@ class Worker:
 
 
 def is_round_due(session: Session) -> bool:
-    """Return whether there is no ranking yet, or a batch of answers since, or some and a requested round."""
+    """Return whether there is no ranking yet, a batch of answers since, or some and a requested round."""
     rounds = session.store.rounds()
     if not rounds:
         return True
     _, _, last = rounds[-1]
-    news = session.store.answers_since(last.get("act", 0))
+    learned, audited = session.store.answers_since(last.get("act", 0))
     wanted = (
         session.store.setting("round wanted", 0) > last.get("act", 0)
         or last.get("names") != session.classes()
     )
-    return news >= session.settings.batch or (news > 0 and wanted)
+    batch, share = session.settings.batch, session.settings.audit
+    # random questions of a proof bring no new model: only their usual share of a batch counts
+    full = learned + min(audited, round(share * batch)) >= batch
+    return learned > 0 and (full or wanted)

@@ -22,32 +22,30 @@ class ErrorCalibration:
     intercept: float = 0.0
     slope: float = 1.0
 
-    def expected_errors(self, probabilities: ArrayLike) -> Array:
-        """Return the chance, (n,), that the most likely class of each row of probabilities (n, c) is wrong."""
-        result: Array = expit(self.intercept + self.slope * _doubt(probabilities))
+    def expected_errors(self, confidence: ArrayLike) -> Array:
+        """Return the chance, (n,), that predictions with these confidences (n,) are wrong."""
+        result: Array = expit(self.intercept + self.slope * _doubt(confidence))
         return result
 
 
-def calibrate_errors(held_out: ArrayLike, labels: ArrayLike) -> ErrorCalibration:
+def calibrate_errors(confidence: ArrayLike, wrong: ArrayLike) -> ErrorCalibration:
     """Fit the chance of being wrong to cross-validated predictions of the training examples.
 
     Args:
-        held_out: (m, c) probabilities of each training example by a model that was trained without it.
-        labels: (m,) column of the class that was answered.
+        confidence: (m,) probability of the predicted answer to each training example, by a model that was trained
+            without it.
+        wrong: (m,) whether that prediction differs from the answer.
     """
-    probabilities, classes = np.asarray(held_out, dtype=np.float64), np.asarray(labels, dtype=np.int64)
-    if probabilities.ndim != 2 or classes.shape != probabilities.shape[:1]:
-        raise ValueError(
-            f"held_out must be (m, c) and labels (m,), got {probabilities.shape} and {classes.shape}"
-        )
-    wrong = (probabilities.argmax(axis=1) != classes).astype(np.float64)
-    doubt = _doubt(probabilities)
+    sure, errors = np.asarray(confidence, dtype=np.float64), np.asarray(wrong, dtype=np.float64)
+    if sure.ndim != 1 or errors.shape != sure.shape:
+        raise ValueError(f"confidence and wrong must both be (m,), got {sure.shape} and {errors.shape}")
+    doubt = _doubt(sure)
 
     def loss(parameters: Array) -> tuple[float, Array]:
         intercept, slope = parameters
         score = intercept + slope * doubt
-        off = expit(score) - wrong
-        value = float((np.logaddexp(0, score) - wrong * score).sum())
+        off = expit(score) - errors
+        value = float((np.logaddexp(0, score) - errors * score).sum())
         value += SLOPE_PENALTY / 2 * (intercept**2 + (slope - 1) ** 2)
         pull = SLOPE_PENALTY * np.array([intercept, slope - 1])
         return value, np.array([off.sum(), off @ doubt]) + pull
@@ -56,8 +54,7 @@ def calibrate_errors(held_out: ArrayLike, labels: ArrayLike) -> ErrorCalibration
     return ErrorCalibration(float(found.x[0]), float(found.x[1]))
 
 
-def _doubt(probabilities: ArrayLike) -> Array:
-    """Log odds of not being the most likely class."""
-    rows = np.asarray(probabilities, dtype=np.float64)
-    result: Array = logit((1 - rows.max(axis=1)).clip(SMALLEST, 1 - SMALLEST))
+def _doubt(confidence: ArrayLike) -> Array:
+    """Log odds of being wrong."""
+    result: Array = logit((1 - np.asarray(confidence, dtype=np.float64)).clip(SMALLEST, 1 - SMALLEST))
     return result

@@ -9,9 +9,9 @@ const EDGE = { top: 16, right: 20, bottom: 44, left: 54 };
 export function curve(points, goal, show = percent, name = "accuracy", width = 640) {
   if (!points.length) return h("p", { class: "empty" }, "The curve begins when a model has met its first audit answers.");
   const right = width - EDGE.right;
-  const x = scale(points.map(({ trained }) => trained), EDGE.left, right, true);
-  const bounds = points.flatMap(({ estimate, low, high }) => [estimate, low, high]);
-  const y = scale([...bounds, ...(goal === null ? [] : [goal])].filter(Number.isFinite), HEIGHT - EDGE.bottom, EDGE.top);
+  const x = scale([0, ...points.map(({ trained }) => trained)], EDGE.left, right, true);
+  const bounds = [...points.flatMap(({ estimate, low, high }) => [estimate, low, high]), goal ?? NaN].filter(Number.isFinite);
+  const y = scale([...ends(bounds, name), ...bounds], HEIGHT - EDGE.bottom, EDGE.top);
   const at = ({ trained, estimate }) => `${x(trained)},${y(estimate)}`;
   const last = points.at(-1);
   const title = `${name} over answers: ${show(last.estimate)} after ${last.trained}`;
@@ -27,6 +27,12 @@ export function curve(points, goal, show = percent, name = "accuracy", width = 6
     points.map((each) => point(each, x, y, show)),
     goal !== null && s("text", { class: "goal", x: EDGE.left + 8, y: y(goal) - 6 }, `goal ${show(goal, 0)}`), // curves end near it
   );
+}
+
+/** Where the axis begins and ends: an error at 0; an accuracy at 0 or at one half, and at 1. */
+function ends(bounds, name) {
+  if (name !== "accuracy") return [0];
+  return [Math.min(...bounds) < 0.5 ? 0 : 0.5, 1];
 }
 
 function rule(height, words, right) {
@@ -52,8 +58,7 @@ function band(points, x, y) {
 /** Values to places, with round ticks. */
 function scale(values, from, to, whole = false) {
   const [least, most] = [Math.min(...values), Math.max(...values)];
-  const slack = most > least ? (whole ? 0 : 0.06 * (most - least)) : whole ? 1 : 0.01;
-  const [low, high] = [least - slack, most + slack];
+  const [low, high] = most > least ? [least, most] : [least, least + 1];
   const place = (value) => Math.round(10 * (from + ((value - low) / (high - low)) * (to - from))) / 10;
   const step = roundStep((high - low) / 5, whole);
   place.ticks = [];

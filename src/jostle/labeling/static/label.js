@@ -2,7 +2,7 @@
 
 import { cap, numberIn, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
-import { doing, inUnit } from "./figures.js";
+import { doing, inBounds } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
 import { address, call, link } from "./server.js";
 import { lights } from "./viewer.js";
@@ -360,7 +360,7 @@ export class LabelView {
       const { answer, confidence } = await call(`/api/suggestion/${encodeURIComponent(question.key)}`);
       if (question !== this.current || !this.suggesting) return;
       const sure = confidence === null ? "" : ` (${percent(confidence, 0)})`;
-      this.hint.textContent = answer === null ? "The model knows nothing yet." : `The model says ${roughly(answer)}${sure}.`;
+      this.hint.textContent = answer === null ? "No suggestion for this one." : `The model says ${roughly(answer)}${sure}.`;
       this.hint.hidden = false;
     } catch (error) {
       this.page.failed(error);
@@ -390,7 +390,7 @@ export class LabelView {
     const { accuracy, advice, status } = figures;
     const of = figures.indexed ? ` of ${count(figures.examples)}` : ""; // known once everything has been read
     const parts = [`${counted(figures.answered + outbox.arrivals.length, "answer")}${of}`];
-    if (accuracy.estimate !== null) parts.push(`${accuracy.measure} ${inUnit(accuracy)(accuracy.estimate)}`);
+    if (accuracy.estimate !== null) parts.push(inBounds(accuracy));
     if (status.doing) parts.push(doing(status));
     this.meter.textContent = parts.join(" · ");
     this.banner.hidden = !advice.stop;

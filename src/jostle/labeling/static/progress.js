@@ -6,9 +6,15 @@ import { doing, inUnit } from "./figures.js";
 import { call } from "./server.js";
 
 const OFTEN = 3000; // ms between looks
-const AUDIT =
-  "From the random audit only, whose answers the model never learns from. " +
-  "The band is a confidence sequence: it stays valid however often you look.";
+const LEFT =
+  "“Of what is left here” counts the examples that were never picked. It comes from the random audit alone, " +
+  "whose answers the model never learns from. Use it to decide whether to finish this data by the model.";
+const NEW =
+  "“On new data like this” counts hard examples too, which picks take out of what is left. " +
+  "It adds held-out predictions of the answered examples. Use it to decide whether to take the model elsewhere.";
+const BAND =
+  "Bounds are confidence sequences by betting: they hold with 95 % probability for all models together, however often you look. " +
+  "The bound for new data holds for one model alone. Figures change every five answers, so that nobody can tell which answers measure.";
 
 export class ProgressView {
   constructor(page) {
@@ -55,32 +61,44 @@ export class ProgressView {
     this.body.replaceChildren(...parts.filter(Boolean));
   }
 
-  verdict({ advice, status }) {
+  verdict({ advice, status, proof, agreement }) {
     const busy = Boolean(status.doing);
     const train = () => this.act("/api/train", {});
+    const offered = proof && proof.questions !== null && !proof.asking;
+    const prove = () => this.act("/api/prove", {});
+    const agree = agreement === null ? [] : [`Krippendorff’s alpha of people who answered the same examples is ${agreement.toFixed(2)}.`];
+    const details = [LEFT, NEW, BAND, ...advice.details, ...agree];
     return h(
       "div",
       { class: `verdict ${advice.stop ? "stop" : "go"}` },
       h("h1", {}, advice.headline),
       h("ul", {}, advice.reasons.map((each) => h("li", {}, each))),
-      h("button", { type: "button", class: "quiet", disabled: busy, onclick: train }, busy ? doing(status) : "Train now"),
+      h(
+        "p",
+        { class: "acts" },
+        offered && h("button", { type: "button", class: "done", onclick: prove }, `Prove it: about ${counted(proof.questions, "random question")}`),
+        h("button", { type: "button", class: "quiet", disabled: busy, onclick: train }, busy ? doing(status) : "Train now"),
+      ),
+      h("details", { open: this.explained, ontoggle: (event) => (this.explained = event.target.open) }, h("summary", {}, "How is this computed?"), details.map((each) => h("p", {}, each))),
     );
   }
 
   facts(figures) {
-    const { accuracy } = figures;
+    const { accuracy, new_data: fresh } = figures;
     const show = inUnit(accuracy);
     const fact = (value, name, more = "") => h("div", {}, h("dt", {}, name), h("dd", {}, value, more && h("small", {}, more)));
-    const bounds = `${show(accuracy.low)} to ${show(accuracy.high)}`;
-    const known = accuracy.estimate !== null;
+    const right = accuracy.measure === "accuracy";
+    const bound = (found) => (right ? `at least ${show(found.low)}` : `at most ${show(found.high)}`);
+    const number = (found, where) =>
+      fact(found ? bound(found) : "–", `${right ? "right" : "mean error"}, ${where}`, found ? `about ${show(found.estimate)}` : "");
     return h(
       "dl",
       { class: "facts" },
-      fact(known ? show(accuracy.estimate) : "–", `${accuracy.measure} by the audit`, known ? bounds : ""),
+      number(accuracy.estimate === null ? null : accuracy, "of what is left here"),
+      number(fresh, "on new data like this"),
       fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}`),
       fact(count(accuracy.audited), "of them for the audit"),
       fact(figures.per_minute.toFixed(1), "answers per minute"),
-      fact(figures.agreement === null ? "–" : figures.agreement.toFixed(2), "agreement (Krippendorff’s α)"),
       fact(count(figures.models), "models so far"),
     );
   }
@@ -92,7 +110,7 @@ export class ProgressView {
       {},
       h("h2", {}, `${capital(accuracy.measure)} over rounds`),
       curve(points, accuracy.goal, inUnit(accuracy), accuracy.measure, width),
-      h("p", { class: "soft" }, AUDIT),
+      h("p", { class: "soft" }, `Each point is a model, measured by today’s audit of what is left. The band has its bounds${accuracy.goal === null ? "." : ", the line the goal."}`),
     );
   }
 

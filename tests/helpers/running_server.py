@@ -1,0 +1,31 @@
+"""The labeling server in a thread of this process."""
+
+import threading
+import time
+
+import uvicorn
+from tools.serving import TOKEN
+
+from jostle.cli.serving import bind_socket
+from jostle.labeling import Session
+from jostle.labeling.security import ServerAuth
+from jostle.labeling.server import create_server_app
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, session: Session, title: str = "test") -> None:
+        listening = bind_socket("127.0.0.1", 0)
+        self.port = listening.getsockname()[1]
+        app = create_server_app(session, ServerAuth(TOKEN, self.port), title)
+        self.server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it."""
+        self.server.should_exit = True
+        self.thread.join(10)
