@@ -211,7 +211,9 @@ MUTANTS = (
         "labeling/test_label_files.py",
     ),
     Mutant(
-        "- low) / (high - low or 1.0)", "- low) / 65535", "datasets/test_images.py labeling/test_encoders.py"
+        "(np.where(finite, values, low) - low) / (high - low or 1.0)",
+        "(np.where(finite, values, low) - low) / 65535",
+        "datasets/test_images.py labeling/test_encoders.py",
     ),
     Mutant(
         'return TASKS["binary" if labels.kind == "yes or no" else "regression"]',
