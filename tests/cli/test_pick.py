@@ -55,8 +55,6 @@ def test_without_a_strategy_the_default_picks_here_and_on_a_cluster(
 @pytest.mark.parametrize(
     ("spec", "white", "mean", "std"),
     [
-        ("folder:photos(mode=L)", 255, 0, 1),
-        ("folder:photos(mode=L, size=28)", 255, 0, 1),
         ("folder:photos(mode=L, size=28, scale=255)", 1, 0, 1),
         ("folder:photos(mode=L, mean=0.1307, std=0.3081)", 255, 0.1307, 0.3081),
     ],

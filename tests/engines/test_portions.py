@@ -106,13 +106,6 @@ def test_the_default_names_its_choice_where_a_cluster_cannot_make_it(model: nn.M
         strategies.build("default").select(model, torch.randn(20, 6), 5, engine=Ray(address="x:1"), seed=0)
 
 
-def test_what_is_excluded_moves_places_not_positions() -> None:
-    model, pool, _ = scene()
-    strategy = strategies.build("noise-stability", num_perturbations=2)
-    options = {"seed": 0, "batch_size": 16, "exclude": [0, 1, 2, 40, 149]}
-    assert_same_picks(strategy, model, pool, 20, 16, **options)
-
-
 @pytest.mark.parametrize("kind", ["list", "dict", "dataset", "parquet"])
 def test_any_pool_can_be_cut(kind: str, tmp_path: Path) -> None:
     model, pool, _ = scene()

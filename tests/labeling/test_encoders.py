@@ -106,12 +106,6 @@ def test_an_image_encoder_from_a_folder(tmp_path: Path, capfd: pytest.CaptureFix
     assert "Loading weights" not in capfd.readouterr().err, "a bar of transformers' own"
 
 
-def test_an_encoder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="needs the extra `nlp`")
-    with pytest.raises(ValueError, match="transformers cannot load it"):
-        _ = HubTexts(str(tmp_path / "nothing")).model
-
-
 def test_rows_of_a_table() -> None:
     found = encode_rows(
         [

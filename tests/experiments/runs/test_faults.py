@@ -2,7 +2,6 @@
 
 import errno
 import os
-import random
 import re
 import signal
 import subprocess
@@ -32,27 +31,6 @@ class Fragile(NoiseStability):
             raise RuntimeError("the third cycle is too much")
         return super().embedding(context)
 '''
-
-
-def test_killed_at_random_moments_it_ends_with_the_same_numbers(tmp_path: Path):
-    protocol = tiny(tmp_path, "rounds=5", "training.epochs=12")
-    run_experiment(protocol, tmp_path / "whole", [0])
-    words = command("run", str(tmp_path / "tiny.toml"), "--set", "rounds=5", "--set", "training.epochs=12",
-                    "--seeds", "1", "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "killed"))  # fmt: skip
-    chance, kills = random.Random(0), 0
-    for _ in range(2):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: any((tmp_path / "killed").glob("*/*.jsonl")))
-        time.sleep(chance.uniform(0, 1.0))
-        kills += process.poll() is None
-        process.kill()
-        process.wait()
-    assert kills
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
-    names = {path.name for path in (tmp_path / "killed").rglob("*") if path.is_file()}
-    assert {name for name in names if name.endswith(".jsonl")} == {"0.jsonl"}
 
 
 def wait_for(true: object) -> None:

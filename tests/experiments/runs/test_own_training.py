@@ -151,24 +151,6 @@ def tokens():
     y = x % 3
     y[:, 4] = torch.where(x[:, 4] > 4, -100, y[:, 4])
     return Data("tokens", "sequence", Split(x[:60], y[:60]), Split(x[60:], y[60:]), ("a", "b", "c"))
-
-class Tagger(torch.nn.Module):
-    def __init__(self, classes):
-        super().__init__()
-        self.words, self.head = torch.nn.Embedding(10, 8), torch.nn.Linear(8, classes)
-
-    def forward(self, x):
-        return self.head(self.words(x))
-
-def fit(dataset, seed):
-    model = Tagger(3)
-    x, y = dataset.tensors
-    optimizer = torch.optim.Adam(model.parameters(), 0.05)
-    for _ in range(10):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100).backward()
-        optimizer.step()
-    return model
 """
 
 
