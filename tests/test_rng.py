@@ -26,9 +26,10 @@ def drawn() -> float:
 def drawn_late() -> float:
     """What a thread draws that has to wait for this one."""
     with ThreadPoolExecutor(1) as threads:
+        threads.submit(float).result()  # the thread is there
         with rng.seeded_globals(1):
             late = threads.submit(drawn)
-            assert not wait([late], timeout=0.2).done
+            assert not wait([late], timeout=0.5).done
             drawn()  # the thread that holds it may come again
         return late.result()
 

@@ -79,7 +79,7 @@ class Server:
 class Person:
     """Somebody who answers like the page does: the same id until the server says that it is on disk."""
 
-    def __init__(self, name: str, port: int, token: str = TOKEN, patience: float = 10) -> None:
+    def __init__(self, name: str, port: int, token: str = TOKEN, patience: float = 60) -> None:
         self.name, self.port, self.token, self.patience = name, port, token, patience
         self.line: http.client.HTTPConnection | None = None
 

@@ -35,7 +35,7 @@ if __name__ == "__main__":
 """
 
 
-def eventually(what: Callable[[], bool], seconds: float = 90) -> None:
+def eventually(what: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not happen in time"

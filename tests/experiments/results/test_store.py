@@ -146,7 +146,7 @@ def test_two_processes_cannot_write_a_run_and_a_lock_dies_with_its_process(tmp_p
     ready = context.Event()
     holder = context.Process(target=hold, args=(str(file.path), ready))
     holder.start()
-    assert ready.wait(20)
+    assert ready.wait(120)
     with pytest.raises(RunBusyError, match="another process is writing margin/0"), file.locked():
         pass
     assert holder.pid is not None
