@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-ROOMS = ("datasets", "embeddings", "models", "selectors", "strategies")
+SUBPACKAGES = ("datasets", "embeddings", "models", "selectors", "strategies")
 HOMES = {  # where each public name is defined
     **dict.fromkeys(("Embedded", "Embedding", "Query", "Strategy"), "core"),
     "QueryContext": "inference.context",
@@ -46,7 +46,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is: torch takes seconds, and `jostle --help` needs none of it."""
-    if name in ROOMS:
+    if name in SUBPACKAGES:
         return import_module(f"jostle.{name}")
     if name not in HOMES:
         raise AttributeError(f"module 'jostle' has no attribute {name!r}")

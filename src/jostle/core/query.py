@@ -20,7 +20,14 @@ COLUMNS = ("position", "order", "score")  # of a query's csv
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Which examples to label: positions into the pool in pick order, and the selector's value of each."""
+    """Examples to label: positions into the pool in pick order, and the selector's value of each.
+
+    Example:
+        >>> import jostle, torch
+        >>> query = jostle.select("margin", probabilities=torch.tensor([[0.9, 0.1], [0.5, 0.5]]), n=1)
+        >>> query.indices.tolist()
+        [1]
+    """
 
     indices: NDArray[np.int64]
     """Positions into the pool as it was given, (n,), distinct, in the order they were picked."""

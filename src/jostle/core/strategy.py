@@ -27,7 +27,13 @@ from jostle.utils.settings import with_options
 
 @dataclass(frozen=True)
 class Embedded:
-    """The rows that a strategy chooses by, and rows that are labeled already."""
+    """The rows that a strategy chooses by, and rows that are labeled already.
+
+    Example:
+        >>> import jostle, torch
+        >>> jostle.Embedded(torch.zeros(10, 3)).rows.shape
+        torch.Size([10, 3])
+    """
 
     rows: Rows
     """One for each example of the pool: (n, d), two factors (`Outer`), or scores (n,)."""
@@ -42,6 +48,11 @@ class Strategy(ABC):
     """Answers a query with picks: `query(context, n)`, behind one `select`. Its settings are its fields.
 
     A method that factors into rows and a selector is an `Embedding`; any other is a Strategy of its own.
+
+    Example:
+        >>> import jostle
+        >>> jostle.strategies.build("margin").name
+        'margin'
     """
 
     name: ClassVar[str] = "strategy"
@@ -270,6 +281,18 @@ class Embedding(Strategy):
     """Computes one row for each example, among which its selector picks: any selector will do.
 
     A subclass defines `embedding`, the rows; picking among them is written here, once for all.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import jostle, torch
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Brightness(jostle.Embedding):
+        ...     selector: str = "top-k"
+        ...     def embedding(self, context):
+        ...         return jostle.Embedded(context.outputs().sum(1))
+        >>> pool = torch.tensor([[1.0, 0.0], [2.0, 0.0]])
+        >>> jostle.select(Brightness(), torch.nn.Identity(), pool, n=1, task="classification").indices.tolist()
+        [1]
     """
 
     shardable: ClassVar[bool] = False

@@ -92,7 +92,14 @@ IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say 
 
 @dataclass
 class QueryContext:
-    """All that one query was given, checked. The model is copied and traced once, when it is first needed."""
+    """All that one query was given, checked. The model is copied and traced once, when it is first needed.
+
+    Example:
+        >>> import jostle, torch
+        >>> with jostle.strategies.build("entropy").context(torch.nn.Linear(4, 3), torch.randn(5, 4)) as context:
+        ...     context.probabilities().shape
+        torch.Size([5, 3])
+    """
 
     model: nn.Module
     """The user's own model, which is only read."""

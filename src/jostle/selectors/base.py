@@ -20,7 +20,13 @@ WORD = 8  # bytes of a float64 or of a position
 
 
 class Picks(NamedTuple):
-    """Positions in pick order, and the selector's value of each when it was picked."""
+    """Positions in pick order, and the selector's value of each when it was picked.
+
+    Example:
+        >>> import jostle, torch
+        >>> jostle.top_k.pick(torch.tensor([0.25, 1.0, 0.5]), 2).scores.tolist()
+        [1.0, 0.5]
+    """
 
     positions: Tensor
     """Positions of the picked rows, (n,) int64."""
@@ -36,6 +42,14 @@ class Selector(ABC):
     """Chooses n of the rows: `selector(rows, n)` gives positions, `selector.pick(rows, n)` scores too.
 
     Exact ties are drawn by the seed: of rows with the same value, each is equally likely to be picked.
+
+    Example:
+        >>> import jostle, torch
+        >>> class Smallest(jostle.Selector):
+        ...     def pick(self, rows, n, *, centers=None, seed=None):
+        ...         return jostle.top_k.pick(-rows, n, seed=seed)
+        >>> Smallest()(torch.tensor([0.1, 0.9, 0.5]), 1).tolist()
+        [0]
     """
 
     uses_centers: ClassVar[bool] = True

@@ -41,6 +41,12 @@ class KCenter(Selector):
     """Farthest first, from the origin or from `centers`; a pick's score is its distance when it was picked.
 
     Without origin and centers the first pick is drawn, its score NaN.
+
+    Example:
+        >>> import jostle, torch
+        >>> rows = torch.tensor([[0.0, 1.0], [3.0, 0.0], [3.0, 0.1]])
+        >>> jostle.k_center(rows, 2).tolist()
+        [2, 0]
     """
 
     unit: bool = False

@@ -28,6 +28,12 @@ class KDPP(Selector):
     """Draws n rows with a probability in proportion to the determinant of their Gram matrix.
 
     A pick's score is its probability when it was picked. The rank of the rows limits n. Centers do not matter.
+
+    Example:
+        >>> import jostle, torch
+        >>> rows = torch.tensor([[0.0, 1.0], [3.0, 0.0], [3.0, 0.1]])
+        >>> len(jostle.k_dpp(rows, 2, seed=0))
+        2
     """
 
     uses_centers = False

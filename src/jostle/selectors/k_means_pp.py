@@ -48,6 +48,12 @@ class KMeansPP(Selector):
 
     Without centers the first pick is the longest row, its score the squared length. Rows that equal a center
     come only when nothing else is left.
+
+    Example:
+        >>> import jostle, torch
+        >>> rows = torch.tensor([[0.0, 1.0], [3.0, 0.0], [3.0, 0.1]])
+        >>> int(jostle.k_means_pp(rows, 2, seed=0)[0])
+        2
     """
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:

@@ -27,7 +27,13 @@ SORT_BYTES = 8 * WORD  # for each score that is sorted
 
 @dataclass(frozen=True)
 class TopK(Selector):
-    """Takes the largest scores, (n,) or (n, 1). Centers do not matter."""
+    """Takes the largest scores, (n,) or (n, 1). Centers do not matter.
+
+    Example:
+        >>> import jostle, torch
+        >>> jostle.top_k(torch.tensor([0.1, 0.9, 0.5]), 2).tolist()
+        [1, 2]
+    """
 
     uses_centers = False
 

@@ -74,6 +74,23 @@ def select(
         n: How many to pick, at most the pool less the excluded.
         probabilities: An array (n, c), as `predict_proba` gives it, in place of a model.
         features: An array (n, d), in place of a model, or beside an estimator.
+
+    Returns:
+        The picks: `query.indices` are positions into the pool, in the order they were picked.
+
+    Raises:
+        ValueError: The call cannot be answered: n is too large, labels do not fit the outputs, rows are not finite, or
+            memory does not suffice. The message says what was received and what to do.
+        TypeError: An argument has the wrong kind, or a setting does not exist.
+
+    Example:
+        >>> import jostle, torch
+        >>> from torch import nn
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> pool = torch.randn(50, 4)
+        >>> query = jostle.select("default", model, pool, n=5, seed=0)
+        >>> len(set(query.indices))
+        5
     """
     if n is None:
         raise TypeError("say how many to pick: n=")

@@ -27,6 +27,18 @@ def compose(
         selector: A selector, its name, "typical(clusters=50)", or a function (rows, n) -> positions; None: the one
             that suits the embedding.
         settings: Settings of the embedding; `head` and `outputs` say how the model is read.
+
+    Returns:
+        A strategy with `select`, `plan` and `embed`.
+
+    Raises:
+        ValueError: No embedding has this name, or the strategy has no rows.
+
+    Example:
+        >>> import jostle
+        >>> strategy = jostle.compose("features", "k-means++")
+        >>> strategy.selector
+        'k-means++'
     """
     given = settings if selector is None else {"selector": selector, **settings}
     if isinstance(embedding, Embedding):

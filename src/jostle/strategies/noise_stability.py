@@ -29,6 +29,13 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
 class NoiseStability(Deviations):
     """Perturb the parameters K times and record how every output deviates; deviations are projections of the model's
     gradient. Greedy k-center from the origin then picks examples whose deviations are large and differ from each other.
+
+    Example:
+        >>> import jostle, torch
+        >>> strategy = jostle.NoiseStability(num_perturbations=10)
+        >>> query = strategy.select(torch.nn.Linear(4, 3), torch.randn(50, 4), n=5, seed=0)
+        >>> len(query)
+        5
     """
 
     name: ClassVar[str] = "noise-stability"
@@ -76,6 +83,15 @@ def deviations(model: nn.Module, pool: Any, **options: Any) -> Tensor:
         model: As `select` takes it.
         pool: As `select` takes it.
         options: Those of `select`, and settings of `NoiseStability`.
+
+    Returns:
+        One row for each example of the pool less the excluded, d numbers for each of K perturbations.
+
+    Example:
+        >>> import jostle, torch
+        >>> model = torch.nn.Linear(4, 3)
+        >>> jostle.deviations(model, torch.randn(10, 4), num_perturbations=2, seed=0).shape
+        torch.Size([10, 6])
     """
     call, settings = split_options(options)
     rows = NoiseStability(**settings).embed(model, pool, **call)

