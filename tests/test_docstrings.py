@@ -4,6 +4,7 @@ import doctest
 import inspect
 
 import pytest
+import torch
 
 import jostle
 
@@ -15,7 +16,7 @@ def test_examples_of_public_names_run(name: str) -> None:
     thing = getattr(jostle, name)
     documented = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
     text = inspect.getdoc(documented) or ""
-    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    test = doctest.DocTestParser().get_doctest(text, {"jostle": jostle, "torch": torch}, name, None, None)
     assert test.examples, f"{name} has no example"
     failed, _ = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test)
     assert not failed

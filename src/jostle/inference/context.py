@@ -95,8 +95,7 @@ class QueryContext:
     """All that one query was given, checked. The model is copied and traced once, when it is first needed.
 
     Example:
-        >>> import jostle, torch
-        >>> with jostle.strategies.build("entropy").context(torch.nn.Linear(4, 3), torch.randn(5, 4)) as context:
+        >>> with jostle.NoiseStability().context(torch.nn.Linear(4, 3), torch.randn(5, 4)) as context:
         ...     context.probabilities().shape
         torch.Size([5, 3])
     """
@@ -322,13 +321,7 @@ class QueryContext:
         return buffer.columns
 
     def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
-        """Raise an error that names the examples whose rows are not finite.
-
-        Args:
-            bad: A mask (n,) over the examples of all pools.
-            what: A name for the rows.
-            pools: The pools that were read.
-        """
+        """Raise an error that names the examples of `pools` whose rows, `what`, the mask `bad` (n,) finds not finite."""
         for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
             whose = "" if pool is self.pool else " of the labeled set"
             refuse_non_finite(pool.positions[part], len(pool), what + whose)
@@ -349,11 +342,8 @@ class QueryContext:
             what: A name for these numbers, for the progress bar and errors.
             reduction: How the numbers of several sites become one: "mean", "sum" or "max".
         """
-
-        def read(inputs: Inputs) -> tuple[Tensor]:
-            return (self.reader.score(of, self.runner.outputs(inputs), inputs, reduction),)
-
-        return self.compute(read, what=what)[0]
+        score = self.reader.score
+        return self.compute(lambda x: (score(of, self.runner.outputs(x), x, reduction),), what=what)[0]
 
     def features(self, *pools: Pool) -> Tensor:
         """Features of the pool, or of several `pools` in turn, as vectors (n, d)."""
