@@ -321,7 +321,7 @@ class QueryContext:
         return buffer.columns
 
     def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
-        """Raise an error that names the examples of `pools` whose rows, `what`, the mask `bad` (n,) finds not finite."""
+        """Raise an error that names the examples of `pools` that the mask `bad` (n,) marks; `what` names the rows."""
         for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
             whose = "" if pool is self.pool else " of the labeled set"
             refuse_non_finite(pool.positions[part], len(pool), what + whose)
