@@ -108,6 +108,10 @@ class Learner(ABC):
         """Return the keys that can still be learned from, of examples that are gone."""
         return []
 
+    def encoded_keys(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys whose rows are at hand, for the map; a model of one's own has none."""
+        return []
+
     @abstractmethod
     def pool(self, keys: Sequence[str]) -> Any:
         """Return the inputs of these examples, as strategies take them."""
@@ -152,6 +156,11 @@ class ProbeLearner(Learner):
     def cached_keys(self, keys: Sequence[str]) -> list[str]:
         """Return the keys whose embeddings are in the cache."""
         known = {} if self.kind == "row" else self.file.known()
+        return [key for key in keys if key in known]
+
+    def encoded_keys(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys that are encoded; rows of a table are once a round has read them."""
+        known = getattr(self, "rows", {}) if self.kind == "row" else self.file.known()
         return [key for key in keys if key in known]
 
     def pool(self, keys: Sequence[str]) -> Tensor:

@@ -156,7 +156,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a session: everything that the fourth view shows."""
+    """Progress of a session: everything that the view Progress shows."""
 
     kind: AnswerKind
     examples: int  # that can be shown

@@ -65,7 +65,7 @@ def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> li
     number = classes.number(name)
     if found is None:
         return []
-    sure = _class_chances(found, number, classes)
+    sure = class_chances(found, number, classes)
     with session.store.read_transaction() as tx:
         free = select(examples.c.key, examples.c.name, examples.c.purpose).where(
             examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
@@ -80,7 +80,7 @@ def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> li
     return [Card(question, make_suggestion(session, found, question.key, classes)) for question in questions]
 
 
-def _class_chances(found: Predictions, number: int, classes: Classes) -> dict[str, float]:
+def class_chances(found: Predictions, number: int, classes: Classes) -> dict[str, float]:
     """Return the probability of a class for the examples that the model assigns to it."""
     columns = [i for i, old in enumerate(found.numbers) if classes.merged[int(old)] == number]
     if not columns:

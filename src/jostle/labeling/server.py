@@ -23,6 +23,7 @@ from jostle.labeling.answers import Answer, assign_keys
 from jostle.labeling.blind import HeldFigures
 from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
+from jostle.labeling.find_routes import add_find_routes
 from jostle.labeling.index import GoneError
 from jostle.labeling.payloads import (
     card_json,
@@ -157,6 +158,7 @@ def create_app(session: Session, title: str) -> FastAPI:
     seen = ProgressCache(HeldFigures(lambda: progress_json(session.progress())).get)
     add_view_routes(app, session, seen)
     add_correction_routes(app, session, seen)
+    add_find_routes(app, session)
     for missing in (UnknownKeyError, GoneError, NoPageError):
         app.add_exception_handler(missing, _respond_404)
     app.add_exception_handler(ValueError, _respond_400)

@@ -285,6 +285,11 @@ class Session:
                 self._learner = ProbeLearner(self.index, self.project / "cache", chosen.encoder)
         return self._learner
 
+    @property
+    def map_folder(self) -> Path:
+        """Folder of the map of all examples."""
+        return self.project / "cache"
+
     def round_folder(self, number: int) -> Path:
         """Return the folder of the model and predictions of the round of this `number`."""
         return self.project / "rounds" / f"{number:04}"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from jostle.labeling.map_builder import MapBuilder
 from jostle.labeling.records import read_status, write_status
 from jostle.utils.user_files import line_in_own_file
 
@@ -115,15 +116,19 @@ class Worker:
         self.reported_at = 0.0
         self.failed_at = -1  # the last act when a round failed: it is tried again after the next
         self.refreshed = time.monotonic()
+        self.map = MapBuilder(session)
 
     def run(self) -> None:
         """Run until the parent process ends."""
         while self.is_parent_alive(POLL_SECONDS):
             if is_round_due(self.session) and self.session.store.last_event() != self.failed_at:
                 self.round()
+            elif self.map.is_due:
+                self.improve_map()
             elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
                 self.session.index.refresh()
                 self.refreshed = time.monotonic()
+                self.map.check()
 
     def is_parent_alive(self, seconds: float) -> bool:
         """Wait up to some seconds for the end of the parent process; return whether it lives."""
@@ -141,6 +146,16 @@ class Worker:
             write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
             self.failed_at = self.session.store.last_event()
         self.refreshed = time.monotonic()
+        self.map.check()
+
+    def improve_map(self) -> None:
+        """Compute the map until it is done or a round is due."""
+        try:
+            while self.map.step() and self.is_parent_alive(0) and not is_round_due(self.session):
+                pass
+        except Exception:
+            traceback.print_exc()  # labeling goes on without a map
+            self.map.give_up()
 
     def report(self, doing: str, done: int, of: int) -> None:
         """Write the status, at most once a second; end if the parent process has ended."""

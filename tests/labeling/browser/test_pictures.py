@@ -15,7 +15,7 @@ from tools.serving import Person, Server
 
 from jostle.labeling.sources import Digits
 
-VIEWS = ("label", "grid", "review", "progress")
+VIEWS = ("label", "grid", "find", "review", "progress")
 SIZES = {
     "wide": {"width": 1280, "height": 800},
     "phone": {"width": 390, "height": 844},
@@ -109,7 +109,13 @@ def test_every_view(
     for view in VIEWS:
         page.goto(f"{server.origin}/#{view}")
         page.wait_for_selector(
-            {"label": ".stage img", "grid": ".tile img", "review": ".item img", "progress": ".point"}[view]
+            {
+                "label": ".stage img",
+                "grid": ".tile img",
+                "find": ".legend",
+                "review": ".item img",
+                "progress": ".point",
+            }[view]
         )
         page.wait_for_function(ALL_LOADED)
         width, inside = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -127,7 +133,7 @@ def test_everything_can_be_reached_and_has_a_name(server: Server, visit: Callabl
     page = visit(server)
     for view in VIEWS:
         page.goto(f"{server.origin}/#{view}")
-        page.wait_for_selector(".stage img, .tile, .item, .point")
+        page.wait_for_selector(".stage img, .tile, .find, .item, .point")
         unnamed = page.evaluate(
             """() => [...document.querySelectorAll("button, a, input, select, img, summary, [role=img]")]
             .filter((each) => each.checkVisibility())

@@ -4,12 +4,13 @@ import { byId, counted, dialog, h, toast } from "./dom.js";
 import { GridView } from "./grid.js";
 import { Keys } from "./keys.js";
 import { LabelView } from "./label.js";
+import { FindView } from "./map.js";
 import { Outbox } from "./outbox.js";
 import { ProgressView } from "./progress.js";
 import { ReviewView } from "./review.js";
 import { Away, call, link } from "./server.js";
 
-const VIEWS = { label: LabelView, grid: GridView, review: ReviewView, progress: ProgressView };
+const VIEWS = { label: LabelView, grid: GridView, find: FindView, review: ReviewView, progress: ProgressView };
 const OFTEN = 5000; // ms between looks at the figures
 const NAME = "jostle:person"; // where a tab keeps who is labeling in it, and the browser who did last
 const FIELDS = "input, textarea, select, [contenteditable]";

@@ -24,15 +24,18 @@ function seen(there) {
   link.changed();
 }
 
-/** Get, or post where there is a body; JSON both ways. `done()` is called as soon as the server has done what it was
+/** Get bytes. */
+export const bytes = (path) => call(path, undefined, () => {}, (reply) => reply.arrayBuffer());
+
+/** Get, or post where there is a body; JSON both ways, unless `read` says otherwise. `done()` is called as soon as the server has done what it was
  *  asked, a few milliseconds before what it says of that is here. */
-export async function call(path, body = undefined, done = () => {}) {
+export async function call(path, body = undefined, done = () => {}, read = (reply) => reply.json()) {
   const post = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   let reply;
   try {
     reply = await fetch(path, { ...(body === undefined ? {} : post), signal: AbortSignal.timeout(PATIENCE) });
     if (reply.ok) done();
-    const said = reply.ok ? await reply.json() : null;
+    const said = reply.ok ? await read(reply) : null;
     seen(reply.status < 500 || reply.status === FULL);
     if (reply.ok) return said;
   } catch (error) {

@@ -1,6 +1,6 @@
 // Examples side by side: select some, answer them at once, take that back at once.
 
-import { cap, inWords, numberIn } from "./choices.js";
+import { cap, inWords, numberIn, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { isLoaded, small } from "./example.js";
 import { newId } from "./outbox.js";
@@ -58,7 +58,7 @@ export class Tiles {
       example.copies > 1 && h("span", { class: "copies", title: `${example.copies} near-copies, answered together` }, `×${count(example.copies)}`),
       h("div", { class: "under" }, tile.words, sure === null ? null : h("span", { class: "sure" }, percent(sure, 0)), this.extra(tile)),
     );
-    tile.words.textContent = tile.answer === null ? "" : inWords(tile.answer);
+    this.say(tile);
     return element;
   }
 
@@ -114,7 +114,7 @@ export class Tiles {
 
   /** Tiles that the suggestion is right for, as nobody answered or selected them. */
   get others() {
-    return this.open.filter((tile) => tile.answer !== null && !this.selected.has(tile));
+    return this.open.filter((tile) => this.suggested(tile.example) !== null && !this.selected.has(tile));
   }
 
   /** Give the suggested answer to the others; what is selected stays. */
@@ -145,7 +145,14 @@ export class Tiles {
     tile.given = given;
     element.classList.toggle("answered", given !== undefined);
     element.classList.toggle("changed", given !== undefined && JSON.stringify(given) !== JSON.stringify(this.suggested(example) ?? given));
-    tile.words.textContent = tile.answer === null ? "" : inWords(tile.answer);
+    this.say(tile);
+  }
+
+  /** Write the answer of a tile below it, or else what the model takes it for. */
+  say({ example, answer, words }) {
+    const guess = example.suggestion?.answer ?? null;
+    words.textContent = answer !== null ? inWords(answer) : guess !== null ? `${roughly(guess)}?` : "";
+    words.classList.toggle("guess", answer === null);
   }
 
   /** Take the last answers given here back, all at once. */
@@ -183,7 +190,7 @@ export class Tiles {
     const given = this.all.length - open;
     this.bar.hidden = !this.all.length && !this.bulks.length;
     this.bar.replaceChildren(
-      h("span", { class: "soft", role: "status" }, chosen ? `${count(chosen)} selected` : given ? `${counted(given, "answer")} here` : "Click to select, Shift for a range"),
+      h("span", { class: chosen || given ? "soft" : "soft idle", role: "status" }, chosen ? `${count(chosen)} selected` : given ? `${counted(given, "answer")} here` : "Click to select, Shift for a range"),
       h("div", { tabindex: 0, class: "classes" }, spec.kind === "number" ? this.number(chosen) : spec.classes.map((each) => this.button(each, chosen))),
       h(
         "div",

@@ -1,0 +1,239 @@
+"""Finding examples: by words, by likeness, by a region of the map, by filters.
+
+What happens to the audit: an example that was displayed with the model's view of it no longer measures, as with the
+grid. Audited examples look unanswered here and are never displayed, but those that would have been displayed leave the
+audit too. So which examples leave depends on the search alone, and the rest of the audit stays a uniform sample of the
+rest. A dot of the map shows no content: it counts once somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from jostle.labeling.answers import Answer, StoredAnswer, as_class, as_classes, decode_answer
+from jostle.labeling.contents import Content, Question
+from jostle.labeling.example_map import ExampleMap, inside_polygon
+from jostle.labeling.records import Predictions, Suggestion
+from jostle.labeling.review import class_chances, make_suggestion
+from jostle.labeling.schema import examples
+
+if TYPE_CHECKING:
+    from jostle.labeling.session import Session
+
+FRESH_SECONDS = 10.0  # seconds after which new files are looked for in the store
+NO_COLOR = 255  # of a dot without an answer or a prediction
+SHADES = 254  # of doubt
+ColorBy = Literal["answer", "prediction", "doubt"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked for; every condition that is given has to hold."""
+
+    words: str = ""  # each of them is in the name or the text
+    like: str | None = None  # key of an example; the most similar come first
+    region: Sequence[tuple[float, float]] | None = None  # polygon on the map
+    predicted: str | None = None  # class that the model assigns
+    answered: bool | None = None
+    answer: str | None = None  # class that somebody answered
+    person: str | None = None  # who answered
+    order: Literal["name", "surest", "doubtful"] = "name"
+
+    @property
+    def by_answer(self) -> bool:
+        """Whether it selects by answers, which the audit has to be left out of."""
+        return bool(self.answered or self.answer or self.person)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Example that was found."""
+
+    question: Question
+    answer: Answer | None
+    suggestion: Suggestion | None
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Some of the examples that were found."""
+
+    matches: tuple[Match, ...]
+    total: int
+
+
+@dataclass
+class Finder:
+    """Search in a session, with the names, texts and map that it reads once."""
+
+    session: Session
+    _names: dict[str, str] = field(default_factory=dict)  # of the examples that are here, in order
+    _texts: dict[str, str] = field(default_factory=dict)
+    _read_at: float = float("-inf")
+    _map: tuple[int, ExampleMap] | None = None
+
+    def find(self, search: Search, start: int, n: int) -> Matches:
+        """Return n matches from place `start` on, and mark those that no longer measure."""
+        session, audited = self.session, self._audited()
+        keys = self._ordered(search)
+        shown = [key for key in keys if key not in audited]
+        page = shown[start : start + n]
+        if page and not search.by_answer:
+            reached = keys[: keys.index(page[-1]) + 1]
+            session.store.mark_wanted([*page, *(key for key in reached if key in audited)])
+        if search.like in audited:
+            session.store.mark_wanted([search.like])
+        return Matches(self._matches(page), len(shown))
+
+    def look(self, key: str) -> Match:
+        """Return one example of the map that somebody looks at; it no longer measures."""
+        self.session.store.mark_wanted([self.session.question(key).key])
+        return self._matches([key])[0]
+
+    def map(self) -> ExampleMap | None:
+        """Return the map as it is on disk now."""
+        path = self.session.map_folder / "map.npz"
+        stamp = path.stat().st_mtime_ns if path.exists() else 0
+        if stamp and (self._map is None or self._map[0] != stamp):
+            found = ExampleMap.load(self.session.map_folder)
+            self._map = None if found is None else (stamp, found)
+        return self._map[1] if self._map is not None else None
+
+    def colors(self, by: ColorBy) -> NDArray[np.uint8]:
+        """Return a number for each dot of the map: the place of its class, or its doubt; `NO_COLOR` for none."""
+        found = self.map()
+        keys = [] if found is None else found.keys
+        classes = self.session.book.classes()
+        place = {number: i % NO_COLOR for i, number in enumerate(classes.names)}
+        if by == "answer":
+            audited, labels = self._audited(), self.session.snapshot().labels
+            said = {key: value for key, value in labels.items() if key not in audited}
+            return np.array(
+                [_answer_color(self.session.kind, said.get(key), place) for key in keys], np.uint8
+            )
+        predictions = self.session.predictions()
+        if predictions is None or self.session.kind == "number":
+            return np.full(len(keys), NO_COLOR, dtype=np.uint8)
+        rows = np.array([predictions.places.get(key, -1) for key in keys], dtype=np.int64)
+        if by == "doubt":
+            shades = (1 - predictions.confidence[rows]) / max(1e-6, float(1 - predictions.confidence.min()))
+            colors = np.round(shades * SHADES).astype(np.uint8)
+        else:
+            numbers = [place[classes.merged[int(number)]] for number in predictions.numbers]
+            colors = np.array(numbers, dtype=np.uint8)[predictions.scores.argmax(1)[rows]]
+        return np.where(rows < 0, NO_COLOR, colors).astype(np.uint8)
+
+    def _matches(self, keys: Sequence[str]) -> tuple[Match, ...]:
+        session, predictions, names = self.session, self.session.predictions(), self.names()
+        classes, labels, audited = session.book.classes(), session.snapshot().labels, self._audited()
+        found = []
+        for key in keys:
+            value = None if key in audited else labels.get(key)
+            answer = None if value is None else decode_answer(session.kind, value, classes)
+            known = predictions is not None and key in predictions.places
+            said = make_suggestion(session, predictions, key, classes) if known and predictions else None
+            found.append(Match(Question(key, session.source.kind, names[key]), answer, said))
+        return tuple(found)
+
+    def _ordered(self, search: Search) -> list[str]:
+        """Return all keys that match, audited ones included, in order."""
+        keys = self._candidates(search)
+        if search.words.strip():
+            words, texts = search.words.casefold().split(), self.texts()
+            keys = [key for key in keys if all(word in texts[key] for word in words)]
+        predictions = self.session.predictions()
+        if search.predicted is not None:
+            classes = self.session.book.classes()
+            number = classes.number(search.predicted)
+            chances = {} if predictions is None else class_chances(predictions, number, classes)
+            keys = [key for key in keys if key in chances]
+        keys = self._by_answers(search, keys)
+        if search.order != "name" and predictions is not None:
+            keys = _by_confidence(keys, predictions, 1 if search.order == "doubtful" else -1)
+        return keys
+
+    def _candidates(self, search: Search) -> list[str]:
+        names, found = self.names(), self.map()
+        if found is None or (search.like is None and search.region is None):
+            if search.like is not None or search.region is not None:
+                raise ValueError("there is no map yet: it is made once the examples are encoded")
+            return list(names)
+        places = np.arange(len(found.keys))
+        if search.like is not None:
+            if search.like not in found.places:
+                raise ValueError("this example is not encoded yet: nothing can be compared with it")
+            places = found.nearest(found.reduced[found.places[search.like]], len(found.keys))
+        if search.region is not None:
+            places = places[inside_polygon(found.positions, search.region)[places]]
+        return [key for place in places.tolist() if (key := found.keys[place]) in names]
+
+    def _by_answers(self, search: Search, keys: list[str]) -> list[str]:
+        """Filter by answers; audited examples count as unanswered."""
+        session, audited = self.session, self._audited()
+        labels = {key: v for key, v in session.snapshot().labels.items() if key not in audited}
+        if search.answered is not None:
+            keys = [key for key in keys if (key in labels) is search.answered]
+        if search.answer is not None:
+            number = session.book.classes().number(search.answer)
+            several = session.kind == "several"
+            keys = [
+                key
+                for key in keys
+                if key in labels and (number in as_classes(labels[key]) if several else labels[key] == number)
+            ]
+        if search.person is not None:
+            theirs = {one.key for one in session.snapshot().answers if one.person == search.person}
+            keys = [key for key in keys if key in theirs and key in labels]
+        return keys
+
+    def names(self) -> dict[str, str]:
+        """Return the names of all examples that are here, by key and in order."""
+        if time.monotonic() - self._read_at > FRESH_SECONDS:
+            with self.session.store.read_transaction() as tx:
+                here = select(examples.c.key, examples.c.name).where(examples.c.here)
+                self._names = {row.key: row.name for row in tx.execute(here.order_by(examples.c.name))}
+            self._read_at = time.monotonic()
+        return self._names
+
+    def texts(self) -> dict[str, str]:
+        """Return what words are searched in, by key: names, and the texts or cells of all examples."""
+        names = self.names()
+        if not names.keys() <= self._texts.keys():
+            texts = {key: name.casefold() for key, name in names.items()}
+            if self.session.source.kind != "image":
+                for content in self.session.source.contents():
+                    if (key := content.key) in texts:
+                        texts[key] += "\n" + content_text(content)
+            self._texts = texts
+        return self._texts
+
+    def _audited(self) -> set[str]:
+        with self.session.store.read_transaction() as tx:
+            return set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
+
+
+def content_text(content: Content) -> str:
+    """Return the text of a content, folded for a search; a picture has none."""
+    return "\n".join([*content.texts, *map(str, (content.fields or {}).values())]).casefold()
+
+
+def _by_confidence(keys: list[str], found: Predictions, sign: int) -> list[str]:
+    known = [key for key in keys if key in found.places]
+    return sorted(known, key=lambda key: sign * float(found.confidence[found.places[key]]))
+
+
+def _answer_color(kind: str, value: StoredAnswer | None, place: dict[int, int]) -> int:
+    """Return the color of an answer: of several classes the first; numbers have one color."""
+    if value is None:
+        return NO_COLOR
+    if kind == "number":
+        return 0
+    chosen = as_classes(value) if kind == "several" else [as_class(value)]
+    return place[chosen[0]] if chosen else NO_COLOR
