@@ -112,7 +112,7 @@ def test_every_view(
             {
                 "label": ".stage img",
                 "grid": ".tile img",
-                "find": ".legend",
+                "find": ".dots",
                 "review": ".item img",
                 "progress": ".point",
             }[view]

@@ -50,6 +50,7 @@ export class FindView {
       h(
         "section",
         { class: "find", "aria-label": "Find" },
+        h("h1", {}, "Find examples"),
         h("div", { class: "looking" }, this.box(), this.filters),
         h("div", { class: "mapped" }, this.tools(), h("div", { class: "plane" }, this.canvas, this.card), this.legend, this.status),
         h("div", { class: "results" }, this.found, this.tiles.board, this.more),
