@@ -24,8 +24,7 @@ from jostle.experiments.report import figures, rank_figures
 from jostle.experiments.report.report import YARDSTICK, varied_setting
 from jostle.experiments.report.styles import svg
 from jostle.experiments.results import statistics
-from jostle.experiments.results.across import Across
-from jostle.experiments.results.across_tables import overview_table
+from jostle.experiments.results.across import Across, overview_table
 from jostle.experiments.results.curves import Results, load
 from jostle.experiments.results.statistics import average_ranks
 from jostle.experiments.results.store import PACKED, experiment_name

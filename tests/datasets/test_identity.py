@@ -6,9 +6,9 @@ from official_files import encoded, picture
 
 from jostle.datasets import Data, Fields, ImageFiles, Split, Texts
 from jostle.datasets.fetch import Member
-from jostle.datasets.identity import find_shared
+from jostle.datasets.labels import find_shared
 from jostle.datasets.pictures import Stretched
-from jostle.datasets.transforms import apply_transform
+from jostle.datasets.views import apply_transform
 
 
 def made(inputs, names=(), columns=(), numbered=False) -> Data:

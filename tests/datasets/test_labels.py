@@ -8,9 +8,8 @@ from official_files import picture
 
 from jostle import datasets
 from jostle.datasets import Data, DataError, Split
-from jostle.datasets.identity import find_shared
-from jostle.datasets.labels import align_columns, has_labels_by_name, match_classes, read_labels
-from jostle.datasets.transforms import apply_transform
+from jostle.datasets.labels import align_columns, find_shared, has_labels_by_name, match_classes, read_labels
+from jostle.datasets.views import apply_transform
 
 
 def photos(folder: Path) -> Data:

@@ -16,8 +16,7 @@ from jostle.core import Strategy
 from jostle.datasets.data import Fields, Split
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.pictures import Stretched
-from jostle.datasets.transforms import apply_transform
-from jostle.datasets.views import as_pool
+from jostle.datasets.views import apply_transform, as_pool
 from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import Found, Ray, prepare
 from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_rows, write_rows

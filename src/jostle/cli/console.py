@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # slow to import
     from jostle.experiments.results.store import Cycle
     from jostle.experiments.results.tables import Table
     from jostle.experiments.runs.experiment import Plan
-    from jostle.experiments.runs.workers import Event, Job
+    from jostle.experiments.runs.runners import Event, Job
 
 GAP = 2  # blanks between two columns of a table
 

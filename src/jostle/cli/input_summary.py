@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from jostle.datasets import Data, ImageFiles
 from jostle.datasets.images import normalization_in_words
 from jostle.datasets.labels import match_classes
-from jostle.datasets.transforms import Transformed
+from jostle.datasets.views import Transformed
 from jostle.experiments.results.curves import main_metric
 from jostle.inference.reader import ModelInputError, batch_in_words, output_reader
 from jostle.inference.runner import ModelRunner

@@ -1,21 +1,50 @@
-"""Where picks and their page go: checked before the long work, written after it."""
+"""Files that jostle pick writes: the csv of picks and a gallery; files of others are not overwritten."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jostle.cli.picks import as_csv, is_picks
 from jostle.core import Query
 from jostle.datasets import Data
-from jostle.utils.files import check_target, is_image, is_same, write_whole
+from jostle.utils.files import check_target, has_columns, is_image, is_same, sheet, unhidden, write_whole
 from jostle.utils.settings import name_and_settings
 from jostle.utils.user_files import is_own
 
 if TYPE_CHECKING:
+    from jostle.core import Query
+    from jostle.datasets import Data
     from jostle.experiments.report.gallery import Answer
+
+COLUMNS = ("name", "position", "order", "score")
+
+
+def as_csv(query: Query, data: Data) -> str:
+    """The picks in their order: file name or row id, position in the pool, order, score."""
+    pairs = zip(query.indices.tolist(), query.scores.tolist(), strict=True)
+    rows = [(data.names(place), place, order, score) for order, (place, score) in enumerate(pairs)]
+    return sheet([COLUMNS, *rows])
+
+
+def is_picks(head: bytes) -> bool:
+    """Whether a file begins as `as_csv` does."""
+    return has_columns(head, COLUMNS)
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of earlier picks, or their positions where the csv has no names."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as reason:
+        raise ValueError(f"{path} cannot be read, expected the csv of earlier picks: {reason}") from None
+    column = next((name for name in COLUMNS[:2] if rows and name in rows[0]), None)
+    if rows and column is None:
+        raise ValueError(f"{path} has no column name or position, expected the csv of earlier picks")
+    return [unhidden(row[column] or "") for row in rows if column is not None]
 
 
 @dataclass(frozen=True)

@@ -338,7 +338,7 @@ class Reader:
     def __call__(self, option: str, spec: str) -> Data:
         """The data that a spec names."""
         from jostle import datasets
-        from jostle.datasets.transforms import apply_transform
+        from jostle.datasets.views import apply_transform
 
         name, settings = name_and_settings(spec)
         if self.transform and (clash := sorted(FRAMING & settings.keys())):
@@ -376,8 +376,8 @@ def left_out(examples: Data, labels: Data | None, files: Sequence[Path], told: T
     """Positions of the pool that are labeled or were picked before; says how many of each."""
     import torch
 
-    from jostle.cli.picks import names_in
-    from jostle.datasets.identity import find_named, find_shared
+    from jostle.cli.output_files import names_in
+    from jostle.datasets.labels import find_named, find_shared
 
     found = {} if labels is None else {"labeled already": find_shared(examples, labels)}
     for path in files:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jostle.cli import options
 from jostle.cli.console import print_table, say
-
-if TYPE_CHECKING:
-    from jostle.datasets import Data
-    from jostle.experiments.results.curves import Results
-    from jostle.experiments.results.previews import Preview
 
 Folder = Annotated[
     Path,
@@ -65,17 +59,9 @@ def report(
             "share. Default: levels between the first and the last point.",
         ),
     ] = None,
-    data: options.DataRoot = None,
     gallery: Annotated[
         bool, typer.Option("--gallery/--no-gallery", help="Show what each strategy picked first.")
     ] = True,
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust",
-            help="For the gallery, run the file.py and read the files that the folder's manifest names.",
-        ),
-    ] = False,
 ) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table.
 
@@ -91,12 +77,9 @@ def report(
     check_runs(folder)
     goals = parse_goals(goal)
     results = load(folder)
-    previews, why_not = previews_of(results, data, trust) if gallery else ({}, "")
-    gaps = [f"Pictures of some picks are missing: {why_not}."] if why_not else []
-    page = write_report(results, out, baseline, previews=previews, metric=metric, goals=goals, warnings=gaps)
+    page = write_report(results, out, baseline, metric=metric, goals=goals, gallery=gallery)
     print_table(aubc_table(results, results.metric(metric)))
-    for line in (*gaps, f"Report: {page}"):
-        say(line)
+    say(f"Report: {page}")
 
 
 def compare(
@@ -117,8 +100,7 @@ def compare(
         jostle compare results/arena-*.tar.xz --out-dir page
     """
     from jostle.experiments.report.comparison import load_all, write_comparison
-    from jostle.experiments.results.across import Across
-    from jostle.experiments.results.across_tables import overview_table
+    from jostle.experiments.results.across import Across, overview_table
 
     across = Across.of(load_all(folders_of_runs(folders)), metric, baseline)
     page = write_comparison(across, out)
@@ -154,60 +136,3 @@ def parse_goals(words: str | None) -> list[float] | None:
         return [float(word.strip().removesuffix("%")) for word in words.split(",")]
     except ValueError:
         raise ValueError(f"--goal takes numbers by comma, such as 80,90; got {words!r}") from None
-
-
-def previews_of(results: Results, root: Path | None, trust: bool) -> tuple[dict[int, Preview], str]:
-    """What strategies picked first, as the runs keep it or else as the data has it; and why some is missing."""
-    from jostle.datasets import MissingDataError
-    from jostle.experiments.report.report import first_picks
-
-    kept = dict(results.previews)
-    ids = {example for picks in first_picks(results).values() for example in picks}
-    if not (missing := ids - kept.keys()):
-        return kept, ""
-    try:
-        data = data_of(results.manifest, root, trust)
-    except MissingDataError as reason:
-        say(f"No data for pictures: {reason}")
-        return kept, "the data was not at hand"
-    except (ValueError, OSError, ImportError) as reason:
-        return kept, str(reason)
-    return kept | {example: preview_in(data, example) for example in missing}, ""
-
-
-def data_of(manifest: Mapping[str, Any], root: Path | None, trust: bool) -> Data:
-    """The data of runs, if it is at hand and unchanged; nobody else's code or files are touched without `trust`."""
-    from jostle import datasets
-    from jostle.datasets.fetch import no_downloads
-
-    named = dict(manifest.get("protocol", {}).get("dataset", {}))
-    use = str(named.pop("use", ""))
-    if use not in datasets.names() and not trust:
-        raise ValueError(
-            f"the data is {use or 'not named'}: --trust reads such files, or runs such code, where the runs are yours"
-        )
-    with no_downloads():
-        data = datasets.load(use, root, **named)
-    check_unchanged(data.checksums, manifest.get("data", {}))
-    return data
-
-
-def preview_in(data: Data, example: int) -> Preview:
-    """An example of the data; of one that is lost, why."""
-    from jostle.datasets import DataError
-    from jostle.experiments.results.previews import Preview, preview_of
-
-    try:
-        return preview_of(data.preview(example))
-    except DataError as gone:  # one file of many
-        return Preview(text=str(gone))
-
-
-def check_unchanged(found: Mapping[str, str], recorded: Mapping[str, str]) -> None:
-    """Refuse data that is not what the runs read: its examples would be other ones."""
-    shown = {
-        name: checksum for name, checksum in found.items() if name not in ("test inputs", "test targets")
-    }
-    changed = [name for name, checksum in shown.items() if recorded.get(name, checksum) != checksum]
-    if changed:
-        raise ValueError(f"{changed[0]} is not what the runs read; it has changed since")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from jostle.datasets import folders, image_sets, parquet, segmentation, tables, text
+from jostle.datasets import folders, image_sets, parquet, tables, text
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split
 from jostle.datasets.fetch import DataError, data_root
 from jostle.datasets.images import ImageFiles
@@ -72,8 +72,8 @@ REGISTRY.enter(
         "caltech101": folders.caltech101,
         "ames": tables.ames,
         "mrpc": text.mrpc,
-        "cityscapes": segmentation.cityscapes,
-        "camvid": segmentation.camvid,
+        "cityscapes": image_sets.cityscapes,
+        "camvid": image_sets.camvid,
     }
 )
 OWN: dict[str, Loader] = {  # with a colon and a path or name: `folder:photos`

@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, Any, NamedTuple
@@ -96,10 +95,8 @@ def fetch(root: Path | None, source: Source, *also: str) -> Path:
         if local == cache() / source.folder / source.name:
             check_sum(local, source)
         return local
-    if source.checksum and not _offline.get():
-        return download(root, source)
     if source.checksum:
-        raise MissingDataError(f"{_absent(root, source)} Nothing is downloaded here: {_advice(root, source)}")
+        return download(root, source)
     raise MissingDataError(f"{_absent(root, source)} jostle may not download it: {_advice(root, source)}")
 
 
@@ -115,19 +112,6 @@ def check_sum(path: Path, source: Source) -> None:
             f"{path} is not what was downloaded: its {kind} is {found}, not {promised}. Remove it, and it is "
             f"downloaded again; a file of your own belongs into a folder of yours (--data or {VARIABLE})"
         )
-
-
-_offline: ContextVar[bool] = ContextVar("offline", default=False)
-
-
-@contextmanager
-def no_downloads() -> Iterator[None]:
-    """Forbid downloads inside the block."""
-    token = _offline.set(True)
-    try:
-        yield
-    finally:
-        _offline.reset(token)
 
 
 def download(root: Path | None, source: Source) -> Path:

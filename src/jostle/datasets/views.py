@@ -1,16 +1,20 @@
-"""Views of a data set without copies: some of its rows, a pool, a labeled dataset of (x, y)."""
+"""Views of a data set without copies: some of its rows, a pool, a labeled dataset, inputs through a user's function."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
-from jostle.datasets.data import Data, Split
+from jostle.datasets.data import Batch, Data, Inputs, Split
+from jostle.datasets.fetch import DataError
 from jostle.inputs import Batched, Pool
+from jostle.inputs.sources import cut
 from jostle.training.train import Indexed
 
 
@@ -85,3 +89,89 @@ def split_columns(dataset: Any) -> tuple[Any, Any]:
         return dataset.inputs, dataset.targets
     items = [dataset[position] for position in range(len(dataset))]
     return torch.stack([x for x, _ in items]), torch.stack([torch.as_tensor(y) for _, y in items])
+
+
+Transform = Callable[[Any], Any]  # an image, a text or a tensor -> a tensor, or a dict of them
+
+
+def apply_transform(data: Data, transform: Transform, name: str = "the transform") -> Data:
+    """Apply a transform to every example of `data`; previews stay as they were.
+
+    The transform gets a PIL image just as it is in its file or in its cell of a Parquet file. It gets a text as a
+    string, a pair as a tuple, and anything else as a tensor. It must not draw random numbers, since jostle may read an
+    example twice.
+    """
+
+    def changed(split: Split) -> Split:
+        return replace(split, inputs=Transformed(split.inputs, transform, name, data.preview, split.names))
+
+    return replace(data, train=changed(data.train), test=changed(data.test))
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """Inputs that a function makes, one by one, of other inputs."""
+
+    by_batch: ClassVar[bool] = True
+
+    inputs: Inputs
+    transform: Transform
+    name: str  # of the transform, for errors
+    preview: Callable[[int], Image.Image | str] | None  # None: nobody is shown these
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: Tensor) -> Batch:
+        positions = index.tolist()
+        made = [self._made(i, x) for i, x in zip(positions, self._originals(positions), strict=True)]
+        shapes = [_shapes(each) for each in made]
+        for position, shape in zip(positions, shapes, strict=True):
+            if shape != shapes[0]:
+                raise DataError(
+                    f"{self.name} returned {shape} for {self._named(position)} and {shapes[0]} for "
+                    f"{self._named(positions[0])}: examples of a batch need one shape"
+                )
+        batch: Batch = torch.utils.data.default_collate(made)
+        return batch
+
+    def part(self, start: int, stop: int) -> Transformed | None:
+        """Return the examples from `start` up to `stop`, counted from the first of them; None if they cannot be cut."""
+        inputs = cut(self.inputs, start, stop)
+        names = cut(self.names, start, stop)
+        return None if inputs is None else Transformed(inputs, self.transform, self.name, None, names)
+
+    def __str__(self) -> str:
+        return f"as {self.name} makes them"
+
+    def _made(self, position: int, example: Any) -> Batch:
+        made = self.transform(example)
+        try:
+            columns = made if isinstance(made, dict) else {"": made}
+            tensors = {key: torch.as_tensor(value) for key, value in columns.items()}
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(
+                f"{self.name} returned {type(made).__name__} for {self._named(position)}; "
+                "expected a tensor, or a dict of tensors"
+            ) from None
+        return tensors if isinstance(made, dict) else tensors[""]
+
+    def _originals(self, positions: list[int]) -> Iterator[Any]:
+        if hasattr(self.inputs, "originals"):
+            yield from self.inputs.originals(positions)
+        else:
+            batch = self.inputs[torch.tensor(positions, dtype=torch.int64)]
+            for place in range(len(positions)):
+                yield (
+                    {key: column[place] for key, column in batch.items()}
+                    if isinstance(batch, dict)
+                    else batch[place].clone()  # it may change what it is given
+                )
+
+    def _named(self, position: int) -> str:
+        return self.names[position] if self.names else f"example {position}"
+
+
+def _shapes(made: Batch) -> Any:
+    return {k: tuple(v.shape) for k, v in made.items()} if isinstance(made, dict) else tuple(made.shape)

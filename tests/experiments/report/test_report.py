@@ -1,5 +1,6 @@
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -18,8 +19,8 @@ from jostle.experiments.results.previews import preview_of
 def write_report(folder, *args, gallery=None, **options):
     results = load(folder)
     picks = {example for ids in first_picks(results).values() for example in ids}
-    previews = {example: preview_of(gallery(example)) for example in picks} if gallery else None
-    return report_of(results, *args, previews=previews, **options)
+    previews = {example: preview_of(gallery(example)) for example in picks} if gallery else results.previews
+    return report_of(replace(results, previews=previews), *args, **options)
 
 
 def compare(folders, out, metric=None):

@@ -5,8 +5,14 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from jostle.experiments.results.across import Across, clear_sign, cliques, critical_difference, labels_saved
-from jostle.experiments.results.across_tables import overview_table
+from jostle.experiments.results.across import (
+    Across,
+    clear_sign,
+    cliques,
+    critical_difference,
+    labels_saved,
+    overview_table,
+)
 from jostle.experiments.results.curves import load
 
 

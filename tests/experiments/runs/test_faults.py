@@ -14,7 +14,7 @@ from tiny import numbers, tiny, tiny_file
 
 from jostle.experiments.results import store
 from jostle.experiments.runs.experiment import run_experiment
-from jostle.experiments.runs.workers import Job
+from jostle.experiments.runs.runners import Job
 
 RAISES = '''
 from dataclasses import dataclass

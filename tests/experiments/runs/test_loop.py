@@ -15,8 +15,8 @@ from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.checks import smoke_test
 from jostle.experiments.runs.experiment import plan_runs, run_experiment
 from jostle.experiments.runs.loop import candidate_ids, cycles, initial_set, select_examples, valid_picks
+from jostle.experiments.runs.runners import one_thread
 from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
-from jostle.experiments.runs.workers import one_thread
 from jostle.inference.context import QueryContext
 from jostle.inputs import Labeled, Pool
 from jostle.strategies import build

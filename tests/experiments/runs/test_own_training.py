@@ -9,9 +9,8 @@ from tiny import numbers, tiny, tiny_file
 
 from jostle.experiments.results import manifest as manifests
 from jostle.experiments.runs.experiment import run_experiment
-from jostle.experiments.runs.fitting import fit_model
 from jostle.experiments.runs.loop import initial_set
-from jostle.experiments.runs.setup import ExperimentSetup
+from jostle.experiments.runs.setup import ExperimentSetup, fit_model
 
 OWN = '''
 import torch

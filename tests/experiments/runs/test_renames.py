@@ -8,8 +8,8 @@ from synthetic_runs import write_runs
 from tiny import numbers, tiny, tiny_file
 
 from jostle import strategies
-from jostle.experiments import renames
 from jostle.experiments.results import manifest as manifests
+from jostle.experiments.results import manifest as renames
 from jostle.experiments.results.curves import load
 from jostle.experiments.results.store import PACKED, read_experiment
 from jostle.experiments.runs import protocol

@@ -10,8 +10,7 @@ from jostle.experiments.report import figures, rank_figures
 from jostle.experiments.report.page import Drawing, Page, Section, write
 from jostle.experiments.report.report import shown_value
 from jostle.experiments.report.styles import line_styles
-from jostle.experiments.results.across import Across
-from jostle.experiments.results.across_tables import areas_table, duel_table, gains_table, overview_table
+from jostle.experiments.results.across import Across, areas_table, duel_table, gains_table, overview_table
 from jostle.experiments.results.curves import Results, load, metric_named
 from jostle.experiments.results.manifest import flat_fields
 from jostle.experiments.results.store import experiment_name

@@ -14,7 +14,7 @@ from jostle.experiments.report.styles import line_styles
 from jostle.experiments.results import summary
 from jostle.experiments.results.curves import Results, Run, metric_named
 from jostle.experiments.results.manifest import flat_fields
-from jostle.experiments.results.previews import FIRST_PICKS, Preview
+from jostle.experiments.results.previews import FIRST_PICKS
 from jostle.experiments.results.sentences import Lead, details, headline
 from jostle.experiments.results.statistics import (
     best_first,
@@ -33,16 +33,19 @@ def write_report(
     out: str | Path | None = None,
     baseline: str = "random",
     *,
-    previews: Mapping[int, Preview] | None = None,
     metric: str | None = None,
     goals: Sequence[float] | None = None,
-    warnings: Sequence[str] = (),
+    gallery: bool = True,
 ) -> Path:
-    """Write `report.html` with its tables and figures into `out` or else `report_folder`, and return the page's path.
+    """Write `report.html` with its tables and figures, and return the page's path.
 
-    Gains and saved labels are counted against `baseline` (gains against the best strategy if it was not run). `goals`
-    are values of the metric to reach, in percent where it is a share. `previews` are those kept with the runs, unless
-    given; `warnings` stand on the page. In a folder that is named, nothing is written over but an earlier report.
+    Args:
+        results: The runs.
+        out: Folder to write into, where only an earlier report is overwritten; None: `report_folder`.
+        baseline: Gains and saved labels are counted against this strategy; gains against the best if it was not run.
+        metric: Metric to judge by; None: the main one.
+        goals: Values of the metric to reach, in percent where it is a share.
+        gallery: Whether to show what each strategy picked first, as the runs keep it.
     """
     metric = results.metric(metric)
     known = _baseline(results, baseline)
@@ -54,7 +57,7 @@ def write_report(
         wins_section(results, metric),
         needs_section(results, metric, goals, known),
         times_section(results),
-        gallery_section(results, results.previews if previews is None else previews),
+        gallery_section(results) if gallery else None,
         repeat_section(results),
     )
     page = Page(
@@ -64,7 +67,7 @@ def write_report(
         headline=headline(results, metric, known),
         details=details(results, metric, known),
         facts=_facts(results, metric, known),
-        warnings=[*_unfinished(results), *warnings],
+        warnings=_unfinished(results),
         sections=[chapter for chapter in chapters if chapter],
         colors={label: style.color for label, style in line_styles(results.labels).items()},
     )
@@ -256,9 +259,9 @@ def first_picks(results: Results) -> dict[str, list[int]]:
     return {label: run.cycles[1].picked[:FIRST_PICKS] for label, run in chosen.items()}
 
 
-def gallery_section(results: Results, previews: Mapping[int, Preview]) -> Section | None:
+def gallery_section(results: Results) -> Section | None:
     """What each strategy picked first, as far as there are previews."""
-    strips = tuple(strip(label, ids, previews) for label, ids in first_picks(results).items())
+    strips = tuple(strip(label, ids, results.previews) for label, ids in first_picks(results).items())
     if not any(each.pictures or each.texts for each in strips):
         return None
     text = (

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jostle.experiments.renames import rename_label
 from jostle.experiments.results import manifest as manifests
 from jostle.experiments.results import previews
+from jostle.experiments.results.manifest import rename_label
 from jostle.experiments.results.store import (
     Cycle,
     experiment_name,

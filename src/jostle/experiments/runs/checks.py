@@ -14,9 +14,8 @@ from jostle.core import Strategy
 from jostle.datasets import Data
 from jostle.datasets.views import as_pool, take_labeled, take_rows
 from jostle.experiments.results.store import Cycle, RunBusyError, RunFile
-from jostle.experiments.runs.fitting import committee, fit_model
 from jostle.experiments.runs.loop import initial_set
-from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
+from jostle.experiments.runs.setup import ExperimentSetup, build_strategy, committee, fit_model
 from jostle.utils.user_files import line_in_own_file
 
 Stamp = tuple[str, int, int]  # a file's path, size, and time of its last change

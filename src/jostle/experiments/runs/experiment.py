@@ -9,17 +9,15 @@ from pathlib import Path
 
 from jostle.datasets import Data
 from jostle.engines import Ray
-from jostle.experiments.renames import rename_run_folders
 from jostle.experiments.results import manifest as manifests
 from jostle.experiments.results import previews
+from jostle.experiments.results.manifest import rename_run_folders
 from jostle.experiments.results.store import RunFile
 from jostle.experiments.runs.checks import RunIntegrity, smoke_test
-from jostle.experiments.runs.fitting import user_fit
 from jostle.experiments.runs.protocol import Protocol
 from jostle.experiments.runs.ray_runner import run_on_ray
-from jostle.experiments.runs.runners import InlineRunner, ProcessRunner
-from jostle.experiments.runs.setup import ExperimentSetup, build_strategy, describe_setup
-from jostle.experiments.runs.workers import Event, Job, WorkerConfig, one_thread
+from jostle.experiments.runs.runners import Event, InlineRunner, Job, ProcessRunner, WorkerConfig, one_thread
+from jostle.experiments.runs.setup import ExperimentSetup, build_strategy, describe_setup, user_fit
 from jostle.utils.user_files import from_file, is_own, kept_sources
 
 

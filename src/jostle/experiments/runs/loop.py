@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from jostle.core import Strategy
 from jostle.datasets.views import as_pool, take_labeled, take_rows
 from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs.fitting import committee, fit_model
-from jostle.experiments.runs.setup import ExperimentSetup
+from jostle.experiments.runs.setup import ExperimentSetup, committee, fit_model
 from jostle.inference.runner import tallied
 from jostle.rng import derive, generator
 

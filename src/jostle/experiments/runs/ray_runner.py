@@ -9,9 +9,8 @@ from typing import Any
 from jostle.engines import EngineError, Ray
 from jostle.engines.ray_shards import connect, start_workers
 from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs.runners import Runner, WorkerDiedError
+from jostle.experiments.runs.runners import Event, Job, Runner, Worker, WorkerConfig, WorkerDiedError, failure
 from jostle.experiments.runs.setup import ExperimentSetup
-from jostle.experiments.runs.workers import Event, Job, Worker, WorkerConfig, failure
 from jostle.utils.user_files import kept_sources
 
 SILENT_SECONDS = 86_400.0  # without a cycle of any run, after which a cluster is given up
