@@ -42,7 +42,7 @@ def wait_for(true: object) -> None:
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path):
     tiny_file(tmp_path)
-    words = command("run", str(tmp_path / "tiny.toml"), "--set", "training.epochs=100", "--set", "rounds=200",
+    words = command("run", str(tmp_path / "tiny.toml"), "--set", "training.epochs=10", "--set", "rounds=300",
                     "--jobs", "2", "--no-report", "--out-dir", str(tmp_path / "runs"))  # fmt: skip
     parent = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list((tmp_path / "runs").glob("*/*.jsonl"))) == 2)  # both compute
@@ -89,7 +89,7 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
     """A long command that has done its first cycle."""
     tiny_file(folder)
     process = subprocess.Popen(
-        command("run", str(folder / "tiny.toml"), "--set", "training.epochs=200", "--seeds", "60", "--no-report",
+        command("run", str(folder / "tiny.toml"), "--set", "training.epochs=20", "--seeds", "200", "--no-report",
                 "--out-dir", str(folder / "runs"), *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
