@@ -304,3 +304,23 @@ def test_the_example_of_the_page_says_what_it_says(
         cli.main(shlex.split(shown[1]))
     assert end.value.code == 0
     assert capsys.readouterr().err == shown[2]
+
+
+def test_a_class_without_a_folder_is_not_replaced_by_the_next(pick: Callable[..., str]):
+    labeled_photos(a=[0, 1], c=[2])
+    said = pick(*ask(labeled="folder:known(mode=L)"), code=2)
+    assert "folder:known has 2 classes (a, c), but the model has 3: pass all classes in the order" in said
+    assert "accuracy" not in said
+    assert "accuracy" in pick(*ask(labeled="folder:known(mode=L, classes=[a, b, c])"))
+    assert "has 4 classes" in pick(*ask(labeled="folder:known(mode=L, classes=[a, b, c, d])"), code=2)
+
+
+def test_names_that_look_like_formulas(pick: Callable[..., str]):
+    odd = ["=1+1", "+a", "-b", "@c", "'=d", "-5", "plain"]
+    Path("pool.csv").write_text("id,x,y\n" + "".join(f"{name},{i},{i * i}\n" for i, name in enumerate(odd)))
+    words = ask(pool="csv:pool.csv", model="mine.py:by_rows")
+    pick(*words, "-n", 7)
+    written = names()
+    assert sorted(written) == sorted(["'=1+1", "'+a", "'-b", "'@c", "''=d", "-5", "plain"])
+    said = pick(*words, "-n", 1, "--exclude", "picks.csv", "--out", "more.csv", code=2)
+    assert "Excluded: 7 of 7: 7 picked in picks.csv" in said

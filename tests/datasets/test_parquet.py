@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from torch import nn
 
 import jostle
 from jostle import datasets
+from jostle.datasets.identity import find_shared
+from jostle.datasets.transforms import apply_transform
 from jostle.datasets.views import as_pool
 from jostle.inputs import Pool, count
 
@@ -158,3 +161,46 @@ def test_a_damaged_or_vanished_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "part-02.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(datasets.DataError, match=r"part-02.parquet is not a Parquet file"):
         datasets.pool(f"parquet:{tmp_path}")
+
+
+def test_labeled_pictures_of_a_folder_are_known_in_parquet_files(tmp_path: Path) -> None:
+    (tmp_path / "labeled" / "cat").mkdir(parents=True)
+    for i in (1, 4):
+        (tmp_path / "labeled" / "cat" / f"{i}.png").write_bytes(png(pictures()[i]))
+    written(tmp_path, {"name": [f"{i}.png" for i in range(6)], "image": [png(each) for each in pictures()]})
+    folder = datasets.pool(f"folder:{tmp_path / 'labeled'}")
+    for id in (None, "name"):
+        files = datasets.pool(f"parquet:{tmp_path}", column="image", id=id)
+        assert find_shared(files, folder).tolist() == [1, 4]
+        assert find_shared(folder, files).tolist() == [0, 1]
+        assert find_shared(files, files).tolist() == list(range(6))
+
+
+def test_rows_and_texts_of_a_csv_are_known_in_parquet_files(tmp_path: Path) -> None:
+    written(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [4, 5, 6], "text": ["x", "y", "z"]}, files=2)
+    (tmp_path / "rows.csv").write_text("a,b\n2,5\n3,4\n")
+    (tmp_path / "texts.csv").write_text("text,label\nz,no\nw,yes\n")
+    rows = datasets.pool(f"parquet:{tmp_path}", column="a+b")
+    assert find_shared(rows, datasets.pool(f"csv:{tmp_path / 'rows.csv'}")).tolist() == [1]
+    texts = datasets.pool(f"parquet:{tmp_path}", column="text")
+    assert find_shared(texts, datasets.pool(f"csv:{tmp_path / 'texts.csv'}")).tolist() == [2]
+
+
+def test_pictures_are_normalized_and_transformed_as_those_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for i, each in enumerate(pictures()):
+        (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
+    written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
+    settings: dict[str, Any] = {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2}
+    folder = datasets.pool(f"folder:{tmp_path / 'folder'}", **settings)
+    files = datasets.pool(f"parquet:{tmp_path}", **settings)
+    every = torch.arange(6)
+    torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
+    assert (files.mean, files.std) == (folder.mean, folder.std)
+    seen: list[Any] = []
+    for data in (folder, files):
+        apply_transform(data, lambda image: seen.append(image) or torch.zeros(1)).train.inputs[
+            torch.tensor([4])
+        ]
+    assert isinstance(seen[1], Image.Image)
+    np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))

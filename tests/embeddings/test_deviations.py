@@ -238,3 +238,10 @@ def test_bad_settings_say_what_arrived(settings: dict[str, Any], message: str) -
         jostle.deviations(
             mlp(), torch.randn(N, 6), **({"space": "features"} if "head" in settings else {}), **settings
         )
+
+
+def test_autocast_does_not_coarsen_rows() -> None:
+    model, x = mlp(), torch.randn(N, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        rows = jostle.deviations(model, x, num_perturbations=K, seed=0)
+    assert torch.equal(rows, jostle.deviations(model, x, num_perturbations=K, seed=0))

@@ -233,3 +233,20 @@ def test_rows_of_another_function_are_not_taken_for_those_of_this_one(
     jostle.deviations(model, pool, space=was, cache_path=path, **CALL)
     rows = jostle.deviations(model, pool, space=now, cache_path=path, **CALL)
     assert torch.equal(rows, jostle.deviations(model, pool, space=now, **CALL))
+
+
+def test_a_buffer_that_no_file_keeps_is_part_of_a_model(tmp_path: Path, pool: Tensor) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = mlp()
+            self.register_buffer("factor", torch.ones(()), persistent=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.factor * self.inner(x)
+
+    model = Scaled()
+    jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
+    model.factor.fill_(5)
+    rows = jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL)
+    assert torch.equal(rows, jostle.deviations(model, pool, **CALL))

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from people_at_once import KEYS, play, prepare
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from jostle.labeling.answers import ClassBook
 from jostle.labeling.queries import MAX_ATTEMPTS, retry_conflicts
-from jostle.labeling.schema import events
+from jostle.labeling.schema import classes, events
 from jostle.labeling.store import Store
 
 CALLS = int(os.environ.get("JOSTLE_CALLS", "600"))  # `make soak` makes 10,000
@@ -85,3 +85,16 @@ def test_a_conflict_is_tried_again_and_given_up_in_the_end() -> None:
     with pytest.raises(OperationalError):
         fail(99)
     assert len(calls) == MAX_ATTEMPTS
+
+
+def test_a_circle_of_classes_is_opened_as_its_first(url: str) -> None:
+    store = Store(url)
+    prepare(store)
+    with store.write_transaction() as tx:
+        for number, into in ((0, 1), (1, 2), (2, 1), (4, 4)):
+            tx.execute(update(classes).where(classes.c.number == number).values(merged_into=into))
+    found = ClassBook(store).classes()
+    assert dict(found.names) == {1: "b", 3: "d", 4: "e"}
+    assert dict(found.merged) == {0: 1, 1: 1, 2: 1, 3: 3, 4: 4}
+    assert found.number("c") == 1
+    store.close()

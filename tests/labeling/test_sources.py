@@ -2,6 +2,9 @@
 
 import csv
 import io
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -257,3 +260,39 @@ def test_an_empty_folder_begins_no_project(tmp_path: Path) -> None:
     ):
         Session.open(tmp_path / "photos", answers=["good", "bad"])
     assert not (tmp_path / "photos.labels").exists()
+
+
+def test_large_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "LARGE_PIXELS", 0)
+    inside: list[int] = []
+    most = []
+
+    def slow(image: Image.Image) -> Image.Image:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return image
+
+    monkeypatch.setattr(contents, "to_eight_bits", slow)
+    shown = Content("image", "large.tif", png(picture(1, side=8), "TIFF"))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(to_browser_format, [shown] * 16))
+    assert max(most) == 1
+
+
+def test_names_that_are_not_utf8_can_be_written_and_read_back(photos: Path) -> None:
+    place = os.fsencode(photos) + b"/caf\xe9"
+    os.mkdir(place)
+    picture(97).save(os.fsdecode(place + b"/\xff.png"))
+    picture(96).save(photos / "\\xe9.png")  # letters of a name, and no byte
+    names = [name for name in ImageFolder(photos).places() if "\\x" in name]
+    assert names == ["\\xe9.png", "caf\\xe9/\\xff.png"]
+    assert [ImageFolder(photos).read(name).name for name in names] == names
+    assert (
+        ImageFolder(photos).file(names[1]).read_bytes()
+        == Path(os.fsdecode(place + b"/\xff.png")).read_bytes()
+    )
+    session = Session.open(photos, answers=["yes", "no"])
+    assert {question.name for question in session.ask(22)} >= set(names)
+    session.close()

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from jostle.core import Joined
 from jostle.rng import generator
-from jostle.tasks import TASKS, VOID
+from jostle.tasks import TASKS, VOID, Classification
 from jostle.tasks.metrics import confusion, mean_iou, of_classes
 from jostle.training.augment import Augmentation
 from jostle.training.evaluate import evaluate
@@ -205,3 +205,25 @@ def test_a_layout_that_would_crash_is_avoided():
     assert layout(wide) == torch.channels_last
     images, maps = torch.randn(8, 3, 82, 82), torch.randint(16, (8, 40, 40))
     train(Joined(narrow), images, maps, PLAIN, TASKS["segmentation"], seed=0)
+
+
+def test_named_columns_are_arguments_by_name():
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(1, 2)
+
+        def forward(self, a: Tensor) -> dict[str, Tensor]:
+            return {"logits": self.head(a)}
+
+    class Columns:
+        def __len__(self) -> int:
+            return 12
+
+        def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
+            return {"a": index[:, None].float(), "unused": index}
+
+    targets = torch.arange(12) % 2
+    recipe = PLAIN.model_copy(update={"epochs": 1})
+    model = train(Joined(Pair()), Columns(), targets, recipe, TASKS["classification"], seed=0)
+    assert set(evaluate(model, Columns(), targets, Classification(positive=1))) == {"accuracy", "f1"}

@@ -13,7 +13,7 @@ from jostle.experiments.report.report import first_picks, varied_setting
 from jostle.experiments.report.report import write_report as report_of
 from jostle.experiments.results.across import Across
 from jostle.experiments.results.curves import load
-from jostle.experiments.results.previews import preview_of
+from jostle.experiments.results.previews import preview_of, shorten
 
 
 def write_report(folder, *args, gallery=None, **options):
@@ -210,3 +210,10 @@ def test_runs_that_cannot_be_compared(folder, tmp_path):
         compare([folder], tmp_path / "out")
     with pytest.raises(ValueError, match="given twice"):
         compare([folder, folder], tmp_path / "out")
+
+
+def test_texts_are_shown_escaped_and_cut(folder):
+    text = write_report(folder, gallery=lambda i: f"<b>{i}</b> & " + "so on " * 100).read_text()
+    assert "&lt;b&gt;20&lt;/b&gt; &amp; so on" in text
+    assert "…</li>" in text
+    assert len(shorten("x" * 1000)) == 280

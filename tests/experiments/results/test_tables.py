@@ -71,3 +71,8 @@ def test_a_zero_has_no_sign():
         "+0.1",
         "−0.1",
     ]
+
+
+def test_labels_of_a_csv_cannot_become_formulas() -> None:
+    table = Table.of("t", {"strategy": [Cell("=1+1")], "-gain": [Cell(-2.5)]})
+    assert table.csv() == "strategy,'-gain\n'=1+1,-2.5\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from commands import run_cli
+from PIL import Image
 from tiny import OWN, numbers, tiny, tiny_file
 
 from jostle.experiments.results import manifest as manifests
@@ -123,3 +124,21 @@ def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, edi
     path.write_text(first + "\n" + json.dumps(changed) + "\n")
     with pytest.raises(CorruptRunError, match=why):
         run_experiment(protocol, tmp_path / "runs", [0])
+
+
+def test_images_that_change_within_a_run_are_not_written_down(tmp_path: Path):
+    for name, shade in (("a", 0), ("b", 100)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(20):
+            Image.new("L", (8, 8), shade + 5 * number).save(tmp_path / "photos" / name / f"{number}.png")
+    protocol = tiny(
+        tmp_path, f'dataset="folder:{tmp_path}/photos(mode=L)"', "test=all", "candidates=all", "pick=2"
+    )
+
+    with open_experiment(protocol, tmp_path / "runs", [0]) as experiment:
+        for event in experiment.execute():
+            if event.kind == "cycle" and event.cycle.cycle == 1:
+                (tmp_path / "photos" / "a" / "0.png").unlink()
+    finished = experiment.plan
+    assert [event.job.label for event in finished.failures] == ["random", "margin", "noise-stability"]
+    assert {run: len(lines) for run, lines in numbers(tmp_path / "runs").items()} == {"random/0": 2}

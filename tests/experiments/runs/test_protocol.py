@@ -217,3 +217,9 @@ def test_a_protocol_trains_by_a_recipe_or_by_a_fit(tmp_path):
     with pytest.raises(ValueError, match=r"training is missing: add a table \[training\], or fit ="):
         protocol.load(str(path))
     assert protocol.load(str(path), ["fit=mine.py:fit"]).training is None
+
+
+@pytest.mark.parametrize("setting", ["training.lr=inf", "training.lr=nan", "training.weight_decay=inf"])
+def test_numbers_of_training_are_finite(tmp_path, setting):
+    with pytest.raises(ValueError, match=rf"{setting.split('=')[0]}: .*finite"):
+        tiny(tmp_path, setting)
