@@ -8,6 +8,7 @@ from attacks import (
     interrupts,
     kills,
     names,
+    oracles,
     people,
     places,
     requests,
@@ -18,6 +19,7 @@ from attacks.driver import Attack
 KINDS: dict[str, Attack] = {
     "calls": calls.attack,
     "arrays": arrays.attack,
+    "oracles": oracles.attack,
     "interrupts": interrupts.attack,
     "threads": threads.attack,
     "kills": kills.attack,
