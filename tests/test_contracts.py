@@ -19,6 +19,7 @@ N, M, PICKS = 24, 12, 5
 DRAWS = {  # picks depend on draws that a permutation moves to other examples, or (prob-cover) on ties
     "random", "badge", "noise-stability-d", "vaal", "sraal", "alfa-mix", "cluster-margin", "typiclust",
     "core-gcn", "uncertain-gcn", "batch-bald", "prob-cover", "drop-query", "power-margin",
+    "clue", "falcun", "ldm-s",
 }  # fmt: skip
 
 

@@ -16,4 +16,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "vaal": {"steps": 3},
     "sraal": {"steps": 3},
     "lcmd": {"sketch": 16},
+    "epig": {"samples": 4},
+    "ldm-s": {"patience": 2},
 }

@@ -25,9 +25,11 @@ from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.lcmd import LCMD, lcmd
 from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.shards import Shards
+from jostle.selectors.stochastic import Stochastic, stochastic
 from jostle.selectors.top_k import Longest, TopK, Uniform, longest, top_k, uniform
 from jostle.selectors.typical import Typical
 from jostle.selectors.variance import ExplainedVariance, explained_variance
+from jostle.selectors.weighted_k_means import WeightedKMeans, weighted_k_means
 from jostle.utils.registry import Entry, Registry
 from jostle.utils.settings import name_and_settings
 
@@ -44,10 +46,12 @@ __all__ = [
     "ProbCover",
     "Selector",
     "Shards",
+    "Stochastic",
     "TopK",
     "Typical",
     "Uniform",
     "Weighing",
+    "WeightedKMeans",
     "break_ties",
     "build",
     "describe",
@@ -63,9 +67,11 @@ __all__ = [
     "narrow_herding",
     "register",
     "selector",
+    "stochastic",
     "tie_keys",
     "top_k",
     "uniform",
+    "weighted_k_means",
 ]
 
 REGISTRY: Registry[Selector, Entry] = Registry(
@@ -85,6 +91,8 @@ REGISTRY.enter(
         "typical": Typical,
         "herding": Herding,
         "explained-variance": ExplainedVariance,
+        "stochastic": Stochastic,
+        "weighted-k-means": WeightedKMeans,
     }
 )
 describe, names, register = REGISTRY.entry, REGISTRY.names, REGISTRY.register

@@ -157,7 +157,7 @@ def in_float64(rows: Tensor, *more: Tensor) -> Tensor:
     return wide
 
 
-def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
+def k_means(rows: Tensor, k: int, seed: int, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the cell of each row (n,) and the centers of cells (k, d); copies of rows may leave cells empty."""
     from sklearn.cluster import KMeans  # here, since loading it takes longer than most calls
     from sklearn.exceptions import ConvergenceWarning
@@ -165,7 +165,8 @@ def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than cells
         fitted = KMeans(k, n_init=1, random_state=derive(seed, "k-means") % 2**32, copy_x=False).fit(
-            in_float64(rows).numpy()
+            in_float64(rows).numpy(),
+            sample_weight=None if weights is None else weights.detach().cpu().double().numpy(),
         )
     cells = torch.as_tensor(fitted.labels_, dtype=torch.int64, device=rows.device)
     return cells, torch.as_tensor(fitted.cluster_centers_, device=rows.device)

@@ -11,6 +11,7 @@ from jostle.strategies.arrays import MODEL_OR_ARRAYS, select_from_arrays
 from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
+from jostle.strategies.cal import Cal
 from jostle.strategies.classical import (
     Entropy,
     ExpectedGradientLength,
@@ -19,17 +20,22 @@ from jostle.strategies.classical import (
     PowerMargin,
     Random,
 )
+from jostle.strategies.clue import Clue
 from jostle.strategies.cluster_margin import ClusterMargin
 from jostle.strategies.composition import compose
 from jostle.strategies.coreset import CoreSet
 from jostle.strategies.default import Default
 from jostle.strategies.disagreement import Bald, EntropyDropout, QueryByCommittee
 from jostle.strategies.drop_query import DropQuery
+from jostle.strategies.epig import Epig
 from jostle.strategies.estimators import is_estimator, select_with_estimator
+from jostle.strategies.falcun import Falcun
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
+from jostle.strategies.greedy_sampling import GreedySampling
 from jostle.strategies.herding import LinearHerding, MaxHerding, UncertaintyHerding
 from jostle.strategies.lcmd import LCMD
+from jostle.strategies.ldm_s import LdmS
 from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_herding import NoiseHerding
 from jostle.strategies.noise_stability import NoiseStability, deviations
@@ -135,6 +141,8 @@ __all__ = [
     "Bait",
     "Bald",
     "BatchBald",
+    "Cal",
+    "Clue",
     "ClusterMargin",
     "CoreGCN",
     "CoreSet",
@@ -143,8 +151,12 @@ __all__ = [
     "Entropy",
     "EntropyDropout",
     "Entry",
+    "Epig",
     "ExpectedGradientLength",
+    "Falcun",
     "FlipCover",
+    "GreedySampling",
+    "LdmS",
     "LearningLoss",
     "LeastConfidence",
     "LinearHerding",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 
 import torch
@@ -39,6 +40,8 @@ class Bait(Strategy):
 
     regularization: float = 1.0
     """Lambda, the weight of the identity beside the information; the authors take 0.01 on CIFAR-10."""
+    binary: bool = False
+    """Whether the label only says if the predicted class is right, so that matrices are (d, d) for any classes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,11 +75,15 @@ class Bait(Strategy):
 
     def fisher(self, context: QueryContext, n: int) -> Fisher:
         """Fisher matrices of the pool's examples, of everything, and of what is labeled."""
-        context.check_task("bait", TASKS, "it follows one output per example; use default")
-        m, size = len(context.needs_labeled("bait")), len(context.pool)
+        name = "bait-binary" if self.binary else "bait"
+        context.check_task(name, TASKS, "it follows one output per example; use default")
+        m, size = len(context.needs_labeled(name)), len(context.pool)
         features, outputs = (rows.double() for rows in context.features_and_outputs(*context.pools))
         if context.task.name == "regression":
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
+        elif self.binary:
+            top = context.reader.probabilities(outputs).amax(1)
+            roots = (top * (1 - top)).sqrt()[:, None, None]  # V = sqrt(p (1 - p)) h^T, (n + m, 1, 1)
         else:
             roots = fisher_roots(context.reader.probabilities(outputs))  # (n + m, c, c)
         labeled = information(roots[size:], features[size:])
@@ -87,8 +94,9 @@ class Bait(Strategy):
         return Fisher.of(scaled, features[:size], target, torch.linalg.inv(seen))
 
     def sizes(self, context: QueryContext) -> tuple[int, int]:
-        """Classes, one of a regression, and the width of features."""
-        return 1 if context.task.name == "regression" else context.classes, context.feature_width
+        """Classes, one of a regression or in the binary form, and the width of features."""
+        one = self.binary or context.task.name == "regression"
+        return 1 if one else context.classes, context.feature_width
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Fisher matrices of everything and of each example, all in memory."""
@@ -101,6 +109,21 @@ class Bait(Strategy):
             selecting=32 * (c * d) ** 2 + 8 * examples * 6 * c * c,
             what=f"Fisher matrices of {c} classes x {d} features and of {examples:,} examples",
         )
+
+
+register(
+    "bait-binary",
+    gist="BAIT by whether the predicted class is right",
+    idea="BAIT for a label that only says whether the predicted class is right. Matrices are then as wide as the "
+    "features, however many classes there are.",
+    formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_(1) (1 - p_(1))) h (regression: h); 2n forward, n back",
+    needs=("features", "labeled set"),
+    tasks=TASKS,
+    cost="one forward pass, then O(n d + d^2) for each of 3n steps; 56 d^2 bytes",
+    paper="Huseljic et al., Fast Fishing: Approximating BAIT for Efficient and Scalable Deep Active Image "
+    "Classification, ECML PKDD 2024",
+    when="BAIT with many classes or wide features",
+)(partial(Bait, binary=True))
 
 
 def pruned(fisher: Fisher, n: int, keys: Tensor, advance: Advance) -> list[int]:

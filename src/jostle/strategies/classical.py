@@ -18,6 +18,7 @@ from jostle.embeddings.uncertainty import (
 )
 from jostle.inference.context import QueryContext
 from jostle.selectors import top_k, uniform
+from jostle.selectors.stochastic import gumbel, log_power
 from jostle.strategies.registry import ANY_TASK, register
 from jostle.tasks import CLASS_TASKS
 
@@ -87,7 +88,8 @@ register(
 class PowerMargin(SiteScores):
     """Draw examples with chances that fall with their margins. A batch is then less alike than the smallest margins.
 
-    Gumbel noise on the logarithm of a score gives draws in proportion to it.
+    Gumbel noise on the logarithm of a score gives draws in proportion to it. The selector `stochastic` draws by any
+    other score: `compose("entropy", selector="stochastic(kind=softrank)")`.
     """
 
     selector: Choice = top_k
@@ -101,14 +103,8 @@ class PowerMargin(SiteScores):
 
     def embedding_with(self, context: QueryContext, scores: Tensor) -> Embedded:
         """Logarithms of `scores`, with noise."""
-        if not (scores >= 0).all():
-            raise ValueError(f"power-margin draws by scores= of 0 or more; got {scores.min().item():g}")
-        tiny = torch.finfo(scores.dtype).tiny
-        draws = torch.rand(
-            scores.shape, generator=context.rng("power-margin", device="cpu"), dtype=scores.dtype
-        )
-        gumbel = -(-draws.clamp(min=tiny).log()).log()
-        return Embedded(self.power * scores.clamp(min=tiny).log() + gumbel.to(scores.device))
+        noise = gumbel(scores, context.rng("power-margin", device="cpu"))
+        return Embedded(log_power(scores, self.power) + noise)
 
 
 register(
