@@ -109,3 +109,28 @@ def test_a_project_of_the_demo_is_exported_without_naming_its_data(
     session.close()
     assert run(capsys, "export", "labels.csv")[0] == 0
     assert ",3,people" in (tmp_path / "labels.csv").read_text()
+
+
+def test_any_model_is_scored_on_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = Session.open(
+        colored_folder(tmp_path / "photos", 40), answers=COLORS, encoder="pixels", audit=0.5
+    )
+    session.train()
+    for question in session.ask(20):
+        session.tell(question.key, question.name[4:-4])
+    names = sorted(session.source.places())
+    session.close()
+    for file, wrong in (("good.csv", 0), ("bad.csv", 10)):
+        said = [f"{name},{'red' if place < wrong else name[4:-4]},0.9" for place, name in enumerate(names)]
+        Path(file).write_text("\n".join(["name,prediction,chance", *said]))
+    code, out, told = run(capsys, "audit", "good.csv", "--against", "bad.csv")
+    assert code == 0
+    assert "examples that were never picked" in out
+    assert "at least" in out
+    assert "good.csv against bad.csv" in out
+    assert "cannot be scored by them" in told
+    code, _, told = run(capsys, "audit", "none.csv")
+    assert (code, "none.csv does not exist" in told) == (2, True)

@@ -15,6 +15,7 @@ from jostle.labeling.label_files import (
     export_folders,
     import_labels,
     keys_by_name,
+    read_rows,
     safe_file_name,
 )
 from jostle.labeling.simulation import answer_all, read_truth
@@ -37,7 +38,7 @@ def session(colors: Path) -> Session:
 
 
 def test_predictions_fill_the_rest_and_say_so(session: Session, tmp_path: Path) -> None:
-    assert export(session, tmp_path / "labels.csv", predictions=True) == 30
+    assert export(session, tmp_path / "labels.csv", predictions=True, with_audit=True) == 30
     with (tmp_path / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     guessed = [row for row in rows if row["by"] == "model"]
@@ -89,7 +90,7 @@ def test_json_says_who_said_what(session: Session, tmp_path: Path) -> None:
 
 
 def test_label_studio(session: Session, tmp_path: Path) -> None:
-    export(session, tmp_path / "for.labelstudio.json", predictions=True)
+    export(session, tmp_path / "for.labelstudio.json", predictions=True, with_audit=True)
     tasks = json.loads((tmp_path / "for.labelstudio.json").read_text())
     assert len(tasks) == 30
     answered = [task for task in tasks if task.get("annotations")]
@@ -101,7 +102,8 @@ def test_label_studio(session: Session, tmp_path: Path) -> None:
 
 
 def test_folders_by_class(session: Session, tmp_path: Path, colors: Path) -> None:
-    assert export_folders(session, tmp_path / "sorted") == 10
+    picked = sum(one.purpose != "audit" for one in session.snapshot().answers)
+    assert export_folders(session, tmp_path / "sorted") == picked
     for link in (tmp_path / "sorted").glob("*/*.png"):
         assert link.is_symlink()
         assert link.parent.name == link.name[4:-4]
@@ -184,7 +186,7 @@ def test_what_people_label_is_not_written_over_whatever_is_said(tmp_path: Path) 
 def test_what_was_exported_can_be_imported(
     session: Session, colors: Path, tmp_path: Path, suffix: str
 ) -> None:
-    export(session, tmp_path / f"labels.{suffix}", predictions=True)
+    export(session, tmp_path / f"labels.{suffix}", predictions=True, with_audit=True)
     other = Session.open(colors, project=tmp_path / "other", answers=COLORS, encoder="pixels")
     found = import_labels(other, tmp_path / f"labels.{suffix}")
     assert (found.entered, found.unknown) == (10, ())
@@ -218,7 +220,7 @@ def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Pat
     for question in session.ask(10):
         session.tell(question.key, question.name[4:-4])
     before = audit_sample(session)
-    export(session, tmp_path / "ours.csv")
+    export(session, tmp_path / "ours.csv", with_audit=True)
     import_labels(session, tmp_path / "ours.csv")
     assert audit_sample(session).labels.keys() == before.labels.keys()
 
@@ -295,3 +297,38 @@ def test_numbers_are_imported_as_people_write_them(tmp_path: Path) -> None:
     (tmp_path / "prices.csv").write_text(f'name,answer\n{names[0]},"1,25"\n')
     with pytest.raises(ValueError, match=r"can mean 1\.25 or 125"):
         import_labels(session, tmp_path / "prices.csv")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.json", "a.labelstudio.json", "folders"])
+def test_audit_answers_are_left_out_unless_asked_for_and_marked(
+    colors: Path, tmp_path: Path, name: str
+) -> None:
+    session = Session.open(colors, answers=COLORS, audit=0.5, encoder="pixels")
+    session.train()
+    answered = session.ask(10)
+    for question in answered:
+        session.tell(question.key, question.name[4:-4])
+    audited = {one.name for one in session.snapshot().answers if one.purpose == "audit"}
+    assert 0 < len(audited) < 10
+
+    def written(folder: Path, with_audit: bool) -> tuple[set[str], set[str]]:
+        """Names of all examples in an export, and of those that it marks."""
+        folder.mkdir()
+        if name == "folders":
+            export_folders(session, folder / name, with_audit=with_audit)
+            files = {path.name for path in (folder / name).rglob("*.png")}
+            return {file.removeprefix("audit__") for file in files}, {
+                file.removeprefix("audit__") for file in files if file.startswith("audit__")
+            }
+        export(session, folder / name, with_audit=with_audit)
+        if name.endswith("labelstudio.json"):
+            tasks = [task["data"] for task in json.loads((folder / name).read_text())]
+            names = {task["image"].rpartition("/")[2]: task["jostle_purpose"] for task in tasks}
+            names = {each.rpartition("=")[2]: purpose for each, purpose in names.items()}
+        else:
+            names = {str(row["name"]): row["purpose"] for row in read_rows(folder / name)}
+        return set(names), {each for each, purpose in names.items() if purpose == "audit"}
+
+    everything = {question.name for question in answered}
+    assert written(tmp_path / "without", False) == (everything - audited, set())
+    assert written(tmp_path / "with", True) == (everything, audited)

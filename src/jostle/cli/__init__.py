@@ -14,6 +14,7 @@ import typer
 import jostle
 from jostle.cli import (
     advising,
+    auditing,
     labeling,
     labels,
     labelstudio,
@@ -41,6 +42,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "label": labeling.label,
         "label export": labels.export,
         "label import": labels.import_labels,
+        "label audit": auditing.audit,
         "label simulate": simulating.simulate,
         "pick": picking.pick,
         "advise": advising.advise,

@@ -254,6 +254,14 @@ def label(
     strategy: StrategyName = None,
     round_size: RoundSize = None,
     audit: AuditShare = None,
+    audit_only: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=LOOP,
+            metavar="FILE",
+            help="Predictions of your model (name, prediction, chance): ask only random questions, which measure it.",
+        ),
+    ] = None,
     overlap: Annotated[
         str | None,
         typer.Option(
@@ -288,15 +296,18 @@ def label(
     Examples:
         jostle label photos/ --classes cat,dog,other
         jostle label reviews.csv --text review --classes good,bad
+        jostle label photos/ --classes cat,dog,other --audit-only predictions.csv --goal 90%
         jostle label --demo
     """
     from jostle.labeling.answers import parse_share
 
+    if audit_only is not None and not audit_only.is_file():
+        raise ValueError(f"--audit-only {audit_only}: there is no such file of predictions")
     asked = LabelOptions(data, classes, several, target, text, hide, project, db, demo, add_classes)
     session = asked.open_session(
         strategy=None if strategy is None else check_strategy_name(strategy),
         batch=round_size,
-        audit=None if audit is None else parse_share(audit, "--audit"),
+        audit=audit_share(audit, audit_only),
         goal=goal,  # an accuracy or an error, as the project has classes or numbers
         overlap=None if overlap is None else parse_share(overlap, "--overlap"),
         seed=seed,
@@ -304,7 +315,22 @@ def label(
         model=model,
         fit=fit,
     )
+    if audit_only is not None:
+        from jostle.labeling.scoring import begin_audit_only
+
+        begin_audit_only(session, audit_only)
     serve(session, asked.title, host, port, token, browser)
+
+
+def audit_share(given: str | None, only: Path | None) -> float | None:
+    """Return the share of random questions: all of them where only a given model is measured."""
+    from jostle.labeling.answers import parse_share
+
+    if only is not None and given is not None:
+        raise ValueError("--audit-only asks random questions alone: leave --audit out")
+    if only is not None:
+        return 1.0
+    return None if given is None else parse_share(given, "--audit")
 
 
 def serve(

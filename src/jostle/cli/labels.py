@@ -25,6 +25,14 @@ def export(
     predictions: Annotated[
         bool, typer.Option("--predictions", help="Also write the model's predictions for the rest.")
     ] = False,
+    with_audit: Annotated[
+        bool,
+        typer.Option(
+            "--with-audit",
+            help="Also write the answers of the audit, marked as such. A model that is trained on them cannot be "
+            "scored by them.",
+        ),
+    ] = False,
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy pictures into a folder's classes. Default: links.")
     ] = False,
@@ -41,18 +49,20 @@ def export(
         jostle label export labels.csv --predictions --project photos.labels
         jostle label export sorted --copy
     """
-    from jostle.labeling.label_files import export, export_folders
+    from jostle.labeling.label_files import count_audited, export, export_folders
 
     session = labeling.LabelOptions(None, project=project, db=db).open_session()
+    left_out = 0 if with_audit else count_audited(session)
+    note = f" ({left_out} audit answers left out; --with-audit adds them)" if left_out else ""
     if file.suffix:
-        count = export(session, file, predictions=predictions, overwrite=overwrite)
-        say(f"{count} examples: {file}")
+        count = export(session, file, predictions=predictions, with_audit=with_audit, overwrite=overwrite)
+        say(f"{count} examples: {file}{note}")
         return
     if predictions:
         raise ValueError(f"--predictions are for files; {file} is a folder, for what people answered")
-    count = export_folders(session, file, "copy" if copy else "link")
+    count = export_folders(session, file, "copy" if copy else "link", with_audit)
     how = "copies" if copy else "links to the originals, which --copy would copy"
-    say(f"{count} pictures in folders by class ({how}): {file}")
+    say(f"{count} pictures in folders by class ({how}): {file}{note}")
 
 
 def import_labels(

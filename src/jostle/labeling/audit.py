@@ -109,12 +109,18 @@ def prediction_errors(
 
 
 def measure(
-    session: Session, sample: ProjectAudit, found: Predictions, scale: float | None = None
+    session: Session,
+    sample: ProjectAudit,
+    found: Predictions,
+    scale: float | None = None,
+    *,
+    whole: bool = False,
 ) -> Measured:
     """Compare predictions with the audit.
 
-    Examples that the model does not know, such as new files, are not part of its population. Where only the first of
-    the audit were kept, the others get chances as those of the first are spread: any chances keep an interval valid.
+    Examples that the project's model does not know, such as new files, are not part of its population. They are if
+    `whole`, or where only the predictions for the first of the audit were kept. Such examples get chances as those of
+    the others are spread: any chances keep an interval valid.
     """
     off = prediction_errors(session.kind, found, sample.labels, session.book.classes())
     unit = (scale or 1.0) if session.kind == "number" else 1.0
@@ -122,7 +128,7 @@ def measure(
     known = [found.places[key] for key in [*sample.labels, *rest] if key in found.places]
     expected = found.expected_errors[known]
     missing = len(rest) - (len(known) - len(off))
-    if missing and len(found.keys) == AUDIT_PREDICTIONS and len(known):
+    if missing and len(known) and (whole or len(found.keys) == AUDIT_PREDICTIONS):
         spread = np.quantile(expected, (np.arange(missing) + 0.5) / missing)
         expected = np.concatenate([expected, spread])
     return Measured((off / unit).clip(0, 1), expected, unit)
@@ -257,7 +263,8 @@ def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None)
     forecast = answers_to_prove(
         measured.errors, measured.expected, largest, alpha=alpha, limit=FORECAST_LIMIT
     )
-    return Proof(forecast.median, FORECAST_LIMIT, proof_questions(session))
+    asking = (forecast.median or 0) if session.settings.audit == 1 else proof_questions(session)
+    return Proof(forecast.median, FORECAST_LIMIT, asking)
 
 
 def proof_questions(session: Session) -> int:

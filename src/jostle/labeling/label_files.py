@@ -42,8 +42,15 @@ Row = dict[str, Any]
 Means = Literal["link", "copy"]
 
 
-def export(session: Session, path: Path, *, predictions: bool = False, overwrite: bool = False) -> int:
-    """Write all labels to a file in the format of its ending; return the number of examples."""
+def export(
+    session: Session,
+    path: Path,
+    *,
+    predictions: bool = False,
+    with_audit: bool = False,
+    overwrite: bool = False,
+) -> int:
+    """Write labels to a file in the format of its ending; return the number of examples."""
     writers = {".csv": write_csv, ".parquet": write_parquet, ".json": write_json}
     write = write_label_studio if path.name.endswith(LABEL_STUDIO) else writers.get(path.suffix.lower())
     if write is None:
@@ -55,13 +62,24 @@ def export(session: Session, path: Path, *, predictions: bool = False, overwrite
     table = getattr(session.source, "path", None)
     if table is not None and is_same(path, table):
         raise ValueError(f"{path} is what people label: name another file")
-    found = list(export_rows(session, predictions))
+    found = list(export_rows(session, predictions, with_audit))
     write(session, path, found)
     return len(found)
 
 
-def export_rows(session: Session, predictions: bool) -> Iterator[Row]:
-    """Yield a row for each answered example in the order of names, then one for each predicted one."""
+def count_audited(session: Session) -> int:
+    """Return the number of labels of the audit."""
+    labels = session.snapshot().labels
+    return len(
+        {one.key for one in session.snapshot().answers if one.purpose == "audit" and one.key in labels}
+    )
+
+
+def export_rows(session: Session, predictions: bool, with_audit: bool = False) -> Iterator[Row]:
+    """Yield a row for each answered example in the order of names, then one for each predicted one.
+
+    Answers of the audit are left out unless `with_audit`: a model that is trained on them cannot be scored by them.
+    """
     classes, snapshot = session.book.classes(), session.snapshot()
     people: dict[str, list[str]] = {}
     first: dict[str, CurrentAnswer] = {}
@@ -70,6 +88,8 @@ def export_rows(session: Session, predictions: bool) -> Iterator[Row]:
         if one.act != "skip" and one.person not in people.setdefault(one.key, []):
             people[one.key].append(one.person)
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
+        if first[key].purpose == "audit" and not with_audit:
+            continue
         answer = decode_answer(session.kind, snapshot.labels[key], classes)
         yield make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
     found = session.predictions() if predictions else None
@@ -153,6 +173,7 @@ def write_label_studio(session: Session, path: Path, found: Sequence[Row]) -> No
         guess = make_prediction(each["answer"], each["confidence"], version, tags) if guessed else None
         made = make_task(content, each["key"], order, tags, guess)
         if not guessed:
+            made["data"]["jostle_purpose"] = each["purpose"]
             made["annotations"] = [{"result": [make_result(each["answer"], tags)], "was_cancelled": False}]
         tasks.append(made)
     write_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
@@ -177,23 +198,25 @@ def is_export(path: Path, head: bytes) -> bool:
     return tasks or has_columns(head, COLUMNS) or head.startswith(f'{{\n "format": "{FORMAT}"'.encode())
 
 
-def export_folders(session: Session, folder: Path, means: Means = "link") -> int:
+def export_folders(session: Session, folder: Path, means: Means = "link", with_audit: bool = False) -> int:
     """Make a folder of pictures for each class, as links to the originals or as copies; return their number.
 
-    The folder must be new or empty. A picture with several classes is in each of their folders.
+    The folder must be new or empty. A picture with several classes is in each of their folders. Names of audited
+    pictures begin with `audit__`.
     """
     if session.source.kind != "image" or session.kind == "number":
         raise ValueError("folders by class are for pictures with classes: export a .csv, .parquet or .json")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is not empty: name a new folder")
     count = 0
-    for each, content in read_contents(session, export_rows(session, predictions=False)):
+    for each, content in read_contents(session, export_rows(session, False, with_audit)):
+        mark = "audit__" if each["purpose"] == "audit" else ""
         named = [each["answer"]] if session.kind == "one" else each["answer"]
         for name in named:
             target = (
                 folder
                 / safe_file_name(name)
-                / safe_file_name(PurePath(content.name).as_posix().replace("/", "__"))
+                / safe_file_name(mark + PurePath(content.name).as_posix().replace("/", "__"))
             )
             target.parent.mkdir(parents=True, exist_ok=True)
             _write_picture(session.source, content.name, content.data, target, means)
@@ -246,7 +269,7 @@ def import_labels(
     """Import the labels of a file; raise ValueError for new classes unless `add_classes`."""
     session.index.refresh()
     found = read_rows(path)
-    which, what = _find_column(path, found, NAME_COLUMNS), _find_column(path, found, ANSWER_COLUMNS)
+    which, what = find_column(path, found, NAME_COLUMNS), find_column(path, found, ANSWER_COLUMNS)
     keys = keys_by_name(session)
     pairs = [(str(row.get(which) or ""), row.get(what)) for row in found if row.get("by") != "model"]
     filled = [
@@ -347,7 +370,8 @@ def _restore_cell(cell: Cell) -> Cell:
     return unhidden(cell) if isinstance(cell, str) else cell
 
 
-def _find_column(path: Path, found: Sequence[Mapping[str, Any]], usual: Sequence[str]) -> str:
+def find_column(path: Path, found: Sequence[Mapping[str, Any]], usual: Sequence[str]) -> str:
+    """Return the first of the usual columns that a file has; raise SourceError if there is none."""
     columns = list(found[0]) if found else []
     for name in usual:
         for column in columns:
