@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -122,6 +123,11 @@ class TestJacobianNorm:
         mean, deviation = squared_jacobian(jacobian(model, x))
         assert_means(squares, mean, deviation / math.sqrt(jolts), slack=1e-4)
 
+    def test_in_float32_at_the_default_scale(self) -> None:
+        model, x = mlp(), torch.randn(5, 6)
+        squares = singles(model, x, DRAWS, noise_scale=1e-3).square().sum(2)
+        assert_means(squares, *squared_jacobian(jacobian(model, x)), slack=0.01)
+
     def test_features_see_only_what_precedes_the_head(self) -> None:
         model, x = mlp().double(), torch.randn(5, 6).double()
         body = nn.Sequential(model[0], model[1])  # type: ignore[index]
@@ -145,6 +151,15 @@ class TestJacobianNorm:
         assert_means(squares, expected, squares.std(1))
         assert ((squares.mean(1) - plain).abs() > 5 * squares.std(1) / math.sqrt(DRAWS)).any()
 
+    def test_the_expected_length_is_shorter_than_the_norm(self) -> None:
+        """The paper's summary says E||row|| = ||J||_F; that holds for squares, and for lengths as K grows."""
+        model, x = nn.Linear(2, 1).double(), torch.randn(4, 2).double()  # P = 3
+        ratios = singles(model, x, DRAWS).abs().squeeze(2) / gradients(model, x).norm(dim=1, keepdim=True)
+        mean = torch.full((4,), math.sqrt(3) / 2).double()  # sqrt(3) E|cos| where cos is uniform on [-1, 1]
+        assert_means(ratios, mean, torch.full((4,), 0.5))
+        groups = ratios.square().view(4, -1, 100).mean(2).sqrt()  # (n, 10), K = 100
+        assert ((groups.mean(1) - 1).abs() < 0.07).all()
+
 
 class TestVariance:
     """For scalar f a squared length has relative variance 2 (P - 1) / ((P + 2) K)."""
@@ -164,6 +179,27 @@ class TestVariance:
         assert ((ratios.var(1) - theory).abs() < 5 * error).all()
         assert 5 * error < 2 / jolts - theory, "the interval would not exclude 2/K, the limit of large P"
 
+    def test_one_jolt_follows_the_exact_law(self) -> None:
+        """cos^2 between u and a gradient is Beta(1/2, (P-1)/2): all moments at once, and no axis is special."""
+        P, draws = 2, 4000
+        model, axis = nn.Linear(P, 1, bias=False).double(), torch.eye(P)[:1].double()
+        cosines = singles(model, axis, draws)[0, :, 0].square() / P
+        assert stats.kstest(cosines.numpy(), stats.beta(0.5, (P - 1) / 2).cdf).pvalue > 1e-3
+        assert stats.kstest(cosines.numpy(), stats.beta(0.5, P / 2).cdf).pvalue < 1e-9
+
+    def test_the_error_falls_as_one_over_the_root_of_k(self) -> None:
+        model, x = scalar(), torch.randn(20, 3).double()
+        P, lengths = entries(model), gradients(model, x).square().sum(1)
+        counts = (1, 3, 9, 27)
+        errors = []
+        for jolts in counts:
+            squares = torch.stack([rows_of(model, x, jolts, seed).square().sum(1) for seed in range(60)])
+            errors.append(float((squares / lengths - 1).square().mean().sqrt()))
+        slope, _ = np.polyfit(np.log(counts), np.log(errors), 1)
+        assert slope == pytest.approx(-0.5, abs=0.08)
+        for jolts, error in zip(counts, errors, strict=True):
+            assert error == pytest.approx(math.sqrt(2 * (P - 1) / ((P + 2) * jolts)), rel=0.25)
+
 
 class TestGeometry:
     """Properties 1 and 2: distances and inner products of rows are those of gradients, in expectation."""
@@ -177,6 +213,13 @@ class TestGeometry:
         assert_means(
             (rows[first] - rows[second]).square(), *squared_jacobian(gaps[:, None]), slack=1e-4
         )  # (pairs, draws)
+
+    def test_distances_of_vector_outputs(self) -> None:
+        model, x = cnn().double(), torch.randn(5, 1, 8, 8).double()
+        first, second = torch.triu_indices(5, 5, 1)
+        J, rows = jacobian(model, x), singles(model, x, DRAWS)
+        squares = (rows[first] - rows[second]).square().sum(2)
+        assert_means(squares, *squared_jacobian(J[first] - J[second]), slack=1e-3)
 
     @pytest.mark.parametrize("settings", [EXACT, SMALL], ids=["exact", "differences"])
     def test_inner_products(self, settings: Any) -> None:
@@ -229,6 +272,18 @@ class TestConcentration:
         low, high = angle_bounds(cosine, self.EPSILON)
         assert ((low <= found) & (found <= high)).all()
 
+    def test_the_printed_bound_on_angles_fails_for_opposite_gradients(self) -> None:
+        x = torch.randn(1, 5).double()
+        model = nn.Linear(5, 1, bias=False).double()  # its gradients are its inputs
+        rows = rows_of(model, torch.cat([x, -x]), self.jolts())
+        found = float(nn.functional.cosine_similarity(rows[0], rows[1], dim=0))
+        e = self.EPSILON
+        assert found == pytest.approx(-1)
+        assert not (-1 - e) / (1 + e) ** 2 <= found  # as printed
+        assert not found <= (-1 + e) / (1 - e) ** 2  # as printed
+        low, high = angle_bounds(torch.tensor(-1.0), e)
+        assert low <= found <= high
+
 
 def angle_bounds(cosine: Tensor, e: float) -> tuple[Tensor, Tensor]:
     """Bounds on the cosine of two rows, whatever its sign."""
@@ -279,6 +334,21 @@ class TestVarianceReduction:
         A, u = J_labeled.T @ J_labeled / self.NOISE, J_new[0] / J_new.norm()
         torch.testing.assert_close(self.formula(A, u, J_new, J), self.direct(labeled, new, x))
 
+    def test_the_formula_as_printed_is_wrong_twice(self) -> None:
+        """A = (1/S^2) d^2 S^2 / d theta^2 is 2/m times the right one; J / ||J||^2 has no unit length."""
+        model, labeled, new, x = self.setting()
+        J_labeled, J_new, J = (gradients(model, inputs) for inputs in (labeled, new, x))
+        truth = self.direct(labeled, new, x)
+        theta = torch.randn(self.P).double()
+        targets = torch.randn(self.LABELED).double()
+        hessian = torch.func.hessian(lambda theta: (labeled @ theta - targets).square().mean())(theta)
+        A, u = J_labeled.T @ J_labeled / self.NOISE, J_new[0] / J_new.norm()
+        printed_A, printed_u = hessian / self.NOISE, J_new[0] / J_new.square().sum()
+        torch.testing.assert_close(printed_A, 2 / self.LABELED * A)
+        for wrong in ((printed_A, u), (A, printed_u), (printed_A, printed_u)):
+            ratio = self.formula(*wrong, J_new, J) / truth
+            assert ((ratio < 0.5) | (ratio > 2)).all(), f"ratios {ratio.tolist()}"
+
     def test_rows_know_the_reduction_once_k_reaches_p(self) -> None:
         """K >= P jolts are a change of coordinates, under which the formula does not change."""
         model, labeled, new, x = self.setting()
@@ -286,3 +356,8 @@ class TestVarianceReduction:
         R_labeled, R_new, R = rows.split([self.LABELED, 1, 7])
         A, u = R_labeled.T @ R_labeled / self.NOISE, R_new[0] / R_new.norm()
         torch.testing.assert_close(self.formula(A, u, R_new, R), self.direct(labeled, new, x))
+
+    def test_along_one_direction_the_longest_gradient_reduces_most(self) -> None:
+        _, labeled, new, x = self.setting()
+        reductions = torch.stack([self.direct(labeled, length * new, x) for length in (0.5, 1.0, 2.0, 4.0)])
+        assert (reductions.diff(dim=0) > 0).all()
