@@ -12,7 +12,8 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +45,11 @@ class Encoder(ABC):
 
     name: str  # what the rows depend on: cached rows of another name are not used
     note: str = ""  # what a user should know of it
+    ahead: int = 32  # examples that are read, and put into batches of similar sizes, at a time
+
+    def size(self, ready: Any) -> int:
+        """Return how long a prepared example is; examples of similar sizes are encoded together."""
+        return 0
 
     @abstractmethod
     def read(self, content: Content) -> Any:
@@ -201,6 +207,8 @@ class HubImages(Encoder):
 class HubTexts(Encoder):
     """Text encoder by folder or hub name: the mean over tokens at unit length; pairs by similarity."""
 
+    ahead = 512
+
     def __init__(self, folder: str, title: str = "") -> None:
         self.folder, self.name = folder, f"texts-{title or folder}"
 
@@ -217,6 +225,10 @@ class HubTexts(Encoder):
     def read(self, content: Content) -> tuple[str, ...]:
         """Return the texts of an example."""
         return content.texts
+
+    def size(self, ready: Any) -> int:
+        """Return the number of characters."""
+        return sum(map(len, ready))
 
     def encode(self, ready: Sequence[Any]) -> Vectors:
         """Return one embedding for each text; for a pair (u, v) the columns |u - v| and u v."""
@@ -294,6 +306,7 @@ def to_rows(rows: Tensor) -> Vectors:
 
 
 ENCODE_BATCH = 32  # examples that are encoded, and written, at a time
+READERS = 2  # threads that read examples
 
 
 class VectorFile:
@@ -355,25 +368,56 @@ def embed(
     file: VectorFile,
     keys: Sequence[str],
     progress: ProgressCallback | None = None,
-) -> None:
-    """Compute the rows that are missing, and mark unreadable examples as such."""
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Compute the rows that are missing, in this order, and mark unreadable examples as such.
+
+    Threads read the next examples while the network encodes. `stop` is called after each batch; return whether all
+    rows were computed.
+    """
     known = file.known()
     missing = [key for key in keys if key not in known]
-    for start in range(0, len(missing), ENCODE_BATCH):
-        ready, names = [], []
-        for key in missing[start : start + ENCODE_BATCH]:
-            content = _read_content(index, key)
-            if content is None:
-                continue
-            try:
-                ready.append(encoder.read(content))
-                names.append(key)
-            except UnreadableError as reason:
-                index.mark_unreadable(key, str(reason))
-        if ready:
-            file.add(names, encoder.encode(ready))
-        if progress is not None:
-            progress("encoding", min(start + ENCODE_BATCH, len(missing)), len(missing))
+    parts = [missing[start : start + encoder.ahead] for start in range(0, len(missing), encoder.ahead)]
+    done = len(keys) - len(missing)
+    with ThreadPoolExecutor(READERS) as threads:
+
+        def read(part: Sequence[str]) -> list[Future[Any]]:
+            return [threads.submit(_read_example, index, encoder, key) for key in part]
+
+        waiting = read(parts[0]) if parts else []
+        for place, part in enumerate(parts):
+            found = dict(zip(part, [each.result() for each in waiting], strict=True))
+            waiting = read(parts[place + 1]) if place + 1 < len(parts) else []
+            for key, reason in found.items():
+                if isinstance(reason, UnreadableError):
+                    index.mark_unreadable(key, str(reason))
+            ready = {key: one for key, one in found.items() if not isinstance(one, UnreadableError | None)}
+            order = sorted(
+                ready, key=lambda key: encoder.size(ready[key])
+            )  # texts of one length need no padding
+            for start in range(0, len(order), ENCODE_BATCH):
+                batch = order[start : start + ENCODE_BATCH]
+                file.add(batch, encoder.encode([ready[key] for key in batch]))
+                if progress is not None:
+                    left = max(0, len(order) - start - ENCODE_BATCH)
+                    progress("encoding", done + len(part) - left, len(keys))
+                if stop():
+                    for each in waiting:
+                        each.cancel()
+                    return False
+            done += len(part)
+    return True
+
+
+def _read_example(index: Index, encoder: Encoder, key: str) -> Any:
+    """Return a prepared example, the reason why it cannot be read, or None where it is gone."""
+    content = _read_content(index, key)
+    if content is None:
+        return None
+    try:
+        return encoder.read(content)
+    except UnreadableError as reason:
+        return reason
 
 
 def _read_content(index: Index, key: str) -> Content | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,9 +100,15 @@ class Learner(ABC):
 
     note: str = ""  # what a user should know of it
 
+    def encode(
+        self, keys: Sequence[str], progress: ProgressCallback | None, stop: Callable[[], bool]
+    ) -> bool:
+        """Encode examples in this order until `stop` says so; return whether all are. Most learners need none."""
+        return True
+
     @abstractmethod
-    def prepare(self, keys: Sequence[str], progress: ProgressCallback | None) -> list[str]:
-        """Prepare examples; return the keys of those that can be used."""
+    def prepare(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys of the examples that can be used now."""
 
     def cached_keys(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that can still be learned from, of examples that are gone."""
@@ -144,12 +150,17 @@ class ProbeLearner(Learner):
         self.note = self.encoder.note
         self.file = VectorFile(cache, self.encoder.name)
 
-    def prepare(self, keys: Sequence[str], progress: ProgressCallback | None) -> list[str]:
-        """Encode the examples that are not in the cache."""
+    def encode(
+        self, keys: Sequence[str], progress: ProgressCallback | None, stop: Callable[[], bool]
+    ) -> bool:
+        """Encode the examples that are not in the cache; rows of a table are encoded when they are used."""
+        return self.kind == "row" or embed(self.index, self.encoder, self.file, keys, progress, stop)
+
+    def prepare(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys that are encoded."""
         if self.kind == "row":
             self.rows = {content.key: content.fields or {} for content in self.index.source.contents()}
             return [key for key in keys if key in self.rows]
-        embed(self.index, self.encoder, self.file, keys, progress)
         known = self.file.known()
         return [key for key in keys if key in known]
 
@@ -200,7 +211,7 @@ class CustomLearner(Learner):
                 "texts for a model of your own: name the tokenizer that reads them with --encoder"
             )
 
-    def prepare(self, keys: Sequence[str], progress: ProgressCallback | None) -> list[str]:
+    def prepare(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that can be read."""
         if self.kind != "image":
             self.contents = {content.key: content for content in self.index.source.contents()}

@@ -22,7 +22,7 @@ from jostle.labeling.schema import examples
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
-MAX_NEW_SHARE = 0.1  # of examples that a map may lack while more are being encoded
+MAX_NEW_SHARE = 1.0  # examples that a map may lack while more are encoded, for each that it has
 MIN_EXAMPLES = 3  # of a map
 
 

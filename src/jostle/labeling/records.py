@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -152,6 +152,7 @@ class Status:
     problem: str  # why the last round failed; "" where it did not
     note: str  # what a user should know of the model
     at: float
+    seconds_left: float | None = None  # of encoding
 
 
 @dataclass(frozen=True)
@@ -290,13 +291,19 @@ def read_status(store: Store) -> Status:
         found.get("problem", ""),
         found.get("note", ""),
         found.get("at", 0.0),
+        found.get("seconds_left"),
     )
 
 
 def write_status(
-    store: Store, doing: str = "", done: int = 0, of: int = 0, problem: str = "", note: str = ""
+    store: Store,
+    doing: str = "",
+    done: int = 0,
+    of: int = 0,
+    problem: str = "",
+    note: str = "",
+    seconds_left: float | None = None,
 ) -> None:
     """Write the status of the background process."""
-    store.save_unsynced(
-        status={"doing": doing, "done": done, "of": of, "problem": problem, "note": note, "at": store.clock()}
-    )
+    found = Status(doing, done, of, problem, note, store.clock(), seconds_left)
+    store.save_unsynced(status=asdict(found))

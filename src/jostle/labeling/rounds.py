@@ -6,8 +6,9 @@ the project, then swaps in the new ranking whole: until that moment everybody go
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
 from jostle.labeling.learners import TASK, Learner, Model, TrainingTargets
 from jostle.labeling.records import EVEN, PREDICTIONS_FILE, Predictions
-from jostle.labeling.schema import examples
+from jostle.labeling.schema import examples, standing
 from jostle.labeling.stopping import STOP_SET, concordance, kappa, kappa_of_sets
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.rng import derive
@@ -45,6 +46,7 @@ class TrainingSet:
     purposes: Mapping[str, Purpose | None]
     labels: Mapping[str, StoredAnswer]  # what counts for each answered example
     classes: Classes
+    complete: bool = True  # whether everything that is here is encoded
 
     def trained_places(self) -> list[int]:
         """Return the places of the examples to learn from: answered, and not for the audit."""
@@ -65,14 +67,16 @@ class TrainingSet:
         return [key for key in self.keys[: self.here] if self.purposes[key] is None]
 
 
-def run_round(session: Session, progress: ProgressCallback | None = None) -> int:
-    """Run one round; return its number."""
+def run_round(
+    session: Session, progress: ProgressCallback | None = None, encode_seconds: float | None = None
+) -> int:
+    """Run one round; return its number. With `encode_seconds`, it uses what is encoded after that time."""
     started, act = time.monotonic(), session.store.last_event()
     session.index.refresh(progress)
     if session.settings.known:
         label_files.import_column(session, session.settings.known)
     learner = session.learner()
-    training_set = gather_training_set(session, learner, progress)
+    training_set = gather_training_set(session, learner, progress, encode_seconds)
     pool = learner.pool(training_set.keys)
     number = session.store.current_round() + 1
     seed = derive(session.settings.seed, "round", number)
@@ -87,6 +91,7 @@ def run_round(session: Session, progress: ProgressCallback | None = None) -> int
         "trained": len(targets.places),
         "names": list(training_set.classes.names.values()),
         "note": learner.note,
+        "partial": not training_set.complete,
     }
     if model is not None:
         summary |= save_round(session, training_set, targets, model, number)
@@ -104,8 +109,30 @@ def remove_old_predictions(session: Session, number: int) -> None:
         (session.round_folder(old) / PREDICTIONS_FILE).unlink(missing_ok=True)
 
 
-def gather_training_set(session: Session, learner: Learner, progress: ProgressCallback | None) -> TrainingSet:
-    """Return all examples that exist or were answered, less those that cannot be used."""
+def encoding_order(session: Session, keys: Sequence[str], answered: Container[str]) -> list[str]:
+    """Return keys in the order they are encoded: answered ones, then in the random order of the audit.
+
+    So the examples that are encoded at any time are a uniform sample, and the audit is the beginning of it.
+    """
+    order = shuffle_by_key(keys, "audit", session.settings.seed)
+    return sorted(order, key=lambda key: key not in answered)
+
+
+def encode_more(session: Session, progress: ProgressCallback | None, stop: Callable[[], bool]) -> bool:
+    """Encode examples between rounds until `stop` says so; return whether all are encoded."""
+    with session.store.read_transaction() as tx:
+        keys = list(tx.execute(select(examples.c.key).where(examples.c.here)).scalars())
+        answered = set(tx.execute(select(standing.c.key)).scalars())
+    return session.learner().encode(encoding_order(session, keys, answered), progress, stop)
+
+
+def gather_training_set(
+    session: Session, learner: Learner, progress: ProgressCallback | None, seconds: float | None = None
+) -> TrainingSet:
+    """Return all examples that exist or were answered, less those that cannot be used.
+
+    With `seconds`, encoding ends after that time: the round learns from what is encoded so far.
+    """
     classes = session.book.classes()
     labels = aggregation.aggregate(
         session.kind, aggregation.current_answers(session.store, session.kind, classes), classes
@@ -115,9 +142,13 @@ def gather_training_set(session: Session, learner: Learner, progress: ProgressCa
         rows = [row for row in tx.execute(known) if row.here or row.key in labels]
     keys = [row.key for row in rows if row.here]
     gone = [row.key for row in rows if not row.here]
-    usable = learner.prepare(keys, progress)
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    order = encoding_order(session, keys, labels)
+    complete = learner.encode(order, progress, lambda: time.monotonic() > until)
+    usable = learner.prepare(keys)
     old = learner.cached_keys(gone)
-    return TrainingSet([*usable, *old], len(usable), {row.key: row.purpose for row in rows}, labels, classes)
+    purposes = {row.key: row.purpose for row in rows}
+    return TrainingSet([*usable, *old], len(usable), purposes, labels, classes, complete)
 
 
 def training_targets(session: Session, training_set: TrainingSet) -> TrainingTargets:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from jostle.labeling.session import Session
 
+ENCODE_SECONDS = 20.0  # seconds that a round encodes before it learns from what it has
 POLL_SECONDS = 0.5  # seconds between two looks at the store
 REFRESH_SECONDS = 30.0  # seconds between two looks at the data while nothing is answered
 REPORT_SECONDS = 1.0  # seconds between two words on a long work
@@ -117,17 +118,22 @@ class Worker:
         self.failed_at = -1  # the last act when a round failed: it is tried again after the next
         self.refreshed = time.monotonic()
         self.map = MapBuilder(session)
+        self.encoded = False  # whether everything is, as far as it was looked at
+        self.encoding: tuple[float, int] | None = None  # when encoding began, and how many were encoded then
 
     def run(self) -> None:
         """Run until the parent process ends."""
         while self.is_parent_alive(POLL_SECONDS):
-            if is_round_due(self.session) and self.session.store.last_event() != self.failed_at:
+            if self.is_round_due():
                 self.round()
             elif self.map.is_due:
                 self.improve_map()
+            elif not self.encoded:
+                self.encode()
             elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
                 self.session.index.refresh()
                 self.refreshed = time.monotonic()
+                self.encoded = False
                 self.map.check()
 
     def is_parent_alive(self, seconds: float) -> bool:
@@ -137,21 +143,50 @@ class Worker:
 
     def round(self) -> None:
         """Run one round; an error is reported, and the loop goes on."""
+        from jostle.labeling import rounds
+
         try:
-            self.session.train(self.report)
+            rounds.run_round(self.session, self.report, ENCODE_SECONDS)
             write_status(self.session.store, note=self.session.learner().note)
         except Exception as error:
-            traceback.print_exc()
-            where = f" ({place})" if (place := line_in_own_file(error)) else ""
-            write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
+            self.fail(error)
             self.failed_at = self.session.store.last_event()
         self.refreshed = time.monotonic()
+        self.encoded = False
+        self.encoding = None
         self.map.check()
+
+    def is_round_due(self) -> bool:
+        """Return whether a round is due that has not just failed."""
+        return is_round_due(self.session) and self.session.store.last_event() != self.failed_at
+
+    def encode(self) -> None:
+        """Encode until all is done or a round is due; at the end learn once from everything."""
+        from jostle.labeling import rounds
+
+        try:
+            self.encoded = rounds.encode_more(self.session, self.report, self.is_round_due)
+        except Exception as error:
+            self.fail(error)
+            self.encoded = True  # tried again after the next round
+            return
+        self.encoding = None
+        if self.encoded:
+            write_status(self.session.store, note=self.session.learner().note)
+            done = self.session.store.rounds()
+            if done and done[-1][2].get("partial"):
+                self.round()
+
+    def fail(self, error: Exception) -> None:
+        """Report an error to the page and the log."""
+        traceback.print_exc()
+        where = f" ({place})" if (place := line_in_own_file(error)) else ""
+        write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
 
     def improve_map(self) -> None:
         """Compute the map until it is done or a round is due."""
         try:
-            while self.map.step() and self.is_parent_alive(0) and not is_round_due(self.session):
+            while self.map.step() and self.is_parent_alive(0) and not self.is_round_due():
                 pass
         except Exception:
             traceback.print_exc()  # labeling goes on without a map
@@ -163,7 +198,17 @@ class Worker:
             sys.exit(0)
         if time.monotonic() - self.reported_at > REPORT_SECONDS or not done:
             self.reported_at = time.monotonic()
-            write_status(self.session.store, doing, done, of, note=read_status(self.session.store).note)
+            left = self.seconds_left(done, of) if doing == "encoding" else None
+            note = read_status(self.session.store).note
+            write_status(self.session.store, doing, done, of, note=note, seconds_left=left)
+
+    def seconds_left(self, done: int, of: int) -> float | None:
+        """Return how long encoding will take, by its pace so far; None at its beginning."""
+        now = time.monotonic()
+        if self.encoding is None:
+            self.encoding = now, done
+        began, before = self.encoding
+        return None if done <= before else (of - done) * (now - began) / (done - before)
 
 
 def is_round_due(session: Session) -> bool:

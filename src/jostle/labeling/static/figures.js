@@ -11,4 +11,5 @@ export const inUnit = ({ measure }) => (measure === "accuracy" ? percent : round
 export const inBounds = (found) => (found.measure === "accuracy" ? `at least ${inUnit(found)(found.low)} right` : `error at most ${inUnit(found)(found.high)}`);
 
 /** What the background does, such as `encoding 1,200 of 10,000`. */
-export const doing = ({ doing: what, done, of }) => (of > 1 ? `${what} ${count(done)} of ${count(of)}` : what);
+export const doing = ({ doing: what, done, of, seconds_left: left }) =>
+  of > 1 ? `${what} ${count(done)} of ${count(of)}${left > 45 ? `, about ${count(Math.ceil(left / 60))} min left` : ""}` : what;
