@@ -22,8 +22,6 @@ from jostle.labeling.encoders import (
     HubImages,
     HubTexts,
     SmallPixels,
-    VectorFile,
-    embed,
     encode_rows,
     encoder_for,
     load_picture,
@@ -31,6 +29,7 @@ from jostle.labeling.encoders import (
 from jostle.labeling.index import Index
 from jostle.labeling.sources import ImageFolder
 from jostle.labeling.store import Store
+from jostle.labeling.vectors import VectorFile, embed
 
 
 def image(number: int, side: int = 16) -> Content:

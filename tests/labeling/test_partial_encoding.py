@@ -11,9 +11,10 @@ from sqlalchemy import select
 
 from jostle.labeling import Session, trainer
 from jostle.labeling.contents import Content, draw_uniform
-from jostle.labeling.encoders import Encoder, VectorFile, Vectors, embed
+from jostle.labeling.encoders import Encoder, Vectors
 from jostle.labeling.rounds import run_round
 from jostle.labeling.schema import examples
+from jostle.labeling.vectors import VectorFile, embed
 
 
 class Lengths(Encoder):

@@ -20,16 +20,10 @@ from jostle.core import Joined
 from jostle.datasets.views import Examples, split_columns, take_rows
 from jostle.inference.reader import output_of
 from jostle.labeling.answers import AnswerKind, StoredAnswer, as_class, as_classes, as_number
-from jostle.labeling.encoders import (
-    VectorFile,
-    embed,
-    encode_rows,
-    encoder_for,
-    import_transformers,
-    load_picture,
-)
+from jostle.labeling.encoders import encode_rows, encoder_for, import_transformers, load_picture
 from jostle.labeling.index import GoneError, Index, ProgressCallback
 from jostle.labeling.probe import Probe, Sigmoids, Softmax, fit_classifier, fit_regressor
+from jostle.labeling.vectors import VectorFile, embed
 from jostle.tasks import TASKS, Task
 from jostle.training.train import Recipe, forward, train
 from jostle.utils.user_files import from_file
