@@ -75,10 +75,9 @@ def case_of(job: Job, n: int, linear: bool) -> Case:
 
     outputs = job.runner.example_outputs
     kind = task_for(job.task, outputs)
-    width = outputs.shape[-1] if kind.name == "sequence" else outputs.shape[1:2].numel()
     labels = 0 if job.known is None else len(job.known.data.train)
     size = len(job.pool) - len(job.excluded)
-    return Case(kind.name, 2 if kind.name == "binary" else width, size, n, labels, linear)
+    return Case(kind.name, kind.count_classes(outputs), size, n, labels, linear)
 
 
 def table_of(setting: Setting, advised: str) -> Table:

@@ -107,7 +107,7 @@ class Known:
         if data.task == "regression" and task.name == "classification":
             data = numbered(data)
         elif data.classes and task.name in CLASS_TASKS:
-            data = match_classes(data, 2 if task.name == "binary" else output.shape[1], pool)
+            data = match_classes(data, task.count_classes(output), pool)
         return cls(data, task)
 
     def passes(self, network: ModelRunner) -> Iterator[tuple[Tensor, Tensor]]:
@@ -126,11 +126,8 @@ class Known:
 
     def check(self, targets: Tensor, outputs: Tensor) -> None:
         """Refuse labels that the outputs do not have."""
-        width = {"sequence": outputs.shape[-1], "regression": 0}.get(
-            self.task.name, outputs.shape[1:2].numel()
-        )
         try:
-            self.task.check_targets(targets, width)
+            self.task.check_targets(targets, self.task.count_classes(outputs))
         except ValueError as wrong:
             raise ValueError(f"{self.data.name} does not fit the model's outputs: {wrong}") from None
 
@@ -145,7 +142,7 @@ class Known:
             and ((targets == 0) | (targets == 1)).all()
         ):
             return f"{said}\nWarning: all labels are 0 or 1; if the model's output is a logit of yes, say --task binary"
-        if self.task.name not in ("classification", "binary") or not isinstance(targets, Tensor):
+        if self.task.name not in CLASS_TASKS or not isinstance(targets, Tensor):
             return said
         commonest = int(targets.flatten().long().bincount().max()) / len(targets)
         if metrics["accuracy"] > commonest or commonest == 1:

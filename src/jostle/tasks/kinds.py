@@ -91,6 +91,10 @@ class Task(ABC):
         """How many numbers a model gives for an example, a pixel or a token, where there are so many `classes`."""
         return classes
 
+    def count_classes(self, outputs: Tensor) -> int:
+        """How many classes or labels `outputs` are about."""
+        return outputs.shape[-1] if self.tokens else outputs.shape[1:2].numel()
+
     def classes_seen(self, targets: Tensor) -> int:
         """How many classes occur among `targets`, or how many labels are said yes to."""
         return len(self.counted(targets).unique())
@@ -180,6 +184,10 @@ class Binary(Classification):
     def width(self, classes: int) -> int:
         """One logit."""
         return 1
+
+    def count_classes(self, outputs: Tensor) -> int:
+        """No and yes."""
+        return 2
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """One 0 or 1 for each example."""

@@ -82,9 +82,8 @@ def task_for_labels(given: str | Task | None, outputs: Tensor, targets: Tensor) 
     labels = describe_labels(targets)
     task = task_named(given) or _infer(labels, outputs)
     task.check_outputs(outputs)
-    classes = outputs.shape[-1] if task.tokens else outputs.shape[1:2].numel()
     try:
-        task.check_targets(targets, classes)
+        task.check_targets(targets, task.count_classes(outputs))
         if task.name == "regression" and targets[0].numel() != outputs[0].numel():
             raise ValueError(f"a label has {targets[0].numel()} numbers, an output {outputs[0].numel()}")
         if task.name == "classification" and labels.shape:
