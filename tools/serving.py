@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 TOKEN = "a-token-for-tests"  # nosec B105  # of servers that tests start and end
-STARTING = 60  # seconds that a server may take on a busy machine
+STARTING = 300  # seconds that a server may take on a busy machine
 
 
 def free_port() -> int:

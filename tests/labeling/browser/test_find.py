@@ -10,7 +10,7 @@ from tools.serving import Person, Server
 from jostle.labeling.sources import Digits
 
 Visit = Callable[..., Any]
-TIMEOUT = 120  # seconds that a map may take on a busy machine
+TIMEOUT = 300  # seconds that a map may take on a busy machine
 DARK = """() => { const c = document.querySelector(".dots");
   const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
   let n = 0; for (let i = 0; i < d.length; i += 4) n += d[i] !== d[0] || d[i + 1] !== d[1]; return n; }"""

@@ -14,7 +14,7 @@ from jostle.labeling.contents import digest
 
 CLASSES = "red,green,<b>blue</b>"
 HTML = "<img src=x onerror=alert(1)>.png"
-READING = 120  # seconds that a folder may take on a busy machine
+READING = 300  # seconds that a folder may take on a busy machine
 Visit = Callable[..., Any]
 
 

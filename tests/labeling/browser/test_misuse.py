@@ -10,7 +10,7 @@ from browser_pages import answered_by, expect, on_disk, table
 from tools.serving import TOKEN, Person, Server
 
 Visit = Callable[..., Any]
-TIMEOUT = 120  # seconds that a model may take on a busy machine
+TIMEOUT = 300  # seconds that a model may take on a busy machine
 
 
 @pytest.fixture

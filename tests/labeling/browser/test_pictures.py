@@ -29,7 +29,7 @@ KEPT = {
     ("progress", "wide", "light"),
 }
 KEPT |= {("label", "phone", "dark"), ("progress", "phone", "dark")}
-TIMEOUT = 120  # seconds that a model may take on a busy machine
+TIMEOUT = 300  # seconds that a model may take on a busy machine
 TOO_PALE = """() => {
   const light = (color) => {
     const [r, g, b] = color.match(/[\\d.]+/g).map((each) => each / 255);

@@ -12,7 +12,7 @@ from browser_pages import expect
 from tools.serving import Person, Server
 
 Visit = Callable[..., Any]
-TIMEOUT = 120  # seconds that a model may take on a busy machine
+TIMEOUT = 300  # seconds that a model may take on a busy machine
 
 
 def size_of(question: dict[str, Any]) -> float:
