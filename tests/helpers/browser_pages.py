@@ -29,6 +29,15 @@ def on_disk(server: Server) -> list[tuple[str, Any]]:
     return [(act, None if value is None else json.loads(value)) for act, value in found]
 
 
+def answered(server: Server) -> int:
+    """How many examples have an answer on disk; the figures of the page may be some seconds old."""
+    with sqlite3.connect(server.project / "labels.db") as reader:
+        said = "select count(distinct key) from standing where act in ('answer', 'correction')"
+        (found,) = reader.execute(said).fetchone()
+    reader.close()
+    return int(found)
+
+
 def expect(page: Any, found: Callable[[], Any], wanted: Any) -> None:
     """Wait until something is as wanted: the page goes on before the server's reply where that takes long."""
     end = time.monotonic() + LONGEST

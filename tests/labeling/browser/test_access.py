@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import answered_by, on_disk, problems, table
+from browser_pages import answered_by, expect, on_disk, problems, table
 from tools.serving import Server
 
 Visit = Callable[..., Any]
@@ -26,9 +26,9 @@ def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Server, visit:
     page.wait_for_selector(SHOWN)
     page.focus("[data-class=bad]")
     answered_by(page, "Enter")
-    assert page.evaluate("document.activeElement.dataset.class") == "bad"
+    expect(page, lambda: page.evaluate("document.activeElement.dataset.class"), "bad")
     answered_by(page, "Enter")
-    assert on_disk(server) == [("answer", 1), ("answer", 1)]
+    expect(page, lambda: on_disk(server), [("answer", 1), ("answer", 1)])
 
 
 def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Server, visit: Visit) -> None:
@@ -42,7 +42,7 @@ def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Serv
     page.keyboard.press("End")
     page.wait_for_function("document.querySelector('.stage').scrollTop > 200")
     answered_by(page, "1")
-    assert page.evaluate("document.querySelector('.stage').scrollTop") == 0
+    page.wait_for_function("document.querySelector('.stage').scrollTop === 0")
 
 
 def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> None:
@@ -61,7 +61,7 @@ def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> N
     page.keyboard.press("Escape")
     for key in ("q", "b", " ", "Backspace"):
         page.keyboard.press(key)
-    assert on_disk(server) == [("answer", 0)]
+    expect(page, lambda: on_disk(server), [("answer", 0)])
     page.reload()
     page.wait_for_selector(SHOWN)
     assert not page.query_selector_all(".class kbd"), "off is kept"

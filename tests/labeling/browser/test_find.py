@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from browser_pages import answered, expect
 from tools.serving import Person, Server
 
 from jostle.labeling.sources import Digits
@@ -42,10 +43,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-def answered(server: Server) -> int:
-    return int(call(server.port, "/api/progress")["answered"])
-
-
 def test_a_region_of_the_map_is_answered_and_taken_back(server: Server, visit: Visit) -> None:
     page = visit(server, view="find")
     page.wait_for_selector(".legend span")
@@ -75,9 +72,9 @@ def test_a_region_of_the_map_is_answered_and_taken_back(server: Server, visit: V
     for face in page.query_selector_all(".tile .face")[:4]:
         face.click()
     page.keyboard.press("3")
-    until(lambda: answered(server) == before + 4)
+    expect(page, lambda: answered(server), before + 4)
     page.keyboard.press("Backspace")
-    until(lambda: answered(server) == before)
+    expect(page, lambda: answered(server), before)
 
 
 def test_words_and_likeness_find_examples(server: Server, visit: Visit) -> None:

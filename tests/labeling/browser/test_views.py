@@ -2,13 +2,12 @@
 
 import csv
 import random
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser_pages import expect
+from browser_pages import answered, expect
 from tools.serving import Person, Server
 
 Visit = Callable[..., Any]
@@ -29,15 +28,6 @@ def other(answer: str) -> str:
 
 def figures(port: int) -> Any:
     return Person("probe", port).call("GET", "/api/progress")[1]
-
-
-def answered(server: Server) -> int:
-    """How many examples have an answer on disk; the figures of the page may be some seconds old."""
-    with sqlite3.connect(server.project / "labels.db") as reader:
-        said = "select count(distinct key) from standing where act in ('answer', 'correction')"
-        (found,) = reader.execute(said).fetchone()
-    reader.close()
-    return int(found)
 
 
 def until(port: int, wanted: Callable[[Any], bool]) -> Any:
@@ -226,6 +216,6 @@ def test_the_grid_shows_the_least_certain_first_where_wanted(server: Server, vis
     page.click("text=Least certain first")
     page.wait_for_selector(".chips button[aria-pressed=true]:has-text('Least certain first')")
     page.wait_for_selector(".tiles[aria-busy=false] .tile .sure")
-    shown = [float(each.inner_text().split()[0]) for each in page.query_selector_all(".sure")]
-    assert shown == sorted(shown)
+    shares = "[...document.querySelectorAll('.sure')].map((each) => parseFloat(each.textContent))"
+    expect(page, lambda: (found := page.evaluate(shares)) == sorted(found), True)
     assert not page.query_selector_all("select")
