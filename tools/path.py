@@ -3,8 +3,8 @@
     python -m tools.path            # the figures
     python -m tools.path --files    # and the files of each call, in the order they are entered
 
-A change of file is a call from a function of one module of jostle to a function of another. Code lines are those that
-are neither blank nor comment nor docstring.
+Functions stand in the order in which they are first entered; a change of file is one that lies in a different file
+than the one before it. Code lines are those that are neither blank nor comment nor docstring.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -39,9 +40,9 @@ IGNORED = {
 class CallPath:
     """The functions of jostle that one call enters, in order."""
 
-    functions: dict[tuple[str, str], int] = field(default_factory=dict)  # (file, function) -> calls
-    changes: int = 0
-    stack: list[str] = field(default_factory=list)  # files of the functions of jostle that are running
+    functions: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # file and name, in the order of first entry
 
     @classmethod
     def of(cls, call: Callable[[], Any]) -> CallPath:
@@ -60,19 +61,18 @@ class CallPath:
         """The files in the order they are entered."""
         return list(dict.fromkeys(file for file, _ in self.functions))
 
+    @property
+    def changes(self) -> int:
+        """Functions that lie in a different file than the one before."""
+        return sum(one[0] != next_one[0] for one, next_one in pairwise(self.functions))
+
     def follow(self, frame: FrameType, event: str, _: Any) -> None:
-        """Take note of a function that is entered or left."""
+        """Take note of a function that is entered for the first time."""
         name = Path(frame.f_code.co_filename)
-        if event not in ("call", "return") or not name.is_relative_to(ROOT):
-            return
-        file = str(name.relative_to(ROOT))
-        if event == "return":
-            self.stack.pop()
-            return
-        self.changes += bool(self.stack) and self.stack[-1] != file
-        self.stack.append(file)
-        key = file, frame.f_code.co_qualname
-        self.functions[key] = self.functions.get(key, 0) + 1
+        if event == "call" and name.is_relative_to(ROOT):
+            entered = str(name.relative_to(ROOT)), frame.f_code.co_qualname
+            if entered not in self.functions:
+                self.functions.append(entered)
 
 
 def code_lines(path: Path) -> int:
@@ -97,9 +97,10 @@ def calls() -> dict[str, Callable[[], Any]]:
         nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 4)
     ).eval()
     pool = torch.randn(60, 1, 8, 8)
+    noise_stability, select = jostle.NoiseStability, jostle.select
     return {
-        "NoiseStability().select": lambda: jostle.NoiseStability().select(model, pool, 10, seed=0),
-        'select("default")': lambda: jostle.select("default", model, pool, 10, seed=0),
+        "NoiseStability().select": lambda: noise_stability().select(model, pool, 10, seed=0),
+        'select("default")': lambda: select("default", model, pool, 10, seed=0),
     }
 
 

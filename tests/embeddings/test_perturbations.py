@@ -42,7 +42,7 @@ class TestWhatMoves:
         ]
         assert torch.equal(every[0], every[1])
         assert torch.equal(every[0], every[2])
-        assert perturbations_of(model, x, which="body.4.*").entries == 8 * 6 * 9 + 8
+        assert perturbations_of(model, x, parameters="body.4.*").entries == 8 * 6 * 9 + 8
 
     def test_nothing_to_move_is_an_error(self) -> None:
         with pytest.raises(ValueError, match=r"do not exist.*nothing-like-this"):
@@ -76,7 +76,7 @@ class TestWhatMoves:
 
     def test_in_feature_space_the_head_and_what_follows_rest(self) -> None:
         model, x = SegNet(), torch.randn(N, 3, 8, 8)
-        names = {p.name for p in perturbations_of(model, x, before_head=True).moving}
+        names = {p.name for p in perturbations_of(model, x, space="features").moving}
         assert names == {name for name, _ in model.named_parameters() if name.startswith("body.")}
 
     def test_after_the_call_the_private_copy_is_clean_again(self) -> None:

@@ -12,12 +12,13 @@ def test_the_least_of_all_readings_counts(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(memory, "_available", lambda: 5000)
     monkeypatch.setattr(memory, "_left_in_group", lambda: 3000)  # a container's limit
     assert memory.free_bytes(CPU) == 3000
-    memory.check_memory("bait", 1500, None, "it", CPU)
+    notes: list[str] = []
+    memory.MemoryBudget.of(None, CPU, notes).check("bait", 1500, "it", "less")
     with pytest.raises(
         ValueError, match=r"bait would need 1,501 bytes for it, more than half of the 3,000 that are"
     ):
-        memory.check_memory("bait", 1501, None, "it", CPU)
-    memory.check_memory("bait", 1501, 1501, "it", CPU)  # said so
+        memory.MemoryBudget.of(None, CPU, notes).check("bait", 1501, "it", "less")
+    memory.MemoryBudget.of(1501, CPU, notes).check("bait", 1501, "it", "less")  # said so
 
 
 def test_a_system_that_says_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,3 +320,23 @@ def test_dropout_that_is_not_there_or_makes_no_difference_is_an_error() -> None:
         ):
             jostle.select(name, Useless(), pool, n=2, passes=4)
         assert len(jostle.select(name, still, pool, n=2, seed=0, passes=4, insert_dropout=0.3)) == 2
+
+
+class OfVectors(nn.Module):
+    """A network of vectors (n, d), or of a list of sequences, each of which it averages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
+
+    def forward(self, x: Tensor | list[Tensor]) -> Tensor:
+        return self.net(torch.stack([each.mean(0) for each in x]) if isinstance(x, list) else x)
+
+
+def test_lists_of_examples_meet_the_masks_of_arrays() -> None:
+    sequences = [torch.randn(2 + place % 5, 6) for place in range(30)]
+    vectors = torch.stack([each.mean(0) for each in sequences])
+    lists = jostle.select("bald", OfVectors(), sequences, n=8, seed=0, passes=5, collate_fn=list)
+    arrays = jostle.select("bald", OfVectors(), vectors, n=8, seed=0, passes=5)
+    assert lists.indices.tolist() == arrays.indices.tolist()

@@ -1,4 +1,4 @@
-"""Planning of a query: refusal before the work, spilling to a file, and `plan`, all from one `Estimate`."""
+"""Plans of queries: passes, time and memory, from an `Estimate` and a few timed micro-batches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jostle.inference.context import QueryContext
-from jostle.inference.memory import Estimate, MemoryBudget, check_memory, in_words
-from jostle.inference.reader import ModelInputError
+from jostle.inference.memory import Placement, in_words
 from jostle.inputs import Inputs, arrays, count
-from jostle.rows.mapped import RELEASE
 from jostle.utils.progress import in_seconds
 
 if TYPE_CHECKING:
     from jostle.core.strategy import Strategy
-
-
-MAPPED_BYTES = 5 * RELEASE // 4  # of rows in a file, the pages that are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -75,55 +70,6 @@ class Plan:
             yield "note", note
         for suggestion in self.suggestions:
             yield "cheaper", suggestion
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where the rows of an estimate go under a memory budget, and the memory that follows."""
-
-    estimate: Estimate
-    budget: MemoryBudget
-
-    @property
-    def spills(self) -> bool:
-        """Whether rows go to a temporary file."""
-        may = self.estimate.may_spill and not self.estimate.cached
-        return may and self.budget.spills(self.estimate.rows)
-
-    @property
-    def held(self) -> int:
-        """Bytes of rows in memory."""
-        in_file = self.estimate.cached or self.spills
-        return min(self.estimate.rows, MAPPED_BYTES) if in_file else self.estimate.rows
-
-    @property
-    def computing(self) -> int:
-        """Bytes beside the rows while they are computed."""
-        return self.estimate.buffer + self.estimate.working
-
-    @property
-    def selecting(self) -> int:
-        """Bytes beside the rows during selection."""
-        return self.estimate.selecting + self.estimate.resident
-
-    def check(self, name: str) -> None:
-        """Raise an error in the `name` of a strategy where memory or disk do not suffice."""
-        estimate, budget = self.estimate, self.budget
-        needed = self.held + max(self.computing, self.selecting)
-        check_memory(name, needed, budget.given, estimate.what, budget.device, estimate.remedy)
-        if self.spills:
-            budget.check_disk(name, estimate.rows, estimate.what, estimate.remedy)
-
-
-def check_estimate(strategy: Strategy, context: QueryContext, n: int | None) -> None:
-    """Raise an error where a query would take more memory than it may; n None: rows alone."""
-    try:
-        estimate = strategy.estimate(context, n)
-    except ModelInputError:
-        raise
-    except (ValueError, TypeError):
-        return  # the work itself refuses it in its own words
-    Placement(estimate, context.budget).check(strategy.name)
 
 
 def plan_query(strategy: Strategy, context: QueryContext, n: int) -> Plan:

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Protocol, Unpack, final
 import torch
 from torch import Tensor, nn
 
-from jostle.core.planning import Plan, check_estimate, plan_query
+from jostle.core.planning import Plan, plan_query
 from jostle.core.query import Query
 from jostle.inference.context import DEFAULTS, Options, QueryContext
-from jostle.inference.memory import Estimate, score_estimate
-from jostle.inference.reader import Outputs
+from jostle.inference.memory import Estimate, Placement, score_estimate
+from jostle.inference.reader import ModelInputError, Outputs
 from jostle.inference.runner import Head
 from jostle.inputs import Inputs, check_count
 from jostle.rows import Rows
@@ -116,6 +116,16 @@ class Strategy(ABC):
         """
         return Estimate(passes=len(context.pool))
 
+    def check_memory(self, context: QueryContext, n: int | None) -> None:
+        """Raise an error where a query of a `context` would take more memory than it may; n None: rows alone."""
+        try:
+            estimate = self.estimate(context, n)
+        except ModelInputError:
+            raise
+        except (ValueError, TypeError):
+            return  # the work itself refuses it in its own words
+        Placement(estimate, context.budget).check(self.name)
+
     def resolve(self, context: QueryContext) -> Strategy:
         """Return the strategy that answers in a `context`: itself, unless it stands for one of several."""
         return self
@@ -155,7 +165,7 @@ class Strategy(ABC):
         n = check_count(n, context.pool, context.pool.source)
         chosen = self.resolve(context)
         chosen.check_scores(context)
-        check_estimate(chosen, context, n)
+        chosen.check_memory(context, n)
         return Query.of(context, check_picks(chosen.name, chosen.query(context, n), n, len(context.pool)))
 
     @with_options(Options, DEFAULTS)
@@ -197,7 +207,7 @@ class Strategy(ABC):
 
         def work(context: QueryContext) -> Rows:
             chosen = self.resolve(context)
-            check_estimate(chosen, context, None)
+            chosen.check_memory(context, None)
             return chosen.checked_embedding(context).rows
 
         return self.create_context(model, pool, options).run(work)

@@ -122,4 +122,4 @@ class QueryByCommittee(SiteScores):
                 f"a member of a committee is a torch.nn.Module; got {type(model).__name__}: of arrays of "
                 "probabilities leave model and pool out, select('qbc', members=arrays, n=n)"
             )
-        return context.runner_of(model)
+        return context.runner_on(context.device, model, context.runner.example)

@@ -17,7 +17,7 @@ from jostle.embeddings.committee import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inference.context import QueryContext
 from jostle.inference.runner import ModelRunner
-from jostle.inputs import Inputs, count, mapped
+from jostle.inputs import ExampleList, Inputs, count, mapped
 from jostle.rng import derive, uniform_by_place
 from jostle.rows import Reduction
 from jostle.selectors import top_k
@@ -188,7 +188,7 @@ class Sampler:
     def learn_axes(self) -> None:
         """See where each mask meets the examples: in the dimension that doubles when the examples do."""
         example, shapes = self.runner.example, []
-        for inputs in (example, mapped(lambda array: torch.cat([array, array]), example)):
+        for inputs in (example, doubled(example)):
             self.outputs(inputs, 0)
             shapes.append(self.masks.shapes)
         if not shapes[0]:
@@ -196,6 +196,13 @@ class Sampler:
             raise ValueError(f"{kind} has no dropout that acts, so all passes would be the same: {REMEDY}")
         found = [axis_of(one, two, count(example)) for one, two in zip(*shapes, strict=False)]
         self.masks.axes = {place: axis for place, axis in enumerate(found) if axis is not None}
+
+
+def doubled(inputs: Inputs) -> Inputs:
+    """A batch with every example twice; of a list of examples the list, not each of them."""
+    if isinstance(inputs, ExampleList):
+        return ExampleList([*inputs, *inputs])
+    return mapped(lambda array: torch.cat([array, array]), inputs)
 
 
 def luck_of(context: QueryContext) -> Luck:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,8 +9,7 @@ import torch
 from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
-from jostle.embeddings.deviations import Deviations
-from jostle.embeddings.readout import Space
+from jostle.embeddings.deviations import Deviations, Space
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs
 from jostle.rows import Outer
@@ -39,7 +37,7 @@ class LastLayerGradients(Embedding):
 
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Features and outputs from one pass, and the outputs' factor, which lies in memory."""
-        c = math.prod(context.output_shape[1:])
+        c = context.runner.example_outputs[0].numel()
         made = feature_estimate(context, c * context.row_type.itemsize, labeled=False)
         factors = 3 * made.passes * max(2, c) * context.row_type.itemsize  # probabilities, and changed ones
         return replace(made, width=made.width + c, working=factors, resident=factors)

@@ -7,7 +7,7 @@ on the number of portions, and no list of all of them is ever made.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -50,10 +50,9 @@ class Candidates:
         """Return the examples at some places as a pool of this process."""
         return Pool(self.source, self.positions(places), self.workers, self.largest)
 
-    @property
-    def first(self) -> Pool:
-        """The first two examples, on which a model can be tried."""
-        return self.at(torch.arange(min(2, len(self))))
+    def few(self, count: int) -> Pool:
+        """Return the first examples, at most `count`, as a pool of this process, read by no workers."""
+        return replace(self.at(torch.arange(min(count, len(self)))), workers=0)
 
     def positions(self, places: Tensor) -> Tensor:
         """Return the positions of some places."""

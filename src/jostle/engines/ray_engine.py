@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Embedding, Query, Strategy
-from jostle.core.planning import check_estimate
 from jostle.engines.portions import Candidates, Span
 from jostle.engines.ray_shards import EngineError, RayShards, connect, start_workers
 from jostle.engines.worker import RowStrategy, Worker, WorkerConfig, cache_key, describe_pool
-from jostle.inference.context import Options, QueryContext
+from jostle.inference.context import PROBE_EXAMPLES, Options, QueryContext
 from jostle.inputs import check_count
 from jostle.inputs.sources import Source
 from jostle.rng import as_seed
@@ -168,13 +167,15 @@ def prepare(
     own["progress"] = False
     if own.get("labeled") is None:
         own.pop("labeled", None)
-    pool = candidates.first
+    pool = candidates.few(2)
     example = pool.first(2)
     with QueryContext.create(model, pool, own, strategy.head, strategy.outputs).guard() as context:
         own["batch_size"] = context.micro_batch
         strategy.check_shardable(context)
     whole = None if candidates.smallest.source is not None else candidates.source
-    return WorkerConfig(strategy, model, own, example, whole), own["batch_size"] or 1
+    size = own["batch_size"] or 1
+    probe = list(candidates.few(PROBE_EXAMPLES).batches(size))
+    return WorkerConfig(strategy, model, own, example, probe, whole), size
 
 
 def send_once(ray: Any, config: WorkerConfig, source: Source) -> Any:
@@ -253,7 +254,7 @@ def select_on(
     n = check_count(n, candidates, candidates.source)
     settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
     inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
-    context = strategy.create_context(model, candidates.first, inside)
+    context = strategy.create_context(model, candidates.few(2), inside)
     asked = strategy.name
     if type(strategy).resolve is not Strategy.resolve:
         strategy = context.run(strategy.resolve)
@@ -316,10 +317,11 @@ def select_filtered(
     kept = candidates.at(short.places)
 
     def choose(context: QueryContext) -> Query:
-        context.pool = candidates.first
+        context.pool = candidates.few(PROBE_EXAMPLES)
         assert context.runner  # traced on the first examples, as in one process
+        assert context.probe
         context.pool, context.seconds = kept, seconds
-        check_estimate(strategy, context, n)
+        strategy.check_memory(context, n)
         return Query.of(context, strategy.among(context, replace(short, places=torch.arange(len(kept))), n))
 
     return context.run(choose)

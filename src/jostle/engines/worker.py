@@ -66,6 +66,8 @@ class WorkerConfig:
     """Options of the call, with its seed and micro-batch size."""
     example: Inputs
     """The first examples of the pool, which show the model's shapes to every worker alike."""
+    probe: list[Inputs]
+    """Micro-batches of the first few examples, on which every worker tries what the model reads."""
     source: Source | None
     """The whole pool, where portions cannot be cut out of it."""
 
@@ -106,6 +108,7 @@ class PortionScorer:
                 device = config.options.get("device")
                 self.runner = context.runner_on(device, config.model, config.example)
             context.runner = self.runner
+            context.probe = [self.runner.prepared(inputs) for inputs in config.probe]
             return function(context)
 
         context = QueryContext.create(config.model, pool, config.options, strategy.head, strategy.outputs)

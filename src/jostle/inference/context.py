@@ -87,6 +87,7 @@ def check_options(options: Options) -> None:
 __all__ = ["Options", "QueryContext"]
 
 T = TypeVar("T")
+PROBE_EXAMPLES = 64
 IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
 
 
@@ -172,15 +173,17 @@ class QueryContext:
         """The model that computes: a private copy, never the user's own weights."""
         return self.runner_on(self.options.get("device"), self.model, self.pool.first(2))
 
-    def runner_of(self, model: nn.Module) -> ModelRunner:
-        """Copy a further `model`, read as this one and on the same device."""
-        return self.runner_on(self.runner.device, model, self.runner.example)
-
     def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
         """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
         read = output_reader(self.read, self.options.get("task"))
         settings: dict[str, Any] = {"head": self.head, "outputs": read, "copy_inputs": self.copy_inputs}
         return ModelRunner(model, example, device=device, **settings)
+
+    @cached_property
+    def probe(self) -> list[Inputs]:
+        """Prepared micro-batches of the first few examples, to try what the model reads."""
+        few = self.pool.take(torch.arange(min(PROBE_EXAMPLES, len(self.pool)), device="cpu"))
+        return list(self.batches(replace(few, workers=0)))
 
     @cached_property
     def reader(self) -> BatchReader:
@@ -218,11 +221,6 @@ class QueryContext:
         own = scores[self.pool.positions]
         refuse_non_finite(self.pool.positions[non_finite(own)], len(self.pool), "scores=")
         return own.to(self.device)
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """The shape of the model's outputs for a couple of examples, (2, ...)."""
-        return tuple(self.runner.example_outputs.shape)
 
     @property
     def classes(self) -> int:
@@ -292,7 +290,7 @@ class QueryContext:
         if task in TASKS and task not in serves:
             guessed = task == "regression" and self.options.get("task") is None
             hint = f". {IF_A_LOGIT}" if "binary" in serves and guessed else ""
-            found = f"{task} (outputs of shape {self.output_shape})"
+            found = f"{task} (outputs of shape {tuple(self.runner.example_outputs.shape)})"
             raise ValueError(f"{method} is not available for {found}: {why}{hint}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:

@@ -28,22 +28,6 @@ UNKNOWN = 8 * 2**30  # bytes, where a system does not tell
 SMALLER = "pass a smaller random part of the pool"
 
 
-def check_memory(
-    method: str, needed: int, allowed: int | None, what: str, device: torch.device, instead: str = SMALLER
-) -> None:
-    """An error where a method would need more memory than `memory_bytes` allows; None: than half of what is free."""
-    if allowed is not None and needed > allowed:
-        raise ValueError(
-            f"{method} would need {needed:,} bytes for {what}, more than memory_bytes={allowed:,}: "
-            f"raise memory_bytes, or {instead}"
-        )
-    if allowed is None and needed > (free := free_bytes(device)) // 2:
-        raise ValueError(
-            f"{method} would need {needed:,} bytes for {what}, more than half of the {free:,} that are free: "
-            f"{instead}, or set memory_bytes={needed} to try all the same"
-        )
-
-
 def in_words(size: float) -> str:
     """Bytes as people say them: 38.6 GB."""
     power = 0
@@ -157,6 +141,7 @@ def feature_estimate(context: QueryContext, extra: int = 0, *, labeled: bool = T
     return Estimate(passes=size, rows=held, width=d, may_spill=True, what=what)
 
 
+MAPPED_BYTES = 5 * RELEASE // 4  # of rows in a file, the pages that are in memory at a time
 BUFFER = 4  # inputs that are held at once take at most this part of what is allowed
 
 
@@ -202,6 +187,19 @@ class MemoryBudget:
             f"{what} take {in_words(size)}, more than {self.share} ({in_words(self.allowed // 2)}): they go to a "
             f"temporary file in {spill_folder()}, which goes with them"
         )
+
+    def check(self, method: str, needed: int, what: str, instead: str) -> None:
+        """Raise an error where a method would need more than `memory_bytes`, or than half of what is free."""
+        if self.given is not None and needed > self.given:
+            raise ValueError(
+                f"{method} would need {needed:,} bytes for {what}, more than memory_bytes={self.given:,}: "
+                f"raise memory_bytes, or {instead}"
+            )
+        if self.free is not None and needed > self.free // 2:
+            raise ValueError(
+                f"{method} would need {needed:,} bytes for {what}, more than half of the {self.free:,} that are free: "
+                f"{instead}, or set memory_bytes={needed} to try all the same"
+            )
 
     def check_disk(self, method: str, size: int, what: str, instead: str) -> None:
         """An error where rows that go to a temporary file find no room there, before the work."""
@@ -249,3 +247,41 @@ def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
     last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if last and not like.is_contiguous() else torch.contiguous_format
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the rows of an estimate go under a memory budget, and the memory that follows."""
+
+    estimate: Estimate
+    budget: MemoryBudget
+
+    @property
+    def spills(self) -> bool:
+        """Whether rows go to a temporary file."""
+        may = self.estimate.may_spill and not self.estimate.cached
+        return may and self.budget.spills(self.estimate.rows)
+
+    @property
+    def held(self) -> int:
+        """Bytes of rows in memory."""
+        in_file = self.estimate.cached or self.spills
+        return min(self.estimate.rows, MAPPED_BYTES) if in_file else self.estimate.rows
+
+    @property
+    def computing(self) -> int:
+        """Bytes beside the rows while they are computed."""
+        return self.estimate.buffer + self.estimate.working
+
+    @property
+    def selecting(self) -> int:
+        """Bytes beside the rows during selection."""
+        return self.estimate.selecting + self.estimate.resident
+
+    def check(self, name: str) -> None:
+        """Raise an error in the `name` of a strategy where memory or disk do not suffice."""
+        estimate, budget = self.estimate, self.budget
+        needed = self.held + max(self.computing, self.selecting)
+        budget.check(name, needed, estimate.what, estimate.remedy)
+        if self.spills:
+            budget.check_disk(name, estimate.rows, estimate.what, estimate.remedy)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,14 +15,15 @@ from torch import Tensor
 from jostle.inference.cache import RowCache
 from jostle.inference.context import QueryContext
 from jostle.inference.memory import Estimate, in_words
+from jostle.inference.parameters import Readout
 from jostle.inputs import Inputs, Pool, arrays, count
 from jostle.rows.geometry import blocks, check_shapes, non_finite
 from jostle.rows.mapped import RELEASE, is_mapped, release
+from jostle.utils.names import cached_property
 
 FEW, NARROW = 10, 512  # perturbations, and numbers in a row, that are often enough
 CACHED_CHUNKS = 20  # of a scoring with a cache, at least: an interrupt loses one of them
 
-Readout = Callable[[Inputs], Tensor]  # inputs -> f(x; theta), (n, d)
 Deviation = Callable[[Inputs, Tensor], Tensor]  # inputs, f(x; theta) -> deviation, (n, d)
 Perturb = Callable[[int], AbstractContextManager[Deviation]]  # k -> the k-th deviation, for a while
 
@@ -47,12 +49,16 @@ class Chunk:
 class PerturbedRows:
     """Rows of all pools under the same K perturbations, each (K * d) numbers or `projection_dim`."""
 
+    settings: Any  # a strategy with num_perturbations, projection_dim, buffer_bytes and cache_path
     context: QueryContext
     pools: Sequence[Pool]
-    num_perturbations: int
-    projection_dim: int | None
-    buffer_bytes: int
-    cache: RowCache | None = None
+
+    @cached_property
+    def cache(self) -> RowCache | None:
+        """The file of rows that the settings name."""
+        return (
+            None if self.settings.cache_path is None else RowCache.of(self.settings, self.context, self.size)
+        )
 
     @property
     def size(self) -> int:
@@ -102,7 +108,7 @@ class PerturbedRows:
 
     def allocate(self, width: int) -> Tensor:
         """Allocate rows in memory, in a temporary file, or in the cache as far as an earlier call came."""
-        shape = self.size, self.projection_dim or self.num_perturbations * width
+        shape = self.size, self.settings.projection_dim or self.settings.num_perturbations * width
         if self.cache is not None:
             rows = self.cache.open(shape, self.context.row_type)
             self.context.notes += [self.cache.replaced] if self.cache.replaced else []
@@ -113,7 +119,7 @@ class PerturbedRows:
 
     def chunks(self, batches: Iterator[Inputs], readout: Readout) -> Iterator[Chunk]:
         """Read micro-batches with their unperturbed outputs, as many at once as the buffer holds."""
-        limit, chunk = self.context.budget.buffer(self.buffer_bytes), Chunk()
+        limit, chunk = self.context.budget.buffer(self.settings.buffer_bytes), Chunk()
         for inputs in batches:
             chunk.add(inputs, readout(inputs))
             del inputs
@@ -127,9 +133,9 @@ class PerturbedRows:
         self, rows: Tensor, chunk: Chunk, perturb: Perturb, scale: float, advance: Callable[[float], None]
     ) -> None:
         """Write the rows of a chunk, perturbation by perturbation."""
-        if self.projection_dim is not None:
+        if self.settings.projection_dim is not None:
             rows.zero_()  # whatever a killed call left there
-        for k in range(self.num_perturbations):
+        for k in range(self.settings.num_perturbations):
             with perturb(k) as deviation:
                 done = seen = 0
                 projection = self.projection(k, chunk.clean[0].shape[1], rows.dtype)
@@ -147,22 +153,24 @@ class PerturbedRows:
                         release(rows)
                         seen = 0
             del deviation  # or two directions would be held while the next is drawn
-            advance(chunk.size / self.num_perturbations)
+            advance(chunk.size / self.settings.num_perturbations)
 
     def projection(self, k: int, width: int, dtype: torch.dtype) -> Tensor | None:
         """The part of the one fixed Gaussian projection for the k-th deviation, (d, projection_dim)."""
-        if self.projection_dim is None:
+        if self.settings.projection_dim is None:
             return None
         rng = self.context.rng("projection", k)
-        drawn = torch.randn(width, self.projection_dim, generator=rng, device=rng.device, dtype=dtype)
-        return drawn / math.sqrt(self.projection_dim)
+        drawn = torch.randn(
+            width, self.settings.projection_dim, generator=rng, device=rng.device, dtype=dtype
+        )
+        return drawn / math.sqrt(self.settings.projection_dim)
 
     def estimate(self, width: int) -> Estimate:
         """Estimate these rows for outputs of this `width` d."""
         example, item = self.context.runner.example, self.context.row_type.itemsize
-        n, number, wide = self.size, self.num_perturbations, self.projection_dim
+        n, number, wide = self.size, self.settings.num_perturbations, self.settings.projection_dim
         each = sum(array.nbytes for array in arrays(example)) // count(example) + width * item
-        limit = self.context.budget.buffer(self.buffer_bytes)
+        limit = self.context.budget.buffer(self.settings.buffer_bytes)
         held = max(min(n, self.context.micro_batch) * each, min(self.largest_chunk * each, limit))
         return Estimate(
             passes=n * (number + 1),
@@ -188,8 +196,8 @@ class PerturbedRows:
 
     def suggestions(self, width: int, item: int) -> Iterator[str]:
         """Cheaper settings."""
-        if self.num_perturbations > FEW:
+        if self.settings.num_perturbations > FEW:
             yield f"num_perturbations={FEW}: {self.size * (FEW + 1):,} passes, with rougher rows"
-        if self.projection_dim is None and self.num_perturbations * width > NARROW:
+        if self.settings.projection_dim is None and self.settings.num_perturbations * width > NARROW:
             size = in_words(self.size * NARROW * item)
             yield f"projection_dim={NARROW}: {size} of rows, with distances that are right on average"

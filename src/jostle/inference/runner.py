@@ -59,7 +59,10 @@ class ModelRunner:
         self.given_head = head
         self.weights: dict[str, Tensor] | None = None
         self.copy_inputs = copy_inputs  # gives copies, since what is given may be written into
-        convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules())
+        kinds = (
+            getattr(m, "original_name", type(m).__name__) for m in self.module.modules()
+        )  # of TorchScript too
+        convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules()) or "Conv2d" in kinds
         try:
             self.trace = self.traced(
                 example, torch.channels_last if convolutions else torch.contiguous_format
@@ -153,9 +156,8 @@ class ModelRunner:
     @contextmanager
     def guard_inputs(self, inputs: Inputs) -> Iterator[Inputs]:
         """Inputs for the model to do with as it likes: copies if it is known to write into them, else watched."""
-        lent = mapped(
-            torch.clone if self.copy_inputs else unchanged, inputs
-        )  # its dicts and lists are new in any case
+        clone = torch.clone if self.copy_inputs else lambda array: array
+        lent = mapped(clone, inputs)  # its dicts and lists are new in any case
         before = versions(lent)
         try:
             yield lent
@@ -294,11 +296,6 @@ class HeadReached(Exception):  # noqa: N818
 
 class InputMutatedError(RuntimeError):
     """A model wrote into its inputs or features, as it did not in the first pass: a copy_inputs network is needed."""
-
-
-def unchanged(array: Tensor) -> Tensor:
-    """The same array."""
-    return array
 
 
 def same_contents(inputs: Inputs, others: Inputs) -> bool:

@@ -1,21 +1,17 @@
 """Selectors turn rows into distinct positions; they know no model."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from jostle.rows.geometry import Rows
+from jostle.selectors.base import REGISTRY as REGISTRY
 from jostle.selectors.base import (
+    Function,
     Picks,
     Selector,
     Weighing,
     break_ties,
-    check_pickable,
     first_copies,
+    selector,
     tie_keys,
 )
 from jostle.selectors.herding import Herding, max_herding, narrow_herding
@@ -30,8 +26,6 @@ from jostle.selectors.top_k import Longest, TopK, Uniform, longest, top_k, unifo
 from jostle.selectors.typical import Typical
 from jostle.selectors.variance import ExplainedVariance, explained_variance
 from jostle.selectors.weighted_k_means import WeightedKMeans, weighted_k_means
-from jostle.utils.registry import Entry, Registry
-from jostle.utils.settings import name_and_settings
 
 __all__ = [
     "KDPP",
@@ -74,9 +68,6 @@ __all__ = [
     "weighted_k_means",
 ]
 
-REGISTRY: Registry[Selector, Entry] = Registry(
-    "selector", "jostle.selectors", Entry, makes=(Selector, "a jostle.Selector")
-)
 REGISTRY.enter(
     {
         "k-center": KCenter,
@@ -106,44 +97,3 @@ def build(name: str, /, **settings: Any) -> Selector:
         settings: Its settings, by keyword.
     """
     return REGISTRY.build(name, settings)
-
-
-@dataclass(frozen=True)
-class Function(Selector):
-    """A function (rows, n) -> positions as a selector; its positions are checked, scores are NaN."""
-
-    uses_centers = False
-    function: Callable[[Rows, int], Tensor]
-    """From rows and the number of picks to positions."""
-
-    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Call the function; centers and seed are not passed on."""
-        check_pickable(n, len(rows))
-        positions = torch.as_tensor(self.function(rows, n)).to(rows.device)
-        name = getattr(self.function, "__name__", repr(self.function))
-        if positions.shape != (n,) or positions.is_floating_point() or positions.dtype == torch.bool:
-            raise ValueError(
-                f"{name} must return {n} positions, got {positions.dtype} of shape {tuple(positions.shape)}"
-            )
-        if positions.min() < 0 or positions.max() >= len(rows) or len(set(positions.tolist())) < n:
-            raise ValueError(f"{name} must return distinct positions from 0 to {len(rows) - 1}")
-        return Picks(positions.long(), torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
-
-
-def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
-    """Return a selector from a name, a function or a selector.
-
-    Args:
-        spec: A name, with settings in brackets where needed, `typical(small=3)`; a function (rows, n) -> positions; or
-            a selector, which is returned unchanged.
-    """
-    if isinstance(spec, Selector):
-        return spec
-    if isinstance(spec, str):
-        name, settings = name_and_settings(spec)
-        return REGISTRY.build(name, settings)
-    if callable(spec):
-        return Function(spec)
-    raise TypeError(
-        f"a selector must be a name, a Selector or a function (rows, n) -> positions, got {spec!r}"
-    )

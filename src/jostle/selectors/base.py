@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +13,8 @@ from torch import Tensor
 
 from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import BLOCK_NUMBERS, Outer, Rows, exact_sums, in_blocks
+from jostle.utils.registry import Entry, Registry
+from jostle.utils.settings import name_and_settings
 
 if TYPE_CHECKING:
     from jostle.selectors.shards import Shards
@@ -286,3 +290,49 @@ def checked_scores(rows: Rows, places: Tensor | None = None) -> Tensor:
         first = ", ".join(map(str, where[:5].tolist()))
         raise ValueError(f"{int(missing.sum())} of {len(scores)} scores are NaN (first at positions {first})")
     return scores
+
+
+REGISTRY: Registry[Selector, Entry] = Registry(
+    "selector", "jostle.selectors", Entry, makes=(Selector, "a jostle.Selector")
+)
+
+
+@dataclass(frozen=True)
+class Function(Selector):
+    """A function (rows, n) -> positions as a selector; its positions are checked, scores are NaN."""
+
+    uses_centers = False
+    function: Callable[[Rows, int], Tensor]
+    """From rows and the number of picks to positions."""
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Call the function; centers and seed are not passed on."""
+        check_pickable(n, len(rows))
+        positions = torch.as_tensor(self.function(rows, n)).to(rows.device)
+        name = getattr(self.function, "__name__", repr(self.function))
+        if positions.shape != (n,) or positions.is_floating_point() or positions.dtype == torch.bool:
+            raise ValueError(
+                f"{name} must return {n} positions, got {positions.dtype} of shape {tuple(positions.shape)}"
+            )
+        if positions.min() < 0 or positions.max() >= len(rows) or len(set(positions.tolist())) < n:
+            raise ValueError(f"{name} must return distinct positions from 0 to {len(rows) - 1}")
+        return Picks(positions.long(), torch.full((n,), torch.nan, dtype=torch.float64, device=rows.device))
+
+
+def selector(spec: str | Selector | Callable[[Rows, int], Tensor]) -> Selector:
+    """Return a selector from a name, a function or a selector.
+
+    Args:
+        spec: A name, with settings in brackets where needed, `typical(small=3)`; a function (rows, n) -> positions; or
+            a selector, which is returned unchanged.
+    """
+    if isinstance(spec, Selector):
+        return spec
+    if isinstance(spec, str):
+        name, settings = name_and_settings(spec)
+        return REGISTRY.build(name, settings)
+    if callable(spec):
+        return Function(spec)
+    raise TypeError(
+        f"a selector must be a name, a Selector or a function (rows, n) -> positions, got {spec!r}"
+    )

@@ -99,7 +99,9 @@ class SRAAL(Autoencoding):
         """Encoder and discriminator, trained against each other."""
         steps, task, device = self.number_of_steps(len(known) + len(new)), context.task, context.device
         generator = seeded_network(
-            lambda: Generator(frame, self.latent, context.output_shape), context, "sraal"
+            lambda: Generator(frame, self.latent, tuple(context.runner.example_outputs.shape)),
+            context,
+            "sraal",
         )
         judge = seeded_network(lambda: discriminator(self.latent, hidden=4), context, "discriminator")
         adams = [torch.optim.Adam(net.parameters(), self.learning_rate) for net in (generator, judge)]
