@@ -148,10 +148,12 @@ class Deviations(Embedding):
             and (not features or any(before_head(context.runner, name) for name in p.aliases))
             and not (layerwise and "bias" in p.name.rpartition(".")[2])
         ]
-        moving = reaching(context, output, chosen)
+        moving = (
+            reaching(context, output, chosen) or chosen
+        )  # where none does, rows of zeros and a warning follow
         squares = [squared_length(p.own) for p in moving]
         if not any(squares):
-            zero = "are all zero" if moving else "reach no output" if chosen else "do not exist"
+            zero = "are all zero" if moving else "do not exist"
             hint = "; nothing comes before the head: space='logits' lets it move"
             names = [p.name for p in parameters(context.runner)]
             raise ValueError(
