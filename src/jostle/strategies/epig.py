@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from jostle.core import Choice, Embedded, Embedding, Estimate
 from jostle.embeddings.committee import QueryByCommittee
+from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.dropout import Bald
-from jostle.embeddings.perturbations import Perturbations
 from jostle.embeddings.uncertainty import entropy
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs, Pool
@@ -101,7 +101,9 @@ class Epig(Embedding):
                 return (torch.stack([self.rows(context, each) for each in outputs], 1),)
 
             return context.compute(read, context.pool, target, what=f"{len(members)} members")[0]
-        noise = Perturbations.of(context, self.noise_scale, "global", None, False)
+        noise = Deviations(noise_scale=self.noise_scale, space="logits").perturbations(
+            context, context.runner.outputs
+        )
         found = []
         for k in range(self.samples):
             with noise.applied(k):
