@@ -248,7 +248,15 @@ def label(
         typer.Option(
             rich_help_panel=LOOP,
             metavar="VALUE",
-            help="The accuracy that is enough, such as 95%; for numbers, the mean error.",
+            help="The accuracy that is enough, such as 95%; for numbers the mean error, with --find the share found.",
+        ),
+    ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=LOOP,
+            metavar="CLASS",
+            help="Find all examples of this class: ask by its chance, stop by a bound on the share that was found.",
         ),
     ] = None,
     strategy: StrategyName = None,
@@ -297,6 +305,7 @@ def label(
         jostle label photos/ --classes cat,dog,other
         jostle label reviews.csv --text review --classes good,bad
         jostle label photos/ --classes cat,dog,other --audit-only predictions.csv --goal 90%
+        jostle label photos/ --classes otter,other --find otter --goal 95%
         jostle label --demo
     """
     from jostle.labeling.answers import parse_share
@@ -307,7 +316,8 @@ def label(
     session = asked.open_session(
         strategy=None if strategy is None else check_strategy_name(strategy),
         batch=round_size,
-        audit=audit_share(audit, audit_only),
+        audit=audit_share(audit, audit_only, find),
+        find=find,
         goal=goal,  # an accuracy or an error, as the project has classes or numbers
         overlap=None if overlap is None else parse_share(overlap, "--overlap"),
         seed=seed,
@@ -322,15 +332,18 @@ def label(
     serve(session, asked.title, host, port, token, browser)
 
 
-def audit_share(given: str | None, only: Path | None) -> float | None:
-    """Return the share of random questions: all of them where only a given model is measured."""
+def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
+    """Return the share of random questions: all of them for a given model, half of them in a search."""
     from jostle.labeling.answers import parse_share
+    from jostle.labeling.finding import FIND_AUDIT
 
     if only is not None and given is not None:
         raise ValueError("--audit-only asks random questions alone: leave --audit out")
     if only is not None:
         return 1.0
-    return None if given is None else parse_share(given, "--audit")
+    if given is None:
+        return FIND_AUDIT if find is not None else None
+    return parse_share(given, "--audit")
 
 
 def serve(

@@ -151,7 +151,7 @@ def next_share(session: Session, candidates: Sequence[bool], rank: int) -> float
 
     Without a goal all models count alike. With one, 90 % of alpha is for candidates: models that expect to meet it.
     """
-    return decay(rank) if session.settings.goal is None else spend_alpha(candidates)[-1]
+    return decay(rank) if session.settings.accuracy_goal is None else spend_alpha(candidates)[-1]
 
 
 def spend_share(session: Session, candidate: bool) -> float:
@@ -190,7 +190,7 @@ def describe_measured(
     session: Session, measured: Measured, number: int, alpha: float, scale: float | None
 ) -> Accuracy:
     """Return the accuracy and interval of some errors."""
-    inside, goal, count = measured.interval(alpha), session.settings.goal, len(measured.errors)
+    inside, goal, count = measured.interval(alpha), session.settings.accuracy_goal, len(measured.errors)
     error = None
     if count:
         error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
@@ -252,7 +252,7 @@ def new_data(session: Session, sample: ProjectAudit | None = None) -> NewData | 
 
 def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None) -> Proof | None:
     """Forecast how many more random answers prove the goal; None without a goal, a model, or once it is proven."""
-    predictions, goal = session.predictions(), session.settings.goal
+    predictions, goal = session.predictions(), session.settings.accuracy_goal
     if predictions is None or goal is None or found.reached:
         return None
     measured = measure(session, sample or audit_sample(session), predictions, found.scale)

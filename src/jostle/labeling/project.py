@@ -28,6 +28,8 @@ class Settings:
     """The share of questions whose answers only measure."""
     goal: float | None = None
     """The accuracy, or mean error for numbers, at which it is enough; None: there is no such."""
+    find: str | None = None
+    """A class to find all examples of; the goal is then the share that is to be found."""
     overlap: float = 0.0
     """The share of examples that two people answer."""
     seed: int = 0
@@ -42,6 +44,11 @@ class Settings:
     """What a number is called where it is asked for."""
     known: str | None = None
     """A hidden column whose filled cells are answers already."""
+
+    @property
+    def accuracy_goal(self) -> float | None:
+        """The goal, unless it is the recall of a search."""
+        return None if self.find else self.goal
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -103,6 +110,14 @@ def merge_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> 
     if before and new.get("seed", before["seed"]) != before["seed"]:
         raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
     return Settings(**{**before, **new})
+
+
+def check_find(settings: Settings, kind: AnswerKind, classes: Sequence[str]) -> None:
+    """Raise ValueError if the class to find is none of the project's."""
+    if settings.find is not None and (kind == "number" or settings.find not in classes):
+        raise ValueError(
+            f"the class to find must be one of {', '.join(classes) or 'the classes'}; got {settings.find!r}"
+        )
 
 
 def resolve_answers(

@@ -55,6 +55,18 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """How much of one class was found."""
+
+    name: str  # of the class
+    low: float  # share that was found at least
+    found: int
+    missed: int  # at most
+    goal: float
+    reached: bool
+
+
+@dataclass(frozen=True)
 class Point:
     """One model on the curve, measured by today's audit."""
 
@@ -172,6 +184,7 @@ class Progress:
     per_minute: float
     accuracy: Accuracy
     new_data: NewData | None  # None without an audit, or without held-out predictions
+    recall: Recall | None  # None unless a class is searched for
     proof: Proof | None  # None without a goal, and once it is proven
     curve: tuple[Point, ...]
     kappas: tuple[float, ...]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, queue, stopping
+from jostle.labeling import aggregation, audit, finding, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import Answer, Classes, StoredAnswer, as_classes, as_number, decode_answer
 from jostle.labeling.blind import is_blind
@@ -223,7 +223,10 @@ def progress(session: Session) -> Progress:
     accuracy, curve = audit.accuracy(session, sample), audit.curve(session, sample)
     proof = audit.proof(session, accuracy, sample)
     kappas = audit.kappas(session)
-    remaining = queue.count_unanswered(session)
+    remaining, found = queue.count_unanswered(session), finding.recall(session)
+    advice = stopping.advise(accuracy, curve, kappas, remaining, proof)
+    if found is not None:
+        advice = finding.advise(found, remaining)
     return Progress(
         kind=session.kind,
         examples=here,
@@ -238,13 +241,14 @@ def progress(session: Session) -> Progress:
         per_minute=answers_per_minute([one.at for one in answers], session.store.clock()),
         accuracy=accuracy,
         new_data=audit.new_data(session, sample),
+        recall=found,
         proof=proof,
         curve=curve,
         kappas=kappas,
         stable=stopping.is_stable(kappas),
         change_bound=stopping.change_bound(kappas) if session.kind != "number" else None,
         agreement=aggregation.agreement(session.kind, answers),
-        advice=stopping.advise(accuracy, curve, kappas, remaining, proof),
+        advice=advice,
         round=session.store.current_round(),
         models=audit.count_models(session),
         status=read_status(session.store),

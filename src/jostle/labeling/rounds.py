@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, label_files, proofs, queue
+from jostle.labeling import aggregation, audit, finding, label_files, proofs, queue
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
@@ -177,6 +177,8 @@ def rank_next(
     asked = [purpose for purpose in training_set.purposes.values() if purpose in ("pick", "audit")]
     length = queue.BATCHES_PER_RANKING * settings.batch
     n, measured = queue.split_batch(length, settings.audit, len(asked), asked.count("audit"))
+    if settings.find and finding.is_dry(session):
+        n, measured = 0, length
     audited = queue.next_audit(training_set.unasked(), measured, settings.seed)
     if model is None:
         strategy = queue.first_strategy(settings.strategy)
@@ -186,9 +188,13 @@ def rank_next(
         strategy = strategies.build(settings.strategy)
         network, most = model.network, queue.MAX_CANDIDATES
         call = {"labeled": learner.labeled_dataset(pool, targets), "task": TASK[session.kind].name}
-    picked = queue.pick(
-        strategy, network, pool, n, candidates=training_set.candidates(), most=most, seed=seed, **call
-    )
+    candidates = training_set.candidates()
+    if settings.find and model is not None:
+        seen = Predictions(session.kind, training_set.keys, np.array(targets.numbers), model.scores)
+        chances = finding.class_chances(session, seen)[candidates]
+        picked = candidates[np.argsort(-chances, kind="stable")[:n]].tolist()
+    else:
+        picked = queue.pick(strategy, network, pool, n, candidates=candidates, most=most, seed=seed, **call)
     ranked = queue.mix_audit([training_set.keys[place] for place in picked], audited, seed)
     free = set(training_set.unasked()).difference(line.key for line in ranked)
     counts = len(asked) + len(ranked), asked.count("audit") + len(audited)
@@ -244,7 +250,7 @@ def error_chances(seen: Predictions, targets: TrainingTargets, model: Model) -> 
 
 def is_worth_a_proof(session: Session, left: Predictions, scale: float | None) -> bool:
     """Return whether a model expects to meet the goal on what is left; no audit answer takes part in this."""
-    goal = session.settings.goal
+    goal = session.settings.accuracy_goal
     if goal is None or not len(left.keys):
         return False
     return is_candidate(left.expected_errors, goal / (scale or 1.0) if session.kind == "number" else 1 - goal)

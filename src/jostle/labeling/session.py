@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import aggregation, audit, contents, proofs, queue, review, sources, stopping
+from jostle.labeling import aggregation, audit, contents, finding, proofs, queue, review, sources, stopping
 from jostle.labeling.answers import Answer, AnswerKind, Answers, ClassBook, decode_answer, encode_answer
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.index import Index
@@ -22,6 +22,7 @@ from jostle.labeling.index import ProgressCallback as Tell
 from jostle.labeling.project import (
     DATABASE,
     Settings,
+    check_find,
     create_folder,
     data_settings,
     merge_settings,
@@ -119,6 +120,7 @@ class Session:
             begun = store.setting("answers") is not None
             kind, new = resolve_answers(store, answers, add_classes)
             chosen = merge_settings(store, settings, kind)
+            check_find(chosen, kind, [*ClassBook(store).classes().numbers, *new])
             hide = tuple(dict.fromkeys([*hide, *([chosen.known] if chosen.known else [])]))
             examples = sources.open_source(data, text=text, hide=hide, ask_for_texts=not begun)
         session = cls(folder, examples, store, kind, chosen)
@@ -321,6 +323,8 @@ class Session:
 
     def advice(self) -> Advice:
         """Return advice to go on or to stop, with reasons."""
+        if (search := finding.recall(self)) is not None:
+            return finding.advise(search, queue.count_unanswered(self))
         found = self.accuracy()
         left, forecast = queue.count_unanswered(self), audit.proof(self, found)
         return stopping.advise(found, self.curve(), audit.kappas(self), left, forecast)

@@ -1,7 +1,7 @@
 // How it goes: what the audit says, the curve, who answered what, and whether to go on.
 
 import { curve } from "./curve.js";
-import { count, counted, dialog, h } from "./dom.js";
+import { count, counted, dialog, h, percent } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
 import { call } from "./server.js";
 
@@ -91,9 +91,11 @@ export class ProgressView {
     const bound = (found) => (right ? `at least ${show(found.low)}` : `at most ${show(found.high)}`);
     const number = (found, where) =>
       fact(found ? bound(found) : "–", `${right ? "right" : "mean error"}, ${where}`, found ? `about ${show(found.estimate)}` : "");
+    const { recall } = figures;
     return h(
       "dl",
       { class: "facts" },
+      recall && fact(`at least ${percent(recall.low)}`, `of “${recall.name}” found`, `${count(recall.found)} found, at most ${count(recall.missed)} missed`),
       number(accuracy.estimate === null ? null : accuracy, "of what is left here"),
       number(fresh, "on new data like this"),
       fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}`),
