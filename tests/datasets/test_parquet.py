@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from jostle.datasets.identity import find_shared
-from jostle.datasets.transforms import apply_transform
 from PIL import Image
 from torch import nn
 
 import jostle
 from jostle import datasets
-from jostle.datasets.views import as_pool
+from jostle.datasets.labels import find_shared
+from jostle.datasets.views import apply_transform, as_pool
 from jostle.inputs import Pool, count
 
 pa = pytest.importorskip("pyarrow")
