@@ -9,6 +9,7 @@ from attacks import (
     kills,
     names,
     oracles,
+    pages,
     people,
     places,
     requests,
@@ -29,4 +30,5 @@ KINDS: dict[str, Attack] = {
     "places": places.attack,
     "requests": requests.attack,
     "people": people.attack,
+    "pages": pages.attack,
 }

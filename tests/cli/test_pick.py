@@ -119,7 +119,9 @@ def test_what_is_labeled_is_not_picked_and_the_model_is_tested_on_it(pick: Calla
     assert "Excluded: 8 of 12: 8 labeled already" in said
     pixels = torch.from_numpy(images()).float().flatten(1) / 255
     right = sum((pixels[i].mean() > 0.5).item() == (i in bright[-4:]) for i in bright[:4] + bright[-4:])
-    assert f"Labeled: 8 examples of folder:known, accuracy {100 * right / 8:.1f} %" in said
+    assert (
+        f"Labeled: 8 examples of folder:known, accuracy {100 * right / 8:.1f} % (of the training set" in said
+    )
     assert set(names()) == {f"{place:02}.png" for place in bright[4:8]}
     said = pick(*words, "-n", 5, code=2)
     assert "asked for 5 examples from a pool of 12 less 8 excluded" in said

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jostle.core import Strategy
     from jostle.experiments.report.gallery import Answer
 
+IF_TRAINED = "(of the training set, if the model was trained on these)"
 LOOKED_AT = 16  # examples whose range is told
 ADVICE = (
     "Give what it was trained on: size=, mode=, scale=, mean= and std= in the brackets of folder:PATH(...), "
@@ -134,7 +135,7 @@ class Known:
     def words(self, network: ModelRunner) -> str:
         """How good the model is on these examples; a warning where guessing would do as well."""
         metrics = self.task.metrics(self.passes(network))
-        said = f"{len(self.data.train)} examples of {self.data.name}, {main_metric(metrics)}"
+        said = f"{len(self.data.train)} examples of {self.data.name}, {main_metric(metrics)} {IF_TRAINED}"
         targets = self.data.train.targets
         if (
             self.task.name == "regression"

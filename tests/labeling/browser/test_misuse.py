@@ -95,6 +95,21 @@ def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
         expect(page, lambda: [value for act, value in on_disk(server) if act == "answer"], wanted)
 
 
+def test_a_double_click_is_one_answer(tmp_path: Path, visit: Visit) -> None:
+    data = table(tmp_path / "notes.csv", ["id", "text"], ([i, f"note {i}"] for i in range(9)))
+    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as server:
+        page = visit(server)
+        page.wait_for_selector(".stage:has-text('note')")
+        first = page.get_attribute(".stage", "data-key")
+        page.click("[data-class=bad]")
+        page.wait_for_selector(f".stage:not([data-key='{first}'])")
+        page.dispatch_event("[data-class=bad]", "click", {"detail": 2})  # at once: the second half of it
+        page.wait_for_timeout(500)
+        assert on_disk(server) == [("answer", 1)]
+        page.click("[data-class=good]")
+        expect(page, lambda: on_disk(server), [("answer", 1), ("answer", 0)])
+
+
 def test_the_next_text_begins_at_its_beginning(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
     with Server(tickets, tmp_path / "project") as server:
         page = visit(server)

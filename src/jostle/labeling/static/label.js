@@ -10,6 +10,7 @@ import { lights } from "./viewer.js";
 const AHEAD = 5; // examples that a browser has open
 const FEW = 2; // when so many are left, more are asked for
 const PAUSE = 3000; // ms between looks for questions while there are none
+const DOUBLE_CLICK = 400; // ms within which the second click of a double click does not answer the next example
 const LONGEST = 600; // seconds; who was away longer was not thinking
 
 export class LabelView {
@@ -81,6 +82,7 @@ export class LabelView {
   /** Do what a button says. A button pressed by a key keeps the focus; after a click keys go to the example. */
   acted(event, act) {
     if (event.detail) this.stage.focus({ preventScroll: true });
+    if (event.detail > 1 && performance.now() - this.since < DOUBLE_CLICK) return null; // nobody has looked at this one
     return act();
   }
 
