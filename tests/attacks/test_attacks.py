@@ -10,7 +10,7 @@ from attacks.kinds import KINDS
 
 ROUNDS = {
     "calls": 40, "arrays": 40, "oracles": 4, "interrupts": 20, "threads": 4, "kills": 2, "edits": 1, "corruptions": 12,
-    "names": 2, "places": 4, "requests": 3, "people": 1, "pages": 1,
+    "names": 2, "places": 4, "requests": 3, "people": 2, "pages": 1,
 }  # fmt: skip
 FORKS = {"threads", "kills", "edits", "corruptions", "names", "places"}
 

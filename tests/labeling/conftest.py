@@ -1,9 +1,6 @@
 """Databases of both kinds, and small data to label."""
 
 import os
-import signal
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,21 +14,14 @@ from jostle.labeling import Session
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server: that of JOSTLE_POSTGRES, or one of our own from the package pgserver."""
+    """The address of a PostgreSQL server; without one the tests are skipped, and say so."""
+    from databases import postgres_server
+
     pytest.importorskip("psycopg", reason="PostgreSQL needs the extra `postgres`")
-    if given := os.environ.get("JOSTLE_POSTGRES"):
-        yield given
-        return
-    pgserver = pytest.importorskip(
-        "pgserver", reason="no PostgreSQL: set JOSTLE_POSTGRES or pip install pgserver"
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        server = pgserver.get_server(tempfile.mkdtemp(prefix="jostle-"), cleanup_mode="delete")
-    yield server.get_uri()
-    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: there is nothing to save
-    server._postmaster_info.process.wait(10)
-    server.cleanup()
+    if not os.environ.get("JOSTLE_POSTGRES"):
+        pytest.importorskip("pgserver", reason="no PostgreSQL: set JOSTLE_POSTGRES or pip install pgserver")
+    with postgres_server() as address:
+        yield address
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

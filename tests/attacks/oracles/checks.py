@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import jostle
-from attacks.oracles import clusters, definitions, draws, greedy, trained
+from attacks.oracles import clusters, definitions, draws, greedy, recent, trained
 from attacks.oracles.asking import ask, count, doubt, entropy, tied
 from attacks.oracles.scene import CLASSES, Scene, check, scene
 
@@ -314,8 +314,11 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "alfa-mix": clusters.alfa_mix,
     "badge": draws.badge,
     "bait": definitions.bait,
+    "bait-binary": lambda chance: definitions.bait(chance, "bait-binary"),
     "bald": dropped("bald", bald),
     "batch-bald": batch_bald,
+    "cal": recent.cal,
+    "clue": recent.clue,
     "cluster-margin": clusters.cluster_margin,
     "core-gcn": lambda chance: trained.graph(chance, "core-gcn"),
     "coreset": coreset,
@@ -324,7 +327,12 @@ CHECKS: dict[str, Callable[[Random], str]] = {
     "egl": egl,
     "entropy": scored("entropy", entropy),
     "entropy-dropout": dropped("entropy-dropout", lambda q: entropy(q.mean(0))),
+    "epig": recent.epig,
+    "falcun": recent.falcun,
     "flip-cover": flip_cover,
+    "gsx": lambda chance: recent.greedy_sampling(chance, "gsx"),
+    "igs": lambda chance: recent.greedy_sampling(chance, "igs"),
+    "ldm-s": recent.ldm_s,
     "lcmd": lcmd,
     "least-confidence": scored("least-confidence", lambda p: 1 - p.amax(-1)),
     "linear-herding": linear_herding,

@@ -21,17 +21,20 @@ def plain_at(s: Scene, theta: Tensor) -> nn.Module:
     return made
 
 
-def bait(chance: Random) -> str:
+def bait(chance: Random, name: str = "bait") -> str:
     """Greedy additions and removals, the trace computed anew by explicit inverses for every example at every step."""
     s = scene(chance, chance.choice(["classification", "binary", "regression"]))
     s.pool = s.pool[:16]
     n, lam = count(chance, s, 3), chance.choice([0.01, 1.0])
-    query = ask("bait", s, n, labeled=s.labeled, regularization=lam, seed=0)
+    query = ask(name, s, n, labeled=s.labeled, regularization=lam, seed=0)
     everything = torch.cat([s.pool, s.known])
     size, m = len(s.pool), len(s.known)
     h = s.features(everything)
     if s.task == "regression":
         roots = h[:, None]  # (n + m, 1, d)
+    elif name == "bait-binary":
+        top = s.probabilities(everything)[:, 0].amax(1)
+        roots = ((top * (1 - top)).sqrt()[:, None] * h)[:, None]
     else:
         p = s.probabilities(everything)[:, 0]
         away = torch.eye(p.shape[1], dtype=p.dtype) - p[:, None]  # (n + m, c, c)
@@ -50,7 +53,7 @@ def bait(chance: Random) -> str:
     for _ in range(min(2 * n, size)):
         gains = [-math.inf if i in chosen else trace(matrix) - trace(matrix + own[i]) for i in range(size)]
         best = max(range(size), key=gains.__getitem__)
-        if sorted(gains)[-1] - sorted(gains)[-2] < 1e-9 * abs(gains[best]):
+        if sorted(gains)[-1] - sorted(gains)[-2] <= 1e-9 * abs(gains[best]) + 1e-14 * trace(matrix):
             return "near tie"
         chosen.append(best)
         scores.append(gains[best])
@@ -59,7 +62,9 @@ def bait(chance: Random) -> str:
     while len(kept) > n:
         losses = {i: trace(matrix - own[i]) - trace(matrix) for i in kept}
         worst = min(losses, key=losses.__getitem__)
-        if len(kept) > 1 and sorted(losses.values())[1] - losses[worst] < 1e-9 * abs(losses[worst]):
+        if len(kept) > 1 and sorted(losses.values())[1] - losses[worst] <= 1e-9 * abs(
+            losses[worst]
+        ) + 1e-14 * trace(matrix):
             return "near tie"
         kept.remove(worst)
         matrix = matrix - own[worst]
