@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
 from tools.serving import TOKEN, Person, Server
 
 from benchmarks.labeling import SHOWN, browser, milliseconds, rows
@@ -83,6 +85,36 @@ def wait_for(probe: Person, stage: str, began: float) -> float:
     return round(time.perf_counter() - began, 1)
 
 
+def first_model(folder: Path, n: int) -> dict[str, Any]:
+    """Seconds to the first question and the first model of a folder that was never seen; somebody answers every 2 s."""
+    photos = folder / "photos"
+    photos.mkdir()
+    draw = np.random.default_rng(0)
+    for number in range(n):
+        small = Image.fromarray(draw.integers(0, 255, (12, 16, 3), dtype=np.uint8))
+        small.resize((320, 240), Image.Resampling.BILINEAR).save(photos / f"{number:06}.jpg", quality=80)
+    began = time.perf_counter()
+    with Server([str(photos), "--classes", "a,b"], folder / "photos.labels") as server:
+        somebody = Person("first", server.port, patience=60)
+        asked, answers = None, 0
+        while True:
+            question = somebody.questions(1)[0]
+            asked = asked or time.perf_counter() - began
+            somebody.answer(question["key"], "ab"[answers % 2])
+            answers += 1
+            time.sleep(2)
+            found = somebody.call("GET", "/api/progress")[1]
+            if found["models"]:
+                break
+    return {
+        "pictures": n,
+        "load of the machine": round(os.getloadavg()[0], 1),
+        "seconds to the first question": round(asked, 1),
+        "seconds to the first model": round(time.perf_counter() - began, 1),
+        "answers until then": answers,
+    }
+
+
 def one_by_one(folder: Path, n: int) -> dict[str, Any]:
     """Label digits as they are asked; the person is never wrong."""
     session = Session.open(Digits(), project=folder, answers=DIGIT_CLASSES, encoder="pixels")
@@ -137,11 +169,13 @@ def outcome(session: Session, seconds: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.finding", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--pictures", type=int, default=50_000)
     parser.add_argument("--answers", type=int, default=50, help="that are given with the map open")
     parser.add_argument("--digits", type=int, default=1_500, help="that the simulated person labels")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="jostle-"))
     try:
+        print(json.dumps({"a new folder": first_model(folder, given.pictures)}, indent=2), flush=True)
         print(json.dumps({"the map": map_open(folder, given.rows, given.answers)}, indent=2), flush=True)
         found = {
             "one by one": one_by_one(folder / "one", given.digits),

@@ -1,6 +1,8 @@
 """Finding by words, likeness, region and filters; what is displayed leaves the audit, blind to what was audited."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from sqlalchemy import select
 from jostle.labeling import Session
 from jostle.labeling.audit import audit_sample
 from jostle.labeling.find import NO_COLOR, Finder, Search
+from jostle.labeling.lookups import answer_lookups, look_up
 from jostle.labeling.map_builder import MapBuilder
 from jostle.labeling.schema import examples
 
@@ -145,6 +148,21 @@ def test_colors_of_dots_tell_classes_and_hide_the_audit(known: Session) -> None:
     assert (
         np.diff(finder.colors("doubt")[np.argsort(sure)].astype(int)) <= 0
     ).all()  # the surest are the palest
+
+
+def test_texts_are_found_by_meaning_with_the_help_of_the_background_process(texts: Session) -> None:
+    finder = mapped(texts)
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(finder.find, Search(meaning="refund card payment"), 0, 10)
+        end = time.monotonic() + 30
+        while not answer_lookups(texts):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        matches = found.result(30).matches
+    topics = texts.source.column("topic")
+    assert sum(topics[each.question.name] == "billing" for each in matches) >= 9
+    with pytest.raises(ValueError, match="busy"):
+        look_up(texts, "nobody replies", seconds=0.2)
 
 
 def test_a_region_without_a_map_says_so(texts: Session) -> None:

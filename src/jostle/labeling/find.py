@@ -20,6 +20,7 @@ from sqlalchemy import select
 from jostle.labeling.answers import Answer, StoredAnswer, as_class, as_classes, decode_answer
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.example_map import ExampleMap, inside_polygon
+from jostle.labeling.lookups import look_up
 from jostle.labeling.records import Predictions, Suggestion
 from jostle.labeling.review import class_chances, make_suggestion
 from jostle.labeling.schema import examples
@@ -27,6 +28,7 @@ from jostle.labeling.schema import examples
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
+MAX_MEANT = 500  # texts that a search by meaning finds
 FRESH_SECONDS = 10.0  # seconds after which new files are looked for in the store
 NO_COLOR = 255  # of a dot without an answer or a prediction
 SHADES = 254  # of doubt
@@ -38,6 +40,7 @@ class Search:
     """What is looked for; every condition that is given has to hold."""
 
     words: str = ""  # each of them is in the name or the text
+    meaning: str = ""  # a text; those with the most similar meaning come first
     like: str | None = None  # key of an example; the most similar come first
     region: Sequence[tuple[float, float]] | None = None  # polygon on the map
     predicted: str | None = None  # class that the model assigns
@@ -161,12 +164,14 @@ class Finder:
 
     def _candidates(self, search: Search) -> list[str]:
         names, found = self.names(), self.map()
-        if found is None or (search.like is None and search.region is None):
-            if search.like is not None or search.region is not None:
-                raise ValueError("there is no map yet: it is made once the examples are encoded")
+        if search.like is None and search.region is None and not search.meaning.strip():
             return list(names)
+        if found is None:
+            raise ValueError("there is no map yet: it is made once the examples are encoded")
         places = np.arange(len(found.keys))
-        if search.like is not None:
+        if search.meaning.strip():
+            places = found.nearest(look_up(self.session, search.meaning.strip()), MAX_MEANT)
+        elif search.like is not None:
             if search.like not in found.places:
                 raise ValueError("this example is not encoded yet: nothing can be compared with it")
             places = found.nearest(found.reduced[found.places[search.like]], len(found.keys))

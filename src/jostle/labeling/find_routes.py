@@ -22,6 +22,7 @@ class SearchBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     words: Text = ""
+    meaning: Text = ""
     like: Annotated[str, Field(max_length=64)] | None = None
     region: Annotated[list[tuple[float, float]], Field(min_length=3, max_length=MAX_CORNERS)] | None = None
     predicted: Text | None = None
@@ -41,9 +42,10 @@ def add_find_routes(app: FastAPI, session: Session) -> None:
     def describe_map() -> dict[str, Any]:
         found = finder.map()
         if found is None:
-            return {"count": 0, "stage": None, "version": ""}
+            return {"count": 0, "stage": None, "version": "", "meaning": False}
         version = f"{found.stage}-{len(found.keys)}-{float(np.abs(found.positions).sum()):.3f}"
-        return {"count": len(found.keys), "stage": found.stage, "version": version}
+        meaning = session.source.kind == "text"
+        return {"count": len(found.keys), "stage": found.stage, "version": version, "meaning": meaning}
 
     @app.get("/api/map/positions")
     def positions() -> Response:

@@ -125,6 +125,13 @@ standing = Table(
     Column("value", Text),
     Index("standing_by_person", "person", "seq"),
 )
+lookups = Table(  # texts that somebody searches by meaning, and their embeddings
+    "lookups",
+    metadata,
+    Column("text", Text, primary_key=True),
+    Column("row", Text),  # JSON; NULL until the background process has computed it
+    Column("at", Float, nullable=False),
+)
 bulk_answers = Table(  # which events were made together
     "bulk_answers",
     metadata,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from jostle.labeling.lookups import answer_lookups
 from jostle.labeling.map_builder import MapBuilder
 from jostle.labeling.records import read_status, write_status
 from jostle.utils.user_files import line_in_own_file
@@ -124,6 +125,7 @@ class Worker:
     def run(self) -> None:
         """Run until the parent process ends."""
         while self.is_parent_alive(POLL_SECONDS):
+            self.answer_lookups()
             if self.is_round_due():
                 self.round()
             elif self.map.is_due:
@@ -183,11 +185,18 @@ class Worker:
         where = f" ({place})" if (place := line_in_own_file(error)) else ""
         write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
 
+    def answer_lookups(self) -> None:
+        """Embed texts that somebody searches by meaning."""
+        try:
+            answer_lookups(self.session)
+        except Exception:
+            traceback.print_exc()  # the search says that nobody replied
+
     def improve_map(self) -> None:
         """Compute the map until it is done or a round is due."""
         try:
             while self.map.step() and self.is_parent_alive(0) and not self.is_round_due():
-                pass
+                self.answer_lookups()
         except Exception:
             traceback.print_exc()  # labeling goes on without a map
             self.map.give_up()
@@ -198,6 +207,8 @@ class Worker:
             sys.exit(0)
         if time.monotonic() - self.reported_at > REPORT_SECONDS or not done:
             self.reported_at = time.monotonic()
+            if doing == "encoding":
+                self.answer_lookups()
             left = self.seconds_left(done, of) if doing == "encoding" else None
             note = read_status(self.session.store).note
             write_status(self.session.store, doing, done, of, note=note, seconds_left=left)

@@ -23,6 +23,7 @@ SIZES = {
     "zoomed": {"width": 640, "height": 400},  # a window of 1280 x 800 at 200 %
 }
 KEPT = {
+    ("find", "wide", "light"),
     ("label", "wide", "light"),
     ("grid", "wide", "light"),
     ("review", "wide", "light"),
@@ -117,6 +118,9 @@ def test_every_view(
                 "progress": ".point",
             }[view]
         )
+        if view == "find":
+            page.fill("input[type=search]", "digit-00")
+            page.wait_for_selector(".tiles[aria-busy=false] .tile img")
         page.wait_for_function(ALL_LOADED)
         width, inside = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width <= inside, f"{view} is wider than the window"

@@ -15,7 +15,7 @@ const CIRCLE = 45; // pixels of the region that Shift and a click choose
 const CORNERS = 200; // of a region at most
 const COLORS = { prediction: "Prediction", doubt: "Doubt", answer: "Answer" };
 const ORDERS = { name: "Name", doubtful: "Least certain first", surest: "Surest first" };
-const NOTHING = { words: "", like: null, region: null, predicted: null, answered: null, answer: null, person: null, order: "name" };
+const NOTHING = { words: "", meaning: "", like: null, region: null, predicted: null, answered: null, answer: null, person: null, order: "name" };
 
 class FoundTiles extends Tiles {
   extra({ example }) {
@@ -37,7 +37,7 @@ export class FindView {
       finished: () => this.find(),
       taken_back: () => this.find(),
     });
-    this.tiles.like = (example) => this.find({ like: example.key, likeName: example.name, order: "name" });
+    this.tiles.like = (example) => this.find({ meaning: "", like: example.key, likeName: example.name, order: "name" });
     this.canvas = h("canvas", { class: "dots", tabindex: "0", role: "img", "aria-label": "Map of all examples: similar ones lie side by side" });
     this.dots = new Dots(this.canvas);
     this.card = h("div", { class: "card", hidden: true });
@@ -79,13 +79,22 @@ export class FindView {
   // search and filters
 
   box() {
-    const input = h("input", { type: "search", "aria-label": "Search", placeholder: "Search words in names and texts", value: this.search.words });
+    const input = h("input", { type: "search", "aria-label": "Search", placeholder: "Search words in names and texts", value: this.search.words || this.search.meaning });
+    const begin = () => {
+      const meant = this.meant.getAttribute("aria-pressed") === "true";
+      return this.find(meant ? { words: "", meaning: input.value, like: null } : { words: input.value, meaning: "" });
+    };
+    const turn = () => {
+      this.meant.setAttribute("aria-pressed", String(this.meant.getAttribute("aria-pressed") !== "true"));
+      if (input.value) begin();
+    };
+    this.meant = h("button", { type: "button", class: "quiet", "aria-pressed": String(Boolean(this.search.meaning)), hidden: true, title: "Find texts that mean something similar", onclick: turn }, "By meaning");
     let typing;
     input.addEventListener("input", () => {
       clearTimeout(typing);
-      typing = setTimeout(() => this.find({ words: input.value }), TYPING);
+      typing = setTimeout(begin, TYPING);
     });
-    return h("div", { class: "search" }, input);
+    return h("div", { class: "search" }, input, this.meant);
   }
 
   draw_filters() {
@@ -161,12 +170,13 @@ export class FindView {
     clearTimeout(this.looking);
     if (!this.canvas) return;
     try {
-      const { count: n, stage, version } = await call("/api/map");
+      const { count: n, stage, version, meaning } = await call("/api/map");
       if (n && version !== this.dots.version) {
         this.dots.place(new Float32Array(await bytes("/api/map/positions")));
         this.dots.version = version;
       }
       if (!this.canvas) return;
+      this.meant.hidden = !meaning;
       this.status.textContent = !n ? "The map comes once examples are encoded." : stage === "pca" ? "A first map; a better one is being made." : `${counted(n, "example")}. Drag to move, wheel to zoom, Shift and drag to draw around dots.`;
       if (n) await this.recolor(this.by);
     } catch (error) {
