@@ -98,7 +98,7 @@ arena-advice: arena-data  ## what `jostle advise` knows, from the runs in result
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/reference/strategies.md
 	$(BIN)/python -m tools.cli_page docs/reference/cli.md
-	$(BIN)/python -m tools.rooms docs/project/design.md
+	$(BIN)/python -m tools.subpackages docs/project/design.md
 	$(BIN)/python -m tools.evidence docs/research/results.md
 	$(BIN)/python -m tools.evidence docs/research/benchmark.md
 	$(BIN)/python -m tools.evidence docs/how-to/large-pools.md

@@ -87,15 +87,15 @@ def test_what_is_required_is_imported() -> None:
     assert REQUIRED - used == set()
 
 
-ROOMS = {
+SUBPACKAGES = {
     "jostle.labeling": "label"
-}  # rooms that need an extra as a whole; elsewhere imports are where they are used
+}  # subpackages that need an extra as a whole; elsewhere imports are where they are used
 
 
-def test_without_the_extras_all_other_rooms_can_be_imported() -> None:
+def test_without_the_extras_all_other_subpackages_can_be_imported() -> None:
     optional = set().union(*USERS_EXTRAS.values()) - REQUIRED
     packages = [package for package, by in BROUGHT_BY.items() if optional & {spelled(name) for name in by}]
-    modules = [name for name in MODULES if not name.startswith(tuple(ROOMS)) and "__main__" not in name]
+    modules = [name for name in MODULES if not name.startswith(tuple(SUBPACKAGES)) and "__main__" not in name]
     code = f"""
 import importlib, sys
 for name in {packages!r}:
@@ -107,9 +107,9 @@ for name in {modules!r}:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("room", "extra"), ROOMS.items())
-def test_a_room_imports_at_once_what_its_extra_brings_and_no_other(room: str, extra: str) -> None:
-    folder = SOURCE.parent / room.replace(".", "/")
+@pytest.mark.parametrize(("part", "extra"), SUBPACKAGES.items())
+def test_a_subpackage_imports_at_once_what_its_extra_brings_and_no_other(part: str, extra: str) -> None:
+    folder = SOURCE.parent / part.replace(".", "/")
     at_once = [path for path in folder.rglob("*.py") if undeclared_at_once(path, REQUIRED | EXTRAS[extra])]
     assert at_once == []
 

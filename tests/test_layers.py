@@ -4,9 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from tools.rooms import ROOT, files, imported_from, room_of
+from tools.subpackages import ROOT, files, imported_from, subpackage_of
 
-LAYERS = [  # from the ground up; a module imports from layers below its own, or from its own package
+LAYERS = [  # from the lowest up; a module imports from layers below its own, or from its own package
     {"rng", "statistics"},
     {"utils"},
     {"rows"},
@@ -29,9 +29,9 @@ def layer_of(name: str) -> int:
 def test_imports_point_down() -> None:
     wrong = []
     for path in files():
-        room = room_of(path)
-        for other in imported_from(path) - {room}:
-            if layer_of(other) >= layer_of(room):
+        part = subpackage_of(path)
+        for other in imported_from(path) - {part}:
+            if layer_of(other) >= layer_of(part):
                 wrong.append(f"{path.relative_to(ROOT)} imports {other}")
     assert not wrong
 
@@ -76,7 +76,7 @@ def test_strategies_define_and_nothing_else() -> None:
     wrong = [
         f"{path.relative_to(ROOT)} imports {module}"
         for path in files()
-        if room_of(path) in ("embeddings", "strategies")
+        if subpackage_of(path) in ("embeddings", "strategies")
         for module in execution_imports(path)
     ]
     assert wrong == ["embeddings/deviations.py imports jostle.inference.perturbed"]
@@ -101,7 +101,7 @@ def test_only_the_command_line_prints() -> None:
     talkers = [
         str(path.relative_to(ROOT))
         for path in files()
-        if room_of(path) not in ("cli",)
+        if subpackage_of(path) not in ("cli",)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
@@ -112,7 +112,7 @@ def test_only_inference_knows_of_a_networks_trace() -> None:
     reaching = [
         str(path.relative_to(ROOT))
         for path in files()
-        if room_of(path) != "inference"
+        if subpackage_of(path) != "inference"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute)
         and node.attr == "trace"
@@ -125,7 +125,7 @@ def test_no_strategy_has_two_parents() -> None:
     mixed = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in files()
-        if room_of(path) in ("core", "embeddings", "strategies", "selectors")
+        if subpackage_of(path) in ("core", "embeddings", "strategies", "selectors")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and len(node.bases) > 1 and ast.unparse(node.bases[-1]) != "Generic"
     ]
@@ -135,13 +135,13 @@ def test_no_strategy_has_two_parents() -> None:
 def test_modules_stay_small() -> None:
     """Those of the tests, tools, benchmarks and examples too."""
     home = ROOT.parents[1]
-    rooms = (
+    paths = (
         path
         for name in ("src", "tests", "tools", "benchmarks", "examples")
         for path in (home / name).rglob("*.py")
     )
     large = {
-        str(path.relative_to(home)): n for path in rooms if (n := len(path.read_text().splitlines())) > 400
+        str(path.relative_to(home)): n for path in paths if (n := len(path.read_text().splitlines())) > 400
     }
     assert not large
 

@@ -95,11 +95,11 @@ def exists(path: Path, place: str, pages: dict[Path, Addresses]) -> bool:
 
 def public_names() -> Iterator[str]:
     """What a module lists in `__all__`, or else defines, of every module that the reference shows."""
-    rooms = [room for page in API for room in re.findall(r"automodule:: (\S+)", page.read_text())]
-    for room in ("jostle", *rooms):
-        module = importlib.import_module(room)
-        own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == room]
-        yield from (f"{room}.{name}" for name in getattr(module, "__all__", own) if name[0] != "_")
+    modules = [name for page in API for name in re.findall(r"automodule:: (\S+)", page.read_text())]
+    for each in ("jostle", *modules):
+        module = importlib.import_module(each)
+        own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", "") == each]
+        yield from (f"{each}.{name}" for name in getattr(module, "__all__", own) if name[0] != "_")
 
 
 def test_every_public_name_is_documented(site: Path) -> None:

@@ -178,7 +178,7 @@ class Deviations(Embedding):
         """Refuse a cache in one file, and rows of sequences, which are as wide as the longest of the pool."""
         if self.cache_path is not None:
             raise ValueError(
-                "cache_path= is one file: on a cluster say engine=jostle.engines.Ray(rows=folder)"
+                "cache_path= is one file: on a cluster say engine=jostle.engines.Ray(cache_folder=...)"
             )
         if context.reader.padded:
             raise ValueError(

@@ -1,1 +1,1 @@
-"""What runs a user's model: a private copy, traced, in micro-batches, the original left as it was."""
+"""Runs a user's model: a private copy, traced, in micro-batches; the original is only read."""

@@ -174,7 +174,7 @@ class MemoryBudget:
         return min(wanted, self.allowed // BUFFER)
 
     def rows(self, shapes: Sequence[tuple[tuple[int, ...], Tensor]], what: str) -> tuple[Tensor, ...]:
-        """MemoryBudget for rows of these shapes, each like a tensor in type and layout."""
+        """Allocate rows of these shapes, each like a tensor in type and layout, in memory or a temporary file."""
         size = sum(math.prod(shape) * like.element_size() for shape, like in shapes)
         if not self.spills(size):
             return tuple(_empty(shape, like) for shape, like in shapes)
@@ -222,8 +222,8 @@ class MemoryBudget:
 class RowBuffer:
     """Rows of all micro-batches, written where they stay as they come: they are never there twice."""
 
-    def __init__(self, size: int, room: MemoryBudget, what: str) -> None:
-        self.size, self.room, self.what = size, room, what
+    def __init__(self, size: int, budget: MemoryBudget, what: str) -> None:
+        self.size, self.budget, self.what = size, budget, what
         self.columns: tuple[Tensor, ...] = ()  # (n, ...) each
         self.done = self.kept = 0  # rows, and bytes since pages were given back
 
@@ -231,7 +231,7 @@ class RowBuffer:
         """The next rows of each column."""
         if not self.columns:
             shapes = [((self.size, *part.shape[1:]), part) for part in parts]
-            self.columns = self.room.rows(shapes, self.what)
+            self.columns = self.budget.rows(shapes, self.what)
         for column, part in zip(self.columns, parts, strict=True):
             check_shapes([tuple(column.shape[1:]), tuple(part.shape[1:])])
             column[self.done : self.done + len(part)] = part
@@ -243,7 +243,7 @@ class RowBuffer:
 
 
 def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """MemoryBudget in memory, laid out as a batch is: sums over images depend on it."""
+    """Allocate rows in memory, laid out as a batch is: sums over images depend on it."""
     last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if last and not like.is_contiguous() else torch.contiguous_format
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)

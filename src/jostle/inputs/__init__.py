@@ -1,4 +1,4 @@
-"""What sees a user's pool: any holder of examples, as inputs only."""
+"""Reads a user's pool: any holder of examples, as inputs only."""
 
 from jostle.inputs.pool import Labeled, Pool, check_count
 from jostle.inputs.sources import (

@@ -1,4 +1,4 @@
-"""The formats of rows, their arithmetic, and what is not finite in them."""
+"""Rows: their formats, their arithmetic, and which are not finite."""
 
 from jostle.rows.geometry import (
     Outer,

@@ -1,4 +1,4 @@
-"""What a model's output means, its loss, and its metrics."""
+"""Tasks: the meaning of a model's outputs, their loss and their metrics."""
 
 from jostle.tasks.kinds import (
     CLASS_TASKS,

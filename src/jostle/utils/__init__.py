@@ -1,1 +1,1 @@
-"""What is of no room in particular: registries, files, names, settings, users' own files, progress."""
+"""Helpers of every subpackage: registries, files, names, settings, users' own files, progress."""
