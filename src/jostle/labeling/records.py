@@ -116,9 +116,7 @@ class Doubt:
     answer: Answer
     people: tuple[str, ...]
     suggestion: Suggestion
-    strength: (
-        float  # larger is more doubtful: the probability of another answer, or the error in typical errors
-    )
+    strength: float  # the probability that the answer is a mistake
 
 
 @dataclass(frozen=True)

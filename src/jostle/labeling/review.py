@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, finding, queue, stopping
+from jostle.labeling import aggregation, audit, finding, mistakes, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
-from jostle.labeling.answers import Answer, Classes, StoredAnswer, as_classes, as_number, decode_answer
+from jostle.labeling.answers import (
+    Answer,
+    Classes,
+    StoredAnswer,
+    as_class,
+    as_classes,
+    as_number,
+    decode_answer,
+)
 from jostle.labeling.blind import is_blind
 from jostle.labeling.contents import Question
 from jostle.labeling.index import GoneError
@@ -91,9 +100,9 @@ def class_chances(found: Predictions, number: int, classes: Classes) -> dict[str
 
 
 def doubts(session: Session, n: int) -> list[Doubt]:
-    """Return answers that the model would not have given, out of sample.
+    """Return answers that are more likely mistakes than not, by what the model predicts without them.
 
-    Audit answers are left out: correcting only those that the model gets wrong would flatter it.
+    Audit answers are left out: correcting only those that the model gets wrong would flatter it. A correction is final.
     """
     found, classes = session.predictions(), session.book.classes()
     snapshot = session.snapshot()
@@ -103,41 +112,52 @@ def doubts(session: Session, n: int) -> list[Doubt]:
     for one in snapshot.answers:
         if one.purpose != "audit" and one.act != "skip" and one.key in found.places and one.here:
             by_key[one.key].append(one)
-    strengths = _doubt_strengths(session.kind, found, {key: snapshot.labels[key] for key in by_key}, classes)
-    worst = sorted(strengths, key=lambda key: -strengths[key])[:n]
+    open_ones = {
+        key: snapshot.labels[key]
+        for key, group in by_key.items()
+        if not any(one.act == "correction" for one in group)
+    }
+    chances = mistake_chances(session.kind, found, open_ones, classes)
+    worst = sorted((key for key in chances if chances[key] >= mistakes.EVEN), key=lambda key: -chances[key])
     return [
         Doubt(
             Question(key, session.source.kind, by_key[key][0].name),
             decode_answer(session.kind, snapshot.labels[key], classes),
             tuple(sorted({one.person for one in by_key[key]})),
             make_suggestion(session, found, key, classes),
-            strengths[key],
+            chances[key],
         )
-        for key in worst
+        for key in worst[:n]
     ]
 
 
-def _doubt_strengths(
-    kind: str, found: Predictions, labels: dict[str, StoredAnswer], classes: Classes
+def mistake_chances(
+    kind: str, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
 ) -> dict[str, float]:
-    """Return how doubtful each answer is; answers that equal the model's are left out."""
+    """Return the probability that each answer is a mistake; answers that equal the model's are left out."""
+    columns = list(dict.fromkeys(classes.merged[int(number)] for number in found.numbers))
+    known = [key for key, answer in labels.items() if kind != "one" or answer in columns]
+    if not known:
+        return {}
+    scores = found.scores[[found.places[key] for key in known]].astype(np.float64)  # (m, c) or (m, 1)
     if kind == "number":
-        off = {
-            key: abs(float(found.scores[found.places[key], 0]) - as_number(v)) for key, v in labels.items()
-        }
-        typical = float(np.median(list(off.values()))) if off else 0.0
-        return {key: error / typical for key, error in off.items() if typical and error > 3 * typical}
-    against = {}
-    for key, answer in labels.items():
-        place = found.places[key]
-        if found.answer(place, classes) == answer:
-            continue
+        given = np.array([as_number(labels[key]) for key in known])
+        chances = mistakes.number_mistakes(scores[:, 0], given)
+    else:
+        joined = np.zeros((len(known), len(columns)))
+        for number, score in zip(found.numbers, scores.T, strict=True):
+            joined[:, columns.index(classes.merged[int(number)])] += score
         if kind == "one":
-            against[key] = float(found.confidence[place])
+            which = np.array([columns.index(as_class(labels[key])) for key in known])
+            chances = mistakes.class_mistakes(joined, which)
         else:
-            having = np.array([classes.merged[int(number)] in as_classes(answer) for number in found.numbers])
-            against[key] = float(np.abs(found.scores[place] - having).max())
-    return against
+            having = np.array([[number in as_classes(labels[key]) for number in columns] for key in known])
+            chances = mistakes.set_mistakes(joined.clip(0, 1), having)
+    return {
+        key: float(chance)
+        for key, chance in zip(known, chances, strict=True)
+        if found.answer(found.places[key], classes) != labels[key]
+    }
 
 
 def disagreements(session: Session) -> list[Disagreement]:

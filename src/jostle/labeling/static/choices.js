@@ -23,7 +23,7 @@ export function corrector(spec, answer, label, chosen) {
   if (spec.kind === "number") return field(answer, label, chosen);
   if (spec.kind === "several") return boxes(spec, answer, label, chosen);
   const options = spec.classes.map(({ name }) => h("option", { value: name, selected: name === answer }, name));
-  const none = answer === null ? [h("option", { value: "", selected: true, disabled: true }, "choose")] : [];
+  const none = answer === null ? [h("option", { value: "", selected: true, disabled: true }, "Another answer")] : [];
   const menu = h("select", { "aria-label": label, onchange: () => chosen(menu.value) }, none, options);
   return menu;
 }
