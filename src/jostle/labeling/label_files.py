@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import Answer, clean_class_name, decode_answer, encode_answer
 from jostle.labeling.contents import Cell, Content, SourceError, digest
 from jostle.labeling.index import GoneError
+from jostle.labeling.remarks import Remark, current_remarks, remarks_by_key
 from jostle.labeling.review import make_suggestion
 from jostle.labeling.schema import examples, places
 from jostle.utils.files import check_target, has_columns, is_same, replacing, sheet, unhidden, write_whole
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 MAX_FILE_NAME = 200  # letters; systems take 255
-COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")
+OLD_COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")  # of version 0.2
+COLUMNS = (*OLD_COLUMNS, "unsure", "flagged", "notes")
 FORMAT = "jostle-labels"
 LABEL_STUDIO = "labelstudio.json"  # how the name of a file for Label Studio ends
 SEPARATOR = "; "  # classes of one example in one cell
@@ -87,11 +89,13 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
         first.setdefault(one.key, one)
         if one.act != "skip" and one.person not in people.setdefault(one.key, []):
             people[one.key].append(one.person)
+    remarked = remarks_by_key(session.store)
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
         if first[key].purpose == "audit" and not with_audit:
             continue
         answer = decode_answer(session.kind, snapshot.labels[key], classes)
-        yield make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
+        row = make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
+        yield {**row, **remark_cells(remarked.get(key, []))}
     found = session.predictions() if predictions else None
     if found is None:
         return
@@ -115,14 +119,25 @@ def make_row(
     key: str,
 ) -> Row:
     """Return the row of one example."""
-    return dict(zip(COLUMNS, (name, answer, by, sure, list(people), purpose, key), strict=True))
+    values = (name, answer, by, sure, list(people), purpose, key)
+    return {**dict(zip(OLD_COLUMNS, values, strict=True)), **remark_cells([])}
+
+
+def remark_cells(found: Sequence[Remark]) -> Row:
+    """Return the cells of remarks: who was unsure, who flagged it, and notes with their authors."""
+    cells: dict[str, list[str]] = {"unsure": [], "flagged": [], "notes": []}
+    for each in found:
+        column = {"unsure": "unsure", "flag": "flagged", "note": "notes"}[each.kind]
+        cells[column].append(f"{each.person}: {each.text}" if each.kind == "note" else each.person)
+    return cells
 
 
 def flat_row(found: Row) -> Row:
     """Return a row whose cells are words and numbers."""
     answer = found["answer"]
     words = SEPARATOR.join(answer) if isinstance(answer, tuple) else answer
-    return {**found, "answer": words, "people": SEPARATOR.join(found["people"])}
+    joined = {name: SEPARATOR.join(found[name]) for name in ("people", "unsure", "flagged", "notes")}
+    return {**found, "answer": words, **joined}
 
 
 def write_csv(session: Session, path: Path, found: Sequence[Row]) -> None:
@@ -138,7 +153,8 @@ def write_parquet(session: Session, path: Path, found: Sequence[Row]) -> None:
 
     words = pyarrow.string()
     answer = {"number": pyarrow.float64(), "one": words, "several": pyarrow.list_(words)}[session.kind]
-    kinds = (words, answer, words, pyarrow.float64(), pyarrow.list_(words), words, words)
+    several = pyarrow.list_(words)
+    kinds = (words, answer, words, pyarrow.float64(), several, words, words, several, several, several)
     shape = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)), metadata={"format": FORMAT})
     plain = [
         {**each, "answer": list(each["answer"])} if session.kind == "several" else each for each in found
@@ -157,7 +173,10 @@ def write_json(session: Session, path: Path, found: Sequence[Row]) -> None:
         everybody.setdefault(one.key, []).append(told)
     held = [{**each, "said": everybody.get(each["key"], [])} for each in found]
     head = {"format": FORMAT, "version": 1, "kind": session.kind, "classes": session.classes()}
-    write_whole(path, json.dumps({**head, "examples": held}, ensure_ascii=False, indent=1) + "\n")
+    remarks = [asdict(each) for each in current_remarks(session.store)]  # also on what nobody answered
+    write_whole(
+        path, json.dumps({**head, "remarks": remarks, "examples": held}, ensure_ascii=False, indent=1) + "\n"
+    )
 
 
 def write_label_studio(session: Session, path: Path, found: Sequence[Row]) -> None:
@@ -193,9 +212,11 @@ def is_export(path: Path, head: bytes) -> bool:
     """
     if head.startswith(b"PAR1"):
         shape = import_parquet().read_schema(path)
-        return (shape.metadata or {}).get(b"format") == FORMAT.encode() and tuple(shape.names) == COLUMNS
+        ours = (shape.metadata or {}).get(b"format") == FORMAT.encode()
+        return ours and tuple(shape.names) in (COLUMNS, OLD_COLUMNS)
     tasks = head.startswith(b'[\n {\n  "data": {') and b'"jostle_key"' in head
-    return tasks or has_columns(head, COLUMNS) or head.startswith(f'{{\n "format": "{FORMAT}"'.encode())
+    sheet = has_columns(head, COLUMNS) or has_columns(head, OLD_COLUMNS)
+    return tasks or sheet or head.startswith(f'{{\n "format": "{FORMAT}"'.encode())
 
 
 def export_folders(session: Session, folder: Path, means: Means = "link", with_audit: bool = False) -> int:

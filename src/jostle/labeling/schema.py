@@ -160,6 +160,21 @@ looks = Table(  # models of others that were scored on the audit: each one spend
 )
 
 
+remarks = (
+    Table(  # what people say beside an answer; rows are only added, the last of a person and kind counts
+        "remarks",
+        metadata,
+        Column("seq", Integer, primary_key=True, autoincrement=True),
+        Column("key", ForeignKey("examples.key"), nullable=False),
+        Column("person", Text, nullable=False),
+        Column("kind", String(8), nullable=False),  # unsure, note or flag
+        Column("text", Text),  # NULL: withdrawn
+        Column("at", Float, nullable=False),
+        Index("remarks_by_key", "key", "person", "kind"),
+    )
+)
+
+
 class StoreError(ValueError):
     """A database that cannot be used; the message says which and why."""
 

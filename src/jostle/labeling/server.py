@@ -35,6 +35,7 @@ from jostle.labeling.payloads import (
     suggestion_json,
     to_json,
 )
+from jostle.labeling.remark_routes import add_remark_routes
 from jostle.labeling.review import GridOrder
 from jostle.labeling.security import SecurityMiddleware, ServerAuth
 from jostle.labeling.session import Session, clean_person_name
@@ -159,6 +160,7 @@ def create_app(session: Session, title: str) -> FastAPI:
     add_view_routes(app, session, seen)
     add_correction_routes(app, session, seen)
     add_find_routes(app, session)
+    add_remark_routes(app, session)
     for missing in (UnknownKeyError, GoneError, NoPageError):
         app.add_exception_handler(missing, _respond_404)
     app.add_exception_handler(ValueError, _respond_400)

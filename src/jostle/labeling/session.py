@@ -14,7 +14,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import aggregation, audit, contents, finding, proofs, queue, review, sources, stopping
+from jostle.labeling import (
+    aggregation,
+    audit,
+    contents,
+    finding,
+    proofs,
+    queue,
+    remarks,
+    review,
+    sources,
+    stopping,
+)
 from jostle.labeling.answers import Answer, AnswerKind, Answers, ClassBook, decode_answer, encode_answer
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.index import Index
@@ -166,6 +177,8 @@ class Session:
                     keys = self.store.claim(who, n)
             finally:
                 self._fill_lock.release()
+        if len(keys) < n:
+            keys += remarks.claim_unsure(self.store, who, keys, n - len(keys))
         names = self.store.names(keys)
         return [Question(key, self.source.kind, names[key]) for key in keys]
 
@@ -193,6 +206,15 @@ class Session:
         """Never ask a `person` the question of this `key` again; `id` as in `tell`."""
         return self.store.record(key, clean_person_name(person), "skip", id=id)
 
+    def remark(self, key: str, kind: remarks.RemarkKind, text: str | None = "", person: str = "you") -> None:
+        """Record that a `person` is "unsure", a "note" with a `text`, or a "flag"; a text of None withdraws it.
+
+        Whoever is unsure skips the `key`. Others are asked, and this person again when nothing else is left.
+        """
+        remarks.record(self.store, key, clean_person_name(person), kind, text)
+        if kind == "unsure" and text is not None:
+            self.skip(key, person)
+
     def correct(self, key: str, answer: Answer, person: str = "you", id: str | None = None) -> Event:
         """Record an `answer` to the question of a `key` that replaces everybody's; `person` and `id` as in `tell`."""
         value = encode_answer(self.kind, answer, self.book.classes())
@@ -203,6 +225,8 @@ class Session:
         undone = self.store.undo(clean_person_name(person))
         if undone is None:
             return None
+        if undone.act == "skip":
+            remarks.record(self.store, undone.key, undone.person, "unsure", None)
         value = aggregation.renumber(self.kind, undone.value, self.book.classes())
         answer = None if value is None else decode_answer(self.kind, value, self.book.classes())
         return replace(self.question(undone.key), answer=answer)

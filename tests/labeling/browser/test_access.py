@@ -78,3 +78,28 @@ def test_who_has_no_token_is_told_what_to_do(server: Server, visit: Visit, chrom
     assert problems(page) == []
     assert "token=" not in page.url
     context.close()
+
+
+def test_unsure_notes_and_flags_by_keys(server: Server, visit: Visit) -> None:
+    page = visit(server)
+    page.wait_for_selector(SHOWN)
+    name = page.get_attribute(".stage", "data-name")
+    page.keyboard.press(",")
+    page.wait_for_selector("dialog[open] textarea")
+    assert problems(page) == []
+    page.keyboard.type("1 odd <b>one</b>")  # a note, though 1 is a class
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[data-action=note][aria-pressed=true]")
+    page.keyboard.press("!")
+    page.wait_for_selector("[data-action=flag][aria-pressed=true]")
+    answered_by(page, "u")
+    assert on_disk(server) == [("skip", None)]
+    page.goto(f"{server.origin}/#review")
+    page.click("text=Remarks")
+    item = page.wait_for_selector(f".item:has(h2:text-is('{name}'))")
+    for words in ("unsure by Ada", "flagged by Ada", "“1 odd <b>one</b>” by Ada"):
+        assert words in item.inner_text()
+    page.fill("input[type=search]", "ODD")
+    page.wait_for_selector(".item:has-text('flagged')", state="detached")
+    assert "odd" in page.inner_text(".item")
+    assert problems(page) == []

@@ -7,6 +7,9 @@ import { dialog, h } from "./dom.js";
 const ACTIONS = {
   undo: ["Backspace", "Take the last answer back"],
   skip: [" ", "Skip this one"],
+  unsure: ["u", "Unsure: ask others, and me again at the end"],
+  note: [",", "Write a note on this one"],
+  flag: ["!", "Flag this one: something is wrong with it"],
   zoom: ["z", "Enlarge the picture, or show the whole"],
   light: ["*", "Brightness and contrast"],
   suggest: [".", "Show or hide the model's suggestion"],

@@ -1,9 +1,11 @@
 // One example at a time: a key answers, and the next one is there.
 
-import { cap, numberIn, roughly } from "./choices.js";
+import { cap, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { doing, inBounds } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
+import { flag, note, remark } from "./remarks.js";
+import { inputs } from "./replies.js";
 import { address, call, link } from "./server.js";
 import { lights } from "./viewer.js";
 
@@ -71,6 +73,9 @@ export class LabelView {
       { class: "tools", "data-kind": this.current?.content.kind },
       tool("undo", "Take back"),
       tool("skip", "Skip"),
+      tool("unsure", "Unsure"),
+      tool("note", "Note"),
+      tool("flag", "Flag"),
       tool("zoom", "Zoom", "for-image"),
       tool("light", "Light", "for-image"),
       tool("suggest", "Suggestion"),
@@ -165,6 +170,7 @@ export class LabelView {
     this.hint.hidden = true;
     this.shown = this.current;
     this.toolbar.dataset.kind = this.current?.content.kind;
+    this.marks();
     this.stage.replaceChildren(this.current ? large(this.current) : this.nothing());
     this.stage.scrollTop = 0; // a text begins at its beginning, however far the last one was read
     scrollTo(0, 0);
@@ -217,7 +223,7 @@ export class LabelView {
   offer(spec) {
     if (spec && spec === this.offered && spec.kind !== "number") return this.reset();
     this.offered = spec;
-    return this.buttons.replaceChildren(...(spec ? this.inputs() : []));
+    return this.buttons.replaceChildren(...(spec ? inputs(this) : []));
   }
 
   reset() {
@@ -237,44 +243,6 @@ export class LabelView {
     const look = h("a", { href: "#review" }, "Look at answers again");
     const write = h("code", {}, "jostle label export labels.csv");
     return say("Everything has an answer", "Nothing is left to ask. ", look, ", or write the labels to a file: ", write);
-  }
-
-  inputs() {
-    const { kind, classes } = this.page.spec;
-    if (kind === "number") return [this.form()];
-    const button = ({ name }) => {
-      const [key] = this.page.keys.of(this.page.spec, `class ${name}`);
-      const bare = key === name.toLowerCase();
-      return h(
-        "button",
-        {
-          type: "button",
-          class: bare ? "class bare" : "class",
-          "data-class": name,
-          "aria-pressed": kind === "several" && "false",
-          onclick: (event) => this.acted(event, () => this.choose(name)),
-        },
-        key && !bare ? cap(key) : null,
-        h("span", {}, name),
-      );
-    };
-    const done = h("button", { type: "button", class: "done", onclick: (event) => this.acted(event, () => this.done()) }, cap("Enter"), h("span", {}, "Done"));
-    return [...classes.map(button), ...(kind === "several" ? [done] : [])];
-  }
-
-  form() {
-    const input = h("input", { name: "number", inputmode: "decimal", autocomplete: "off", "aria-label": this.page.spec.name, placeholder: this.page.spec.name });
-    const submit = (event) => {
-      event.preventDefault();
-      const value = numberIn(input);
-      if (value !== null) this.answer(value);
-    };
-    input.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.stage.focus({ preventScroll: true });
-      else if (!["Home", "End"].includes(event.key) && this.scroll(event.key)) event.preventDefault();
-    });
-    queueMicrotask(() => input.focus({ preventScroll: true }));
-    return h("form", { class: "number", onsubmit: submit }, input, h("button", { class: "done" }, cap("Enter"), h("span", {}, "Save")));
   }
 
   /** One class: the answer, or a part of it where several can be right. */
@@ -314,18 +282,43 @@ export class LabelView {
     this.next();
   }
 
-  async skip() {
+  skip() {
+    return this.pass((question) => call("/api/skip", { person: this.page.person, key: question.key }).then(() => true));
+  }
+
+  /** Leave an example to others; it comes again when nothing else is left. */
+  unsure() {
+    return this.pass((question) => remark(this.page, question, "unsure"));
+  }
+
+  /** Go on without an answer, once `send(question)` has stored that. */
+  async pass(send) {
     const question = this.current;
     if (!question || this.busy) return;
     this.busy = true;
     try {
-      await call("/api/skip", { person: this.page.person, key: question.key });
-      this.queue = this.queue.filter((each) => each !== question);
+      if (!(await send(question))) this.queue.push(this.queue[0]); // unsent, so it comes again
+      this.queue.shift();
     } catch (error) {
       this.page.failed(error);
-      this.queue.push(this.queue.shift()); // unsent, so it comes again
+      this.queue.push(this.queue.shift());
     }
     this.next();
+  }
+
+  note() {
+    return this.current && note(this.page, this.current).then(() => this.marks());
+  }
+
+  flag() {
+    return this.current && flag(this.page, this.current).then(() => this.marks());
+  }
+
+  /** Show on the buttons whether the example has a note or a flag of this person. */
+  marks() {
+    const having = { note: this.current?.note, flag: this.current?.flagged };
+    for (const [action, has] of Object.entries(having))
+      this.toolbar.querySelector(`[data-action=${action}]`).setAttribute("aria-pressed", String(Boolean(has)));
   }
 
   async undo() {

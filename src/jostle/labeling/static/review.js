@@ -8,6 +8,7 @@ import { address, call } from "./server.js";
 const PARTS = {
   doubts: ["Doubted", "More likely a slip than not, by a model that has not seen the answer. What you choose here is final."],
   disagreements: ["Disagreed", "People gave different answers. What you choose here is final."],
+  remarks: ["Remarks", "What people were unsure of, noted or flagged. An answer that you choose here is final."],
   answers: ["All answers", "Newest first. A correction replaces the answer; what was said before is kept in the project."],
 };
 const AT_ONCE = 50;
@@ -31,7 +32,7 @@ export class ReviewView {
         h("h1", {}, "Answers to look at again"),
         h("div", { class: "chips", role: "group", "aria-label": "What to look at" }, Object.keys(PARTS).map(tab)),
         h("p", { class: "soft" }, PARTS[this.part][1], this.settles && this.page.keys.on ? " Digits choose, arrows move on." : ""),
-        this.part === "answers" ? this.search() : null,
+        this.settles ? null : this.search(),
         this.list,
         this.foot,
       ),
@@ -41,7 +42,7 @@ export class ReviewView {
 
   /** Whether this part has answers side by side to choose between. */
   get settles() {
-    return this.part !== "answers";
+    return this.part === "doubts" || this.part === "disagreements";
   }
 
   /** A digit chooses between the answers of the current example, arrows move to another one. */
@@ -76,7 +77,7 @@ export class ReviewView {
   }
 
   search() {
-    const input = h("input", { type: "search", "aria-label": "Search", placeholder: "Search names, texts, answers and people", value: this.words ?? "" });
+    const input = h("input", { type: "search", "aria-label": "Search", placeholder: this.part === "remarks" ? "Search notes, names and people" : "Search names, texts, answers and people", value: this.words ?? "" });
     let typing;
     input.addEventListener("input", () => {
       this.words = input.value;
@@ -88,7 +89,7 @@ export class ReviewView {
 
   async load(number) {
     const asked = `${this.part} ${(this.asking = (this.asking ?? 0) + 1)}`;
-    const query = this.part === "answers" ? { search: this.words || null, page: number } : { n: AT_ONCE };
+    const query = this.settles ? { n: AT_ONCE } : { search: this.words || null, page: this.part === "answers" ? number : null };
     try {
       const { examples, total, pages } = await call(address(`/api/${this.part}`, query));
       if (asked !== `${this.part} ${this.asking}`) return;
@@ -105,6 +106,7 @@ export class ReviewView {
     const say = (head, words) => h("p", { class: "empty" }, h("b", {}, head), words);
     if (this.part === "doubts") return say("No doubts", "No answer is more likely a slip than not.");
     if (this.part === "disagreements") return say("No disagreements", "Nobody disagrees with anybody.");
+    if (this.part === "remarks" && !this.words) return say("No remarks", "Nobody was unsure, noted or flagged anything.");
     return this.words ? say("Nothing found", "No answer has these words.") : say("No answers yet", "They are listed here as people give them.");
   }
 
@@ -165,8 +167,9 @@ export class ReviewView {
 }
 
 /** Who said what, and when. */
-function line({ person, answer, act, at }) {
-  const what = act === "skip" ? "skipped" : inWords(answer);
+function line({ person, answer, act, at, kind, text }) {
+  const remarked = { unsure: "unsure", flag: "flagged", note: `“${text}”` };
+  const what = kind ? remarked[kind] : act === "skip" ? "skipped" : inWords(answer);
   const when = at ? h("time", { datetime: new Date(1000 * at).toISOString() }, `, ${new Date(1000 * at).toLocaleString()}`) : null;
   return h("li", {}, h("b", {}, what), ` by ${person}`, act === "correction" ? ", who corrected it" : "", when);
 }
