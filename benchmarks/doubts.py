@@ -63,7 +63,7 @@ def main() -> None:
                 if n > 0.8 * len(rows):
                     continue
                 runs = [count_doubts(rows, truth, n, share, seed) for seed in range(seeds)]
-                (old, old_right), (new, right) = sum(each for each, _ in runs)
+                (old, old_right), (new, right) = np.sum([each for each, _ in runs], axis=0)
                 total = sum(wrong for _, wrong in runs)
                 cells = [name, n, f"{share:.0%}", f"{old_right} of {old} ({old_right / max(old, 1):.0%})"]
                 cells += [f"{right} of {new} ({right / max(new, 1):.0%})", f"{right / max(total, 1):.0%}"]
