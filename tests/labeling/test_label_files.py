@@ -9,14 +9,13 @@ import pytest
 from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
+from jostle.labeling.class_folders import export_folders, safe_file_name
 from jostle.labeling.contents import SourceError
 from jostle.labeling.label_files import (
     export,
-    export_folders,
     import_labels,
     keys_by_name,
     read_rows,
-    safe_file_name,
 )
 from jostle.labeling.simulation import answer_all, read_truth
 from jostle.utils.files import unhidden

@@ -49,7 +49,8 @@ def export(
         jostle label export labels.csv --predictions --project photos.labels
         jostle label export sorted --copy
     """
-    from jostle.labeling.label_files import count_audited, export, export_folders
+    from jostle.labeling.class_folders import export_folders
+    from jostle.labeling.label_files import count_audited, export
 
     session = labeling.LabelOptions(None, project=project, db=db).open_session()
     left_out = 0 if with_audit else count_audited(session)

@@ -8,14 +8,12 @@ never count as audit, unless the file is an export that marks them. Importing a 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
@@ -25,7 +23,7 @@ from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import Answer, clean_class_name, decode_answer, encode_answer
 from jostle.labeling.contents import Cell, Content, SourceError, digest
 from jostle.labeling.index import GoneError
-from jostle.labeling.remarks import Remark, current_remarks, remarks_by_key
+from jostle.labeling.remarks import current_remarks, remark_cells, remarks_by_key
 from jostle.labeling.review import make_suggestion
 from jostle.labeling.schema import examples, places
 from jostle.utils.files import check_target, has_columns, is_same, replacing, sheet, unhidden, write_whole
@@ -33,7 +31,6 @@ from jostle.utils.files import check_target, has_columns, is_same, replacing, sh
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
-MAX_FILE_NAME = 200  # letters; systems take 255
 OLD_COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")  # of version 0.2
 COLUMNS = (*OLD_COLUMNS, "unsure", "flagged", "notes")
 FORMAT = "jostle-labels"
@@ -41,7 +38,6 @@ LABEL_STUDIO = "labelstudio.json"  # how the name of a file for Label Studio end
 SEPARATOR = "; "  # classes of one example in one cell
 
 Row = dict[str, Any]
-Means = Literal["link", "copy"]
 
 
 def export(
@@ -121,15 +117,6 @@ def make_row(
     """Return the row of one example."""
     values = (name, answer, by, sure, list(people), purpose, key)
     return {**dict(zip(OLD_COLUMNS, values, strict=True)), **remark_cells([])}
-
-
-def remark_cells(found: Sequence[Remark]) -> Row:
-    """Return the cells of remarks: who was unsure, who flagged it, and notes with their authors."""
-    cells: dict[str, list[str]] = {"unsure": [], "flagged": [], "notes": []}
-    for each in found:
-        column = {"unsure": "unsure", "flag": "flagged", "note": "notes"}[each.kind]
-        cells[column].append(f"{each.person}: {each.text}" if each.kind == "note" else each.person)
-    return cells
 
 
 def flat_row(found: Row) -> Row:
@@ -217,50 +204,6 @@ def is_export(path: Path, head: bytes) -> bool:
     tasks = head.startswith(b'[\n {\n  "data": {') and b'"jostle_key"' in head
     sheet = has_columns(head, COLUMNS) or has_columns(head, OLD_COLUMNS)
     return tasks or sheet or head.startswith(f'{{\n "format": "{FORMAT}"'.encode())
-
-
-def export_folders(session: Session, folder: Path, means: Means = "link", with_audit: bool = False) -> int:
-    """Make a folder of pictures for each class, as links to the originals or as copies; return their number.
-
-    The folder must be new or empty. A picture with several classes is in each of their folders. Names of audited
-    pictures begin with `audit__`.
-    """
-    if session.source.kind != "image" or session.kind == "number":
-        raise ValueError("folders by class are for pictures with classes: export a .csv, .parquet or .json")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is not empty: name a new folder")
-    count = 0
-    for each, content in read_contents(session, export_rows(session, False, with_audit)):
-        mark = "audit__" if each["purpose"] == "audit" else ""
-        named = [each["answer"]] if session.kind == "one" else each["answer"]
-        for name in named:
-            target = (
-                folder
-                / safe_file_name(name)
-                / safe_file_name(mark + PurePath(content.name).as_posix().replace("/", "__"))
-            )
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write_picture(session.source, content.name, content.data, target, means)
-            count += 1
-    return count
-
-
-def _write_picture(source: Any, name: str, data: bytes, target: Path, means: Means) -> None:
-    file_of = getattr(source, "file", None)
-    if file_of is None:
-        target.with_suffix(target.suffix or ".png").write_bytes(data)  # pictures that are in no file
-    elif means == "link":
-        target.symlink_to(file_of(name))
-    else:
-        shutil.copyfile(file_of(name), target)
-
-
-def safe_file_name(name: str) -> str:
-    """Return a name that is one folder or file on every system; a long one ends with a digest."""
-    clean = quote(name, safe=" ()[]{},;=+@!#$&'~^").rstrip(" .")
-    if len(clean) > MAX_FILE_NAME:
-        clean = f"{clean[: MAX_FILE_NAME // 2]}-{digest(name.encode())}{PurePath(clean).suffix[-8:]}"
-    return f"%2E{clean[1:]}" if clean.startswith(".") else clean or "%20"
 
 
 NAME_COLUMNS = (

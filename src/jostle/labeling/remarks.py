@@ -93,6 +93,15 @@ def remarks_by_key(store: Store) -> dict[str, list[Remark]]:
     return dict(found)
 
 
+def remark_cells(found: list[Remark]) -> dict[str, list[str]]:
+    """Return the cells of remarks: who was unsure, who flagged it, and notes with their authors."""
+    cells: dict[str, list[str]] = {"unsure": [], "flagged": [], "notes": []}
+    for each in found:
+        column = {"unsure": "unsure", "flag": "flagged", "note": "notes"}[each.kind]
+        cells[column].append(f"{each.person}: {each.text}" if each.kind == "note" else each.person)
+    return cells
+
+
 def claim_unsure(store: Store, person: str, held: list[str], n: int) -> list[str]:
     """Lease up to n examples again to a person who was unsure, when nobody else has answered them; return their keys.
 
