@@ -133,6 +133,14 @@ class CurrentAnswer:
     at: float
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """Answers of all people at some time, and the ones that count."""
+
+    answers: Sequence[CurrentAnswer]
+    labels: dict[str, Any]  # stored answers by key
+
+
 DISTANCES: dict[AnswerKind, Callable[..., float]] = {
     "one": nominal_distance,
     "several": jaccard_distance,

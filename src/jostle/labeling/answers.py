@@ -23,6 +23,7 @@ Answer = str | tuple[str, ...] | float  # as people say it
 StoredAnswer = int | list[int] | float  # as it is stored
 
 GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,250 and 1,250,000.5
+MAX_PERSON_LENGTH = 100  # characters of a person's name
 MAX_NAME_LENGTH = 200  # characters of a class's name
 
 
@@ -61,6 +62,16 @@ def clean_class_name(name: str) -> str:
     clean = " ".join(str(name).split())
     if not clean or len(clean) > MAX_NAME_LENGTH or not clean.isprintable():
         raise ValueError(f"a class has a name of 1 to {MAX_NAME_LENGTH} printable characters; got {name!r}")
+    return clean
+
+
+def clean_person_name(name: str) -> str:
+    """Return a person's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
+    clean = " ".join(str(name).split())
+    if not clean or len(clean) > MAX_PERSON_LENGTH or not clean.isprintable():
+        raise ValueError(
+            f"a person has a name of 1 to {MAX_PERSON_LENGTH} printable characters; got {name!r}"
+        )
     return clean
 
 

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import DBAPIError
 
-from jostle.labeling.answers import Answer, assign_keys
+from jostle.labeling.answers import Answer, assign_keys, clean_person_name
 from jostle.labeling.blind import HeldFigures
 from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
@@ -38,7 +38,7 @@ from jostle.labeling.payloads import (
 from jostle.labeling.remark_routes import add_remark_routes
 from jostle.labeling.review import GridOrder
 from jostle.labeling.security import SecurityMiddleware, ServerAuth
-from jostle.labeling.session import Session, clean_person_name
+from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
 
 ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,15 @@ from jostle.labeling import (
     sources,
     stopping,
 )
-from jostle.labeling.answers import Answer, AnswerKind, Answers, ClassBook, decode_answer, encode_answer
+from jostle.labeling.answers import (
+    Answer,
+    AnswerKind,
+    Answers,
+    ClassBook,
+    clean_person_name,
+    decode_answer,
+    encode_answer,
+)
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.index import Index
 from jostle.labeling.index import ProgressCallback as Tell
@@ -59,16 +67,6 @@ from jostle.labeling.store import Event, Store, UnknownKeyError
 if TYPE_CHECKING:
     from jostle.labeling.learners import Learner
 
-MAX_PERSON_LENGTH = 100  # characters of a person's name
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Answers of all people at some time, and the ones that count."""
-
-    answers: Sequence[aggregation.CurrentAnswer]
-    labels: dict[str, Any]  # stored answers by key
-
 
 class Session:
     """Labeling project at work; `Session.open` opens one.
@@ -92,7 +90,7 @@ class Session:
         self._fill_lock = threading.Lock()
         self._pictures = contents.PictureCache()
         self._learner: Learner | None = None
-        self._snapshot: tuple[Any, Snapshot] | None = None
+        self._snapshot: tuple[Any, aggregation.Snapshot] | None = None
         self.audit_predictions = lru_cache(maxsize=256)(
             lambda number: Predictions.load(self.round_folder(number) / "audit")
         )
@@ -327,13 +325,13 @@ class Session:
 
     # numbers
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> aggregation.Snapshot:
         """Return all current answers; read again only when something was added."""
         classes = self.book.classes()
         mark = (self.store.state(), self.store.current_round(), classes)
         if self._snapshot is None or self._snapshot[0] != mark:
             rows = aggregation.current_answers(self.store, self.kind, classes)
-            found = Snapshot(rows, aggregation.aggregate(self.kind, rows, classes))
+            found = aggregation.Snapshot(rows, aggregation.aggregate(self.kind, rows, classes))
             self._snapshot = mark, found
         return self._snapshot[1]
 
@@ -399,13 +397,3 @@ class Session:
         return {
             key: decode_answer(self.kind, value, classes) for key, value in self.snapshot().labels.items()
         }
-
-
-def clean_person_name(name: str) -> str:
-    """Return a person's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
-    clean = " ".join(str(name).split())
-    if not clean or len(clean) > MAX_PERSON_LENGTH or not clean.isprintable():
-        raise ValueError(
-            f"a person has a name of 1 to {MAX_PERSON_LENGTH} printable characters; got {name!r}"
-        )
-    return clean
