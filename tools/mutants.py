@@ -46,16 +46,16 @@ MUTANTS = (
         PERTURBED,
     ),
     Mutant(
-        'self.context.rng("jolt", k, device=t.device)',
-        'self.context.rng("jolt", 0, device=t.device)',
+        'self.context.rng("jolt", k, device=device)',
+        'self.context.rng("jolt", 0, device=device)',
         PERTURBED,
     ),
     Mutant(
-        "steps = [1 / math.sqrt(sum(squared_length(t) for t in into))] * len(into)",
+        "steps = [1 / math.sqrt(sum(squared_length(tensor) for tensor in into))] * len(into)",
         "steps = [1.0] * len(into)",
         PERTURBED,
     ),
-    Mutant("parameter.copy.copy_(parameter.clean)", "pass", PERTURBED),
+    Mutant("p.restore()", "pass", PERTURBED),
     # k-center and its bounds
     Mutant(
         "values[:late] = torch.minimum(values[:late], measure(rows[:late], centers))",
@@ -173,13 +173,13 @@ MUTANTS = (
     Mutant("tx.execute(update(leases).where(open_ones).values(until=self._lease_end(tx)))", "pass", STORE),
     # the audit and the advice to stop
     Mutant(
-        "possible = counts[averaged - given < math.log(1 / alpha)]",
-        "possible = counts[averaged - given < 0]",
-        "labeling/test_audit.py",
+        "kept = counts[averaged - given < math.log(1 / alpha)]",
+        "kept = counts[averaged - given < 0]",
+        "statistics/test_exact.py",
     ),
     Mutant("limit = math.log(1 / alpha)", "limit = 0.0", "statistics/test_confidence.py"),
     Mutant(
-        "stop = left == 0 or (stable and (accuracy.reached or flat))",
+        "stop = left == 0 or accuracy.reached or (stable and flat and not provable)",
         "stop = left == 0 or accuracy.reached or flat",
         "labeling/test_stopping.py",
     ),
