@@ -55,7 +55,7 @@ MUTANTS = (
         "steps = [1.0] * len(into)",
         PERTURBED,
     ),
-    Mutant("p.restore()", "pass", PERTURBED),
+    Mutant("for p in self.moving:\n                p.restore()", "pass", PERTURBED),
     # k-center and its bounds
     Mutant(
         "values[:late] = torch.minimum(values[:late], measure(rows[:late], centers))",
