@@ -1,0 +1,35 @@
+"""Tables in which one label of ten is wrong, as data sets to run: the answers of careless people.
+
+`jostle run benchmarks/protocols/noise-segment.toml`. The labels that measure are right.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from jostle import datasets
+from jostle.datasets.data import Data
+from jostle.rng import generator
+
+SHARE = 0.1  # of the labels to be asked for
+
+
+def segment() -> Data:
+    """Pieces of outdoor images (KEEL segment, 7 classes)."""
+    return with_wrong_labels("keel:segment")
+
+
+def splice() -> Data:
+    """Splice junctions of DNA (KEEL splice, 3 classes)."""
+    return with_wrong_labels("keel:splice")
+
+
+def with_wrong_labels(name: str) -> Data:
+    """Give a share of the training labels a wrong class, the same in every run."""
+    data = datasets.named(name, None, {})
+    draws = generator(0, "wrong labels", name)
+    targets, classes = data.train.targets.clone(), len(data.classes)
+    wrong = torch.randperm(len(targets), generator=draws)[: round(SHARE * len(targets))]
+    step = torch.randint(1, classes, (len(wrong),), generator=draws)
+    targets[wrong] = (targets[wrong] + step) % classes
+    return replace(data, name=f"{data.name}-noise", train=replace(data.train, targets=targets))
