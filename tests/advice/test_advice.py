@@ -1,6 +1,7 @@
 """Advice: the nearest settings by factors, the arena's numbers from runs, and what is said of a case."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle import cli, strategies
-from jostle.advice import Case, Seen, Setting, advise, arena, nearest
+from jostle.advice import Case, Seen, Setting, advise, arena, guide, nearest
 
 
 def setting(
@@ -53,6 +54,27 @@ def test_the_default_is_advised_and_whoever_was_better_is_named() -> None:
     assert "in cold, default was ahead of random over 5 seeds: +10% of random's error" in advice.why[1]
     assert "in cold, margin was ahead" in advice.why[2]
     assert len(advise(Case("classification", 2, 1000, n=10, labels=200)).why) == 2  # it is the best itself
+
+
+def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = setting("a", default=0.1, margin=0.3, badge=0.9)
+    second = setting("b", default=0.3, margin=-0.1)
+    other = setting("c", labels=2, default=0.5)
+    known = tuple(replace(each, kind="tables") for each in (first, second, other))
+    monkeypatch.setattr(arena, "settings", lambda: known)
+    few, more = guide.groups()
+    assert (few.few_labels, [each.name for each in more.settings]) == (True, ["a", "b"])
+    own = more.record("default")
+    assert own is not None
+    assert (own.gain, own.worst, own.best, own.ahead, own.behind) == (pytest.approx(0.2), 0.1, 0.3, 2, 0)
+    best = more.best_except("default")
+    assert best is not None
+    assert (best.strategy, best.gain, best.behind) == ("margin", pytest.approx(0.1), 1)  # b lacks badge
+    assert guide.find_group("tables", 2, 100, 10) == more
+    assert guide.find_group("tables", 2, 3, 10) == few
+    assert guide.find_group("regressions", 1, 3, 10) is None
+    said = advise(Case("classification", 2, 1000, n=10, labels=100)).why[1]
+    assert "over 2 settings default took away +20% of random's error (+10% to +30%)" in said
 
 
 @pytest.mark.usefixtures("small_arena")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jostle import strategies
+from jostle.advice import guide
 from jostle.advice.arena import Setting, nearest
 from jostle.strategies.default import default_for
 
@@ -25,6 +26,8 @@ class Case:
     """Examples labeled by now."""
     linear: bool = False
     """Whether all parameters of the model belong to its last layer."""
+    kind: str = "tables"
+    """The kind of data, a name of `jostle.advice.guide.KINDS`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def advise(case: Case) -> Advice:
 def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
     """Why the default is meant for this case, in the arena's words."""
     chosen = default_for(case.task, case.linear)
-    why = [f"`default` is {chosen} here: {strategies.describe(chosen).gist}"]
+    why = [f"`default` is {chosen} here: {strategies.describe(chosen).gist}", *of_the_group(case)]
     if not seen:
         return (
             *why,
@@ -67,10 +70,32 @@ def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
     return (*why, *(in_words(seen[0], label) for label in told))
 
 
+def of_the_group(case: Case) -> list[str]:
+    """What the benchmark measured of `default` for data of this kind, and of what was better."""
+    group = guide.find_group(case.kind, case.classes, case.labels, case.n)
+    own = None if group is None else group.record("default")
+    if group is None or own is None:
+        return []
+    kind, labels, batch = guide.in_words(group)
+    number = len(group.settings)
+    said = [
+        f"{kind}, labels {labels}, batches {batch}: over {number} setting{'s' if number > 1 else ''} default took away "
+        f"{own.gain:+.0%} of random's error ({own.worst:+.0%} to {own.best:+.0%}), significantly ahead of random in "
+        f"{own.ahead} and behind in {own.behind}"
+    ]
+    best = group.best_except("default")
+    if best is not None and best.gain > own.gain:
+        cost = "" if best.passes is None else f" at {best.passes:.1f} passes"
+        said.append(f"{best.strategy} took away more there: {best.gain:+.0%}{cost}")
+    return said
+
+
 def in_words(setting: Setting, label: str) -> str:
     """What the arena saw of a strategy in a setting."""
     seen = setting.seen[label]
-    verdict = {1: "ahead of random", 0: "not to be told from random", -1: "behind random"}[seen.clear]
+    verdict = {1: "ahead of random", 0: "not significantly different from random", -1: "behind random"}[
+        seen.clear
+    ]
     return (
         f"in {setting.name}, {label} was {verdict} over {seen.seeds} seeds: {seen.gain:+.0%} of random's error, "
         f"{seen.saved:+.0%} of its labels saved"

@@ -51,6 +51,8 @@ class Setting:
     """Examples labeled in a round."""
     seen: Mapping[str, Seen]
     """By strategy."""
+    kind: str = ""
+    """The kind of data: tables, images, embeddings, ...; empty where nobody said."""
 
     @property
     def best_first(self) -> list[str]:

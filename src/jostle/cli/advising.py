@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jostle.advice import Case, Setting
     from jostle.cli.picking import Job
     from jostle.experiments.results.tables import Table
+    from jostle.inputs import Inputs
 
 SHOWN = 6  # strategies of a setting in the table
 
@@ -77,7 +78,20 @@ def case_of(job: Job, n: int, linear: bool) -> Case:
     kind = task_for(job.task, outputs)
     labels = 0 if job.known is None else len(job.known.data.train)
     size = len(job.pool) - len(job.excluded)
-    return Case(kind.name, kind.count_classes(outputs), size, n, labels, linear)
+    data = kind_of_data(kind.name, linear, job.runner.example)
+    return Case(kind.name, kind.count_classes(outputs), size, n, labels, linear, data)
+
+
+def kind_of_data(task: str, linear: bool, example: Inputs) -> str:
+    """The kind of data as the guide of the benchmark names it, by the task, the model and the form of inputs."""
+    from torch import Tensor
+
+    if task == "regression":
+        return "regressions"
+    if linear:
+        return "embeddings, linear probe"
+    images = isinstance(example, Tensor) and example.ndim > 2
+    return "images, small network" if images else "tables"
 
 
 def table_of(setting: Setting, advised: str) -> Table:

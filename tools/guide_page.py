@@ -1,0 +1,78 @@
+"""The table and the figure of `jostle.advice.guide`, for docs/how-to/choose-a-strategy.md and README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from jostle.advice import guide
+from jostle.experiments.report.styles import INK, line_styles, styled
+from jostle.experiments.results.tables import MISSING, Cell, Table
+from tools.confirmation import bare
+
+SHOWN = ("default", "margin-herding", "alfa-mix", "badge", "margin")
+
+
+def table() -> str:
+    """One row for each group: what `default` gained, how sure that is, what it cost, and who was better."""
+    groups = guide.groups()
+    names = [guide.in_words(group) for group in groups]
+    own = [group.record("default") for group in groups]
+    best = [group.best_except("default") for group in groups]
+    columns: dict[str, Sequence[Cell]] = {
+        "data": [Cell(kind) for kind, _, _ in names],
+        "labels at the start": [Cell(labels) for _, labels, _ in names],
+        "batch": [Cell(batch) for _, _, batch in names],
+        "settings, runs": [Cell(None, shown=f"{len(group.settings)}, {group.seeds}") for group in groups],
+        "`default`: gain": [Cell(None, shown=gain(each)) for each in own],
+        "range": [
+            Cell(None, shown=MISSING if each is None else f"{percent(each.worst)} to {percent(each.best)}")
+            for each in own
+        ],
+        "ahead : behind": [
+            Cell(None, shown=MISSING if each is None else f"{each.ahead} : {each.behind}") for each in own
+        ],
+        "passes": [Cell(None if each is None else each.passes, digits=1) for each in own],
+        "best other": [
+            Cell(None, shown=MISSING if each is None else f"`{each.strategy}` {gain(each)}") for each in best
+        ],
+        "its passes": [Cell(None if each is None else each.passes, digits=1) for each in best],
+    }
+    return bare(Table.of("", columns)) + "\n"
+
+
+def gain(record: guide.Record | None) -> str:
+    """A mean gain in percent."""
+    return MISSING if record is None else percent(record.gain)
+
+
+def percent(share: float) -> str:
+    """A share in percent with its sign."""
+    return f"{Cell(100 * share, digits=0, signed=True).text} %"
+
+
+@styled
+def figure() -> Figure:
+    """Mean gains by kind of data with classes, a mark for each of five strategies."""
+    kinds = [kind for kind in guide.KINDS if kind != "regressions"]
+    drawn = Figure(figsize=(8, 2.6), layout="constrained")
+    axes, styles = drawn.subplots(), line_styles(SHOWN)
+    for place, label in enumerate(SHOWN):
+        found = [next(each for each in guide.of_kind(kind) if each.strategy == label) for kind in kinds]
+        axes.plot(
+            [100 * each.gain for each in found],
+            [row + 0.12 * (place - 2) for row in range(len(kinds))],
+            marker=styles[label].marker,
+            color=styles[label].color,
+            ms=6,
+            mew=0,
+            ls="none",
+            label=label,
+        )
+    axes.axvline(0, color=INK, lw=0.8)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set_ylim(len(kinds) - 0.5, -0.5)
+    axes.set_xlabel("random's error taken away, %")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return drawn
