@@ -65,6 +65,11 @@ class Content:
         shown = list(self.texts) if self.kind == "text" else dict(self.fields or {})
         return digest(json.dumps([self.kind, shown], ensure_ascii=False, sort_keys=True).encode())
 
+    @property
+    def search_text(self) -> str:
+        """Text that words are searched in, without capital letters; a picture has none."""
+        return "\n".join([*self.texts, *map(str, (self.fields or {}).values())]).casefold()
+
 
 def digest(data: bytes) -> str:
     """Return the key of some bytes."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle.labeling.answers import Answer, StoredAnswer, as_class, as_classes, decode_answer
-from jostle.labeling.contents import Content, Question
+from jostle.labeling.contents import Question
 from jostle.labeling.example_map import ExampleMap, inside_polygon
 from jostle.labeling.lookups import look_up
 from jostle.labeling.records import Predictions, Suggestion
@@ -215,18 +215,13 @@ class Finder:
             if self.session.source.kind != "image":
                 for content in self.session.source.contents():
                     if (key := content.key) in texts:
-                        texts[key] += "\n" + content_text(content)
+                        texts[key] += "\n" + content.search_text
             self._texts = texts
         return self._texts
 
     def _audited(self) -> set[str]:
         with self.session.store.read_transaction() as tx:
             return set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
-
-
-def content_text(content: Content) -> str:
-    """Return the text of a content, folded for a search; a picture has none."""
-    return "\n".join([*content.texts, *map(str, (content.fields or {}).values())]).casefold()
 
 
 def _by_confidence(keys: list[str], found: Predictions, sign: int) -> list[str]:

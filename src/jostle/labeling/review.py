@@ -216,7 +216,7 @@ def _content_text(session: Session, row: Entry) -> str:
         content = session.index.content(row.question.key, guess=row.question.name)
     except GoneError:
         return ""
-    return "\n".join([*content.texts, *map(str, (content.fields or {}).values())]).casefold()
+    return content.search_text
 
 
 def answer_text(answer: Answer | None) -> str:

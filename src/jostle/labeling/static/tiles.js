@@ -206,7 +206,7 @@ export class Tiles {
   button({ name }, chosen) {
     const [key] = this.page.keys.of(this.page.spec, `class ${name}`);
     const give = (event) => this.acted(event, () => this.choose(name));
-    return h("button", { type: "button", class: "class", "data-class": name, disabled: !chosen, onclick: give }, key ? cap(key) : null, h("span", {}, name));
+    return h("button", { type: "button", class: "class", "data-class": name, disabled: !chosen, onclick: give }, key && key !== name.toLowerCase() ? cap(key) : null, h("span", {}, name));
   }
 
   number(chosen) {
