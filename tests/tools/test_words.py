@@ -61,13 +61,6 @@ def test_pages_that_messages_name_exist(tmp_path: Path) -> None:
     assert found == ["2: 'docs/gone.md': no such file or heading"]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("words", marks=pytest.mark.xfail(strict=False, reason="until the renames are done")),
-        "spelling",
-        "links",
-    ],
-)
+@pytest.mark.parametrize("kind", ["words", "spelling", "links"])
 def test_this_tree_has_none(kind: str) -> None:
     assert not list(words.find(kind, find_files()))

@@ -36,7 +36,7 @@ GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
 class ModelRunner:
     """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
 
-    The copy is in eval mode and float32 at least, since a jolt of 1e-3 vanishes in half precision. A model that writes
+    The copy is in eval mode and float32 at least, since a perturbation of 1e-3 vanishes in half precision. A model that writes
     into its inputs gets copies of them; if it begins to do so after the first pass, `InputMutatedError` is raised.
     """
 
@@ -168,7 +168,7 @@ class ModelRunner:
     def run(self, inputs: Inputs) -> Any:
         """What the model returns for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
-        torch.clear_autocast_cache()  # or a model with autocast inside would go on with weights of before a jolt
+        torch.clear_autocast_cache()  # or a model with autocast inside would go on with weights of before a perturbation
         with their_device():
             if self.weights is None:
                 return self.module(*args, **kwargs)

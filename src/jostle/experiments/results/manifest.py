@@ -50,7 +50,7 @@ def _rename_entry(label: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename_in_spec(value: Any) -> Any:
-    """Rename settings in words such as `deviations(jolts=10)`, a part of a composed strategy."""
+    """Rename settings in words such as `deviations(grid=2)`, a part of a composed strategy."""
     if not isinstance(value, str) or "(" not in value:
         return value
     takes = _settings(value.partition("(")[0].strip())
