@@ -168,7 +168,7 @@ class ModelRunner:
     def run(self, inputs: Inputs) -> Any:
         """What the model returns for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
-        torch.clear_autocast_cache()  # or a model with autocast inside would go on with weights of before a perturbation
+        torch.clear_autocast_cache()  # else a model with autocast inside would use clean weights
         with their_device():
             if self.weights is None:
                 return self.module(*args, **kwargs)
