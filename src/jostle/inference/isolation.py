@@ -233,7 +233,7 @@ class Switch(NamedTuple):
 
 @contextmanager
 def full_float32(device: torch.device) -> Iterator[None]:
-    """No TF32, no bfloat16 and no autocast for a while: rounding drowns the movements that a perturbation of 1e-3 makes."""
+    """Switch off TF32, bfloat16 and autocast for a while: they round away the effect of a perturbation of 1e-3."""
     before = [(switch, value) for switch in switches() if (value := switch.read()) is not None]
     try:
         for switch, _ in before:

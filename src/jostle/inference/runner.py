@@ -36,7 +36,7 @@ GPU_WORK = 256 * 2**20  # bytes: enough to fill a GPU, little enough to fit
 class ModelRunner:
     """A model as strategies see it: `outputs(inputs)`, `features(inputs)`, never the user's own weights.
 
-    The copy is in eval mode and float32 at least, since a perturbation of 1e-3 vanishes in half precision. A model that writes
+    The copy is in eval mode and float32 at least: half precision rounds perturbations of 1e-3 away. A model that writes
     into its inputs gets copies of them; if it begins to do so after the first pass, `InputMutatedError` is raised.
     """
 
