@@ -22,7 +22,7 @@ SMALL_BATCH = 10
 
 @dataclass(frozen=True)
 class Record:
-    """How a strategy did in the settings of one group."""
+    """Gains of a strategy in the settings of one group."""
 
     strategy: str
     """The name of the strategy."""
