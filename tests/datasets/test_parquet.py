@@ -141,7 +141,7 @@ def test_a_pool_on_disk_gives_the_picks_of_one_in_memory(tmp_path: Path) -> None
     [
         ("nothing-*.parquet", {}, "no Parquet file at"),
         ("", {}, "say which column= holds the examples: a, row"),
-        ("", {"column": "b"}, "has no column 'b'; it has a, row"),
+        ("", {"column": "b"}, r"'b' \(known: a, row\)"),
         ("", {"column": "row", "test": 0.2}, "nothing is held out"),
     ],
 )

@@ -129,9 +129,9 @@ def reviews(rows: int) -> str:
 @pytest.mark.parametrize(
     ("text", "settings", "message"),
     [
-        ("a,b\n1,2\n", {"target": "c"}, "no column 'c'; it has a, b"),
-        ("a,b\n1,2\n", {"drop": ["c"]}, "no column 'c'"),
-        ("a,b\n1,2\n", {"text": "c"}, "no column 'c'"),
+        ("a,b\n1,2\n", {"target": "c"}, r"'c' \(known: a, b\)"),
+        ("a,b\n1,2\n", {"drop": ["c"]}, "column of .* 'c'"),
+        ("a,b\n1,2\n", {"text": "c"}, "column of .* 'c'"),
         ("a,b\n1,2\n", {"text": ["a", "b", "a"]}, "one column or a pair, not 3"),
         ("a,target\n1,NA\n2,3\n", {}, r"row 0 has no target \(and 0 more\)"),
         ("a,target\nNA,1\n2,3\n", {}, "no column without a missing value"),
@@ -139,7 +139,7 @@ def reviews(rows: int) -> str:
         ("a,target\n1,x\n2,y\n", {"task": "segmentation"}, "not segmentation"),
         ("a,b,c\n1,2,3\n", {"target": ["b", "c"]}, "the label b has '2', expected 0, 1"),
         ("a,b,c\n1,1,NA\n", {"target": ["b", "c"]}, "row 0 has no c"),
-        ("a,b,c\n1,1,1\n", {"target": ["b", "d"]}, "no column 'd'"),
+        ("a,b,c\n1,1,1\n", {"target": ["b", "d"]}, "column of .* 'd'"),
         ("a,target\n1,2\n", {"test": 1.5}, "from 0 to below 1"),
         (names(30), {}, r"name .*it has 30 different words in 30 rows: drop it with drop=\[name\]"),
         (names(2500, 1200), {}, "name .*it has 1200 different words: drop it"),

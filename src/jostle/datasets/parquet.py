@@ -25,6 +25,7 @@ from jostle.datasets.pictures import Frame, make_frame, read_image
 from jostle.datasets.table_files import ParquetColumns, absolute, find_row_groups
 from jostle.datasets.tables import encode_targets
 from jostle.datasets.text import load_tokenizer, tokenize_texts
+from jostle.utils.names import unknown
 
 Kind = Literal["images", "texts", "tokens", "numbers"]
 
@@ -231,7 +232,7 @@ def parquet(
     names = tuple(column.split("+")) if column else (_only_column(schema, id, target),)
     for name in (*names, *(extra for extra in (id, target) if extra)):
         if name not in schema.names:
-            raise DataError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
+            raise DataError(str(unknown(f"column of {path}", name, schema.names)))
     channels = {"L": 1, "RGB": 3}[mode]
     found = kind or _column_kind(schema.field(names[0]).type, names[0])
     means, stds = per_channel("mean", mean, channels), per_channel("std", std, channels)

@@ -17,7 +17,7 @@ from jostle.datasets.table_encoding import encode_table, is_missing, is_numeric
 from jostle.datasets.table_files import read_csv
 from jostle.datasets.text import Texts
 from jostle.rng import generator
-from jostle.utils.names import look_up, printable
+from jostle.utils.names import look_up, printable, unknown
 
 AMES = Source(
     "ames",
@@ -188,7 +188,7 @@ def parse_numbers(path: Path, name: str, cells: Sequence[str]) -> Tensor:
 
 def _column(path: Path, table: Table, name: str | None, *usual: str) -> str | None:
     if name is not None and name not in table:
-        raise DataError(f"{path} has no column {name!r}; it has {', '.join(table)}")
+        raise DataError(str(unknown(f"column of {path}", name, table)))
     return name or next((name for name in usual if name in table), None)
 
 

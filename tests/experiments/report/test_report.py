@@ -204,7 +204,7 @@ def test_many_sets_of_different_tasks_are_one_page(tmp_path):
 
 def test_runs_that_cannot_be_compared(folder, tmp_path):
     other = write_runs(tmp_path / "ames", {"random": [[3.0, 2.0]]}, metric="mae")
-    with pytest.raises(ValueError, match="no metric 'accuracy' in ames; there are mae"):
+    with pytest.raises(ValueError, match="unknown metric of ames 'accuracy'"):
         compare([folder, other], tmp_path / "out", "accuracy")
     with pytest.raises(ValueError, match="at least two folders"):
         compare([folder], tmp_path / "out")

@@ -26,6 +26,7 @@ from jostle.experiments.results.statistics import (
 )
 from jostle.experiments.results.store import experiment_name
 from jostle.experiments.results.summary import decimals, times
+from jostle.utils.names import unknown
 
 
 def write_report(
@@ -83,7 +84,7 @@ def _baseline(results: Results, baseline: str) -> str | None:
     """The baseline if it was run; only the usual one may be missing without a word."""
     if baseline in results.labels or baseline == "random":
         return baseline if baseline in results.labels else None
-    raise ValueError(f"no finished run of {baseline!r}; there are {', '.join(results.labels)}")
+    raise unknown("baseline", baseline, results.labels)
 
 
 def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[str, str]]:

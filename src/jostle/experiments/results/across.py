@@ -21,6 +21,7 @@ from jostle.experiments.results.statistics import (
 )
 from jostle.experiments.results.summary import Times, decimals, mean_cells, times
 from jostle.experiments.results.tables import Cell, Table, duration, mark_best, p_cell
+from jostle.utils.names import unknown
 
 __all__ = ["Across", "cliques", "critical_difference", "labels_saved"]
 
@@ -44,7 +45,13 @@ class Across:
             runs: Folder -> its runs.
             metric: What every folder is judged by; None: its main metric.
             baseline: The strategy that gains are counted against.
+
+        Raises:
+            ValueError: No folder has the baseline or the metric; only `random` may be missing.
         """
+        labels = {label for results in runs.values() for label in results.labels}
+        if baseline not in {*labels, "random"}:
+            raise unknown("baseline", baseline, labels)
         return cls(runs, {name: results.metric(metric) for name, results in runs.items()}, baseline)
 
     @cached_property

@@ -22,6 +22,7 @@ from jostle.experiments.results.store import (
     seed_in,
     split_lines,
 )
+from jostle.utils.names import unknown
 
 
 class Metric(NamedTuple):
@@ -183,7 +184,7 @@ class Results:
         if not self.metrics:
             raise ValueError(f"{self.name}: the finished runs share no metric")
         if wanted is not None and wanted not in self.metrics:
-            raise ValueError(f"no metric {wanted!r} in {self.name}; there are {', '.join(self.metrics)}")
+            raise unknown(f"metric of {self.name}", wanted, self.metrics)
         return wanted or self.metrics[0]
 
     def only(self, labels: Sequence[str]) -> Results:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from jostle.experiments.results.curves import Floats, Results, metric_named
+from jostle.utils.names import unknown
 
 __all__ = [
     "Gain",
@@ -104,7 +105,7 @@ def gains(results: Results, metric: str, reference: str, *, seed: int = 0) -> li
         seed: What the resampling for intervals follows from.
     """
     if reference not in results.labels:
-        raise ValueError(f"no finished run of {reference!r}; there are {', '.join(results.labels)}")
+        raise unknown("reference", reference, results.labels)
     others = [label for label in results.labels if label != reference]
     differences = [paired_areas(results, metric, label, reference) for label in others]
     intervals = [bootstrap(each, seed=seed) for each in differences]
