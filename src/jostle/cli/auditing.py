@@ -40,7 +40,8 @@ def audit(
 
     Examples:
         jostle label audit predictions.csv
-        jostle label audit large.csv --against small.csv --project photos.labels
+        jostle label audit predictions.csv --project photos.labels
+        jostle label audit large.csv --against small.csv
     """
     from jostle.labeling import scoring
 

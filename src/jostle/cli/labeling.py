@@ -303,9 +303,7 @@ def label(
 
     Examples:
         jostle label photos/ --classes cat,dog,other
-        jostle label reviews.csv --text review --classes good,bad
-        jostle label photos/ --classes cat,dog,other --audit-only predictions.csv --goal 90%
-        jostle label photos/ --classes otter,other --find otter --goal 95%
+        jostle label reviews.csv --text review --classes good,bad --goal 95%
         jostle label --demo
     """
     from jostle.labeling.answers import parse_share

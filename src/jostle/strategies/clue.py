@@ -13,7 +13,7 @@ from jostle.strategies.registry import register
 
 @register(
     "clue",
-    gist="one example of each cluster, clusters drawn to what is unsure",
+    gist="one of each cluster, where what is unsure counts more",
     formula="argmin sum_i H(p_i) |h_i - mu_k(i)|^2 by k-means with n clusters; the example nearest to each mu",
     needs=("probabilities", "features"),
     tasks=DISTRIBUTIONS,

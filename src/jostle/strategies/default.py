@@ -36,7 +36,7 @@ def is_linear(context: QueryContext) -> bool:
 
 @register(
     "default",
-    gist="the strategy that the confirmation chose for the task and the model",
+    gist="the strategy that suits the task and the model",
     formula="noise-herding; linear-herding for a linear model; typiclust for a regression",
     needs=("weights", "probabilities"),
     tasks=ANY_TASK,

@@ -29,7 +29,7 @@ POSTERIORS = {"perturbations": None, "dropout": None, "committee": None}
 
 @register(
     "epig",
-    gist="labels that say most about the predictions one cares about",
+    gist="labels that say most about the test predictions",
     formula="mean_{x*} [H(y) + H(y*) - H(y, y*)], p(y, y*) = mean_k p_k(y) p_k(y*) over K samples of the weights; "
     "regression: -1/2 mean ln(1 - rho^2)",
     needs=("weights", "probabilities"),

@@ -19,7 +19,7 @@ WHY = "it compares predicted numbers; use default"
 
 @register(
     "igs",
-    gist="far from all labels, in features and in the predicted number",
+    gist="far from all labels, in features and in outputs",
     formula="argmax_i min_{l labeled or picked} |h_i - h_l| |f(x_i) - y_l|, a pick having y = f(x)",
     needs=("features", "labeled set"),
     tasks=("regression",),

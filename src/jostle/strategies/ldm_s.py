@@ -25,7 +25,7 @@ COPIES = 1e-5  # cosine distances below count as 0
 
 @register(
     "ldm-s",
-    gist="predictions that the smallest change of the last layer flips",
+    gist="predictions that the smallest change flips",
     formula="L(x) = min_{w ~ N(v, s^2 I), flips x} share of the pool that w flips; draws by "
     "(gamma d)^2, gamma = exp(-(L - L_n)_+ / L_n), d the cosine distance to the batch",
     needs=("weights", "probabilities", "features"),
