@@ -1,9 +1,12 @@
 """Keys name classes without two meanings for one key."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from labeling_data import COLORS
 
-from jostle.labeling.answers import assign_keys
+from jostle.labeling import Session
+from jostle.labeling.answers import assign_keys, split_class_keys
 
 
 def test_places_and_first_letters() -> None:
@@ -38,3 +41,22 @@ def test_no_key_has_two_meanings_and_none_is_reserved(classes: list[str]) -> Non
     assert list(assign_keys(classes)) == classes
     if len(classes) <= 9:
         assert all(assign_keys(classes).values())
+
+
+def test_keys_of_ones_own_go_first_and_belong_to_one_class() -> None:
+    names, keys = split_class_keys(["cat = C", "dog=x", "ten=10", "2=", "other"])
+    assert names == ("cat", "dog", "ten=10", "2=", "other")
+    assert keys == {"cat": "c", "dog": "x"}
+    found = assign_keys(["cow", "cat", "dog"], {"dog": "c"})
+    assert found["dog"] == ("c",)
+    assert found["cow"] == ("1", "o")
+    with pytest.raises(ValueError, match="two classes have the key 'c'"):
+        split_class_keys(["cat=c", "cow=c"])
+
+
+def test_chosen_keys_survive_a_new_name(session: Session) -> None:
+    session.book.choose_keys({COLORS[0]: "x", COLORS[1]: "y"})
+    session.rename_class(COLORS[0], "crimson")
+    assert session.book.own_keys() == {"crimson": "x", COLORS[1]: "y"}
+    session.book.choose_keys({COLORS[2]: "x"})
+    assert session.book.own_keys() == {COLORS[2]: "x", COLORS[1]: "y"}

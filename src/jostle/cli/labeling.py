@@ -26,7 +26,9 @@ Data = Annotated[
 Classes = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=ANSWERS, metavar="LIST", help="The classes to choose from, by comma: cat,dog,other."
+        rich_help_panel=ANSWERS,
+        metavar="LIST",
+        help="The classes to choose from, by comma: cat,dog,other; with keys of your own: cat=c,dog=d.",
     ),
 ]
 Several = Annotated[
@@ -167,22 +169,23 @@ class LabelOptions:
             import fastapi  # noqa: F401
             import uvicorn  # noqa: F401
 
+            from jostle.labeling.answers import split_class_keys
             from jostle.labeling.session import Session
         except ImportError as missing:
             raise ImportError(f"{missing.name} is missing: pip install 'jostle[label]'") from None
         settings |= {"answers": self.answers(), "db": self.db, "target": self.target}
         settings |= {"add_classes": self.add_classes}
         data = self.source()
-        if data is None:
-            return Session.open(project=self.project or only_project(), **settings)
-        return Session.open(
-            data,
-            project=self.project or (DEMO_PROJECT if self.demo else None),
-            text=names(self.text) or None,
-            hide=names(self.hide),
-            known=self.known_column(data),
-            **settings,
-        )
+        if data is not None:
+            settings |= {"text": names(self.text) or None, "hide": names(self.hide)}
+            settings |= {"known": self.known_column(data)}
+            project = self.project or (DEMO_PROJECT if self.demo else None)
+        else:
+            project = self.project or only_project()
+        session = Session.open(data, project=project, **settings)
+        if keys := split_class_keys(names(self.classes))[1]:
+            session.book.choose_keys(keys)
+        return session
 
     def source(self) -> str | None:
         """Return the data to label; None leaves it to an existing project."""
@@ -196,7 +199,7 @@ class LabelOptions:
 
     def answers(self) -> Answers | None:
         """Return the kind of answers; None leaves it to an existing project."""
-        from jostle.labeling.answers import Answers
+        from jostle.labeling.answers import Answers, split_class_keys
 
         if self.target is not None and (self.classes is not None or self.several):
             raise ValueError(
@@ -210,7 +213,7 @@ class LabelOptions:
             return Answers("one", DIGIT_CLASSES)
         if self.classes is None:
             return None
-        return Answers("several" if self.several else "one", names(self.classes))
+        return Answers("several" if self.several else "one", split_class_keys(names(self.classes))[0])
 
     def known_column(self, data: str) -> str | None:
         """Return the target if the table has a column of that name: its filled cells are answers already."""

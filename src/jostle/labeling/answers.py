@@ -201,16 +201,34 @@ MAX_DIGIT_KEYS = 9  # classes that a digit names by their place
 ACTION_KEYS = frozenset("uz")  # letters of the page: unsure and zoom
 
 
-def assign_keys(classes: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the keys of each class, best first: its position, and a letter of its name.
+def split_class_keys(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return classes without their keys, and the keys of those that are written as `cat=c`."""
+    names, keys = [], {}
+    for word in words:
+        name, _, key = word.rpartition("=")
+        if not name.strip() or not is_key(key.strip().lower()):
+            names.append(word)
+            continue
+        name, key = clean_class_name(name), key.strip().lower()
+        if key in keys.values():
+            raise ValueError(f"two classes have the key {key!r}: give {name!r} another one")
+        names.append(name)
+        keys[name] = key
+    return tuple(names), keys
+
+
+def assign_keys(classes: Sequence[str], own: Mapping[str, str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return the keys of each class, best first: one of its `own`, or its position and a letter of its name.
 
     A class of one character has that character as its key. Where classes are digits, positions are left out: who sees
     a 7 presses 7.
     """
+    chosen = {key: name for name, key in (own or {}).items()}
     owners = {name.lower(): name for name in reversed(classes) if is_key(name.lower())}
     if not any(key.isdecimal() for key in owners):
         owners |= {str(place): name for place, name in enumerate(classes[:MAX_DIGIT_KEYS], start=1)}
-    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name}
+    owners = {key: name for key, name in owners.items() if name not in chosen.values()} | chosen
+    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name} | set(own or {})
     for name in classes:
         if name not in lettered:
             letters = (
@@ -238,6 +256,18 @@ class ClassBook:
         """Return the current classes."""
         with self.store.read_transaction() as tx:
             return read_classes(tx)
+
+    def own_keys(self) -> dict[str, str]:
+        """Return the keys that were chosen for classes, by name."""
+        known, held = self.classes(), self.store.setting("class keys") or {}
+        return {known.names[int(number)]: key for number, key in held.items() if int(number) in known.names}
+
+    def choose_keys(self, keys: Mapping[str, str]) -> None:
+        """Choose keys of classes by name; a class that had one of these keys loses it."""
+        known, held = self.classes(), self.store.setting("class keys") or {}
+        new = {str(known.number(name)): key for name, key in keys.items()}
+        kept = {number: key for number, key in held.items() if key not in new.values()}
+        self.store.save_settings(**{"class keys": {**kept, **new}})
 
     def add(self, name: str) -> int:
         """Add a class unless it exists; return its number."""

@@ -215,8 +215,9 @@ def add_page_routes(app: FastAPI, session: Session, title: str) -> None:
 
     @app.get("/api/project")
     def project() -> dict[str, Any]:
-        keys = assign_keys(list(session.book.classes().names.values()))
-        classes = [{"name": name, "keys": own} for name, own in keys.items()]
+        chosen = session.book.own_keys()
+        keys = assign_keys(list(session.book.classes().names.values()), chosen)
+        classes = [{"name": name, "keys": own, "own": chosen.get(name)} for name, own in keys.items()]
         return {
             "id": digest(str(session.project.resolve()).encode()),
             "answers": {"kind": session.kind, "name": session.settings.target, "classes": classes},

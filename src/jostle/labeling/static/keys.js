@@ -16,13 +16,19 @@ const ACTIONS = {
   keys: ["?", "Show these keys"],
 };
 const SCROLLING = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End"];
+const MANY = 12; // classes; of more, digits choose those used last, and letters search
+const SLOTS = 9; // digits
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock", "Dead", "Unidentified"];
+
+/** Whether there are so many classes that they are searched. */
+export const isMany = ({ classes = [] }) => classes.length > MANY;
 
 export class Keys {
   constructor(project) {
     this.place = `jostle:${project}:keys`;
     this.on = true;
     this.own = {}; // "class cat" or "action skip" -> key
+    this.recent = []; // names of classes used last, each at the place of its digit, and when
     try {
       Object.assign(this, JSON.parse(localStorage.getItem(this.place) ?? "{}"));
     } catch {
@@ -32,7 +38,7 @@ export class Keys {
 
   save() {
     try {
-      localStorage.setItem(this.place, JSON.stringify({ on: this.on, own: this.own }));
+      localStorage.setItem(this.place, JSON.stringify({ on: this.on, own: this.own, recent: this.recent }));
     } catch {
       // they hold until the page is closed
     }
@@ -47,9 +53,27 @@ export class Keys {
   meanings({ classes = [] }) {
     const found = new Map(Object.entries(this.own).map(([what, key]) => [key, what]));
     const offer = (key, what) => what in this.own || found.has(key) || found.set(key, what);
-    for (const { name, keys } of classes) keys.forEach((key) => offer(key, `class ${name}`));
+    for (const { name, own } of classes) if (own) offer(own, `class ${name}`);
+    if (isMany({ classes })) this.used(classes).forEach((name, place) => offer(String(place + 1), `class ${name}`));
+    else for (const { name, keys } of classes) keys.forEach((key) => offer(key, `class ${name}`));
     for (const [name, [key]] of Object.entries(ACTIONS)) offer(key, `action ${name}`);
     return found;
+  }
+
+  /** The classes used last, in the order of their digits. */
+  used(classes) {
+    const there = new Set(classes.map(({ name }) => name));
+    return this.recent.map(({ name }) => name).filter((name) => there.has(name));
+  }
+
+  /** Note that a class was used. It takes the place of the one that was not used for longest; all others stay. True if the places changed. */
+  use(name) {
+    const at = 1 + Math.max(0, ...this.recent.map((each) => each.at));
+    const place = this.recent.findIndex((each) => each.name === name);
+    const oldest = this.recent.reduce((best, each, i) => (each.at < this.recent[best].at ? i : best), 0);
+    this.recent[place >= 0 ? place : this.recent.length < SLOTS ? this.recent.length : oldest] = { name, at };
+    this.save();
+    return place < 0;
   }
 
   /** The meaning of a key that was pressed: { class } or { action }, empty where it has none. */

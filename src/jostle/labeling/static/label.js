@@ -4,6 +4,7 @@ import { cap, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { doing, inBounds } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
+import { isMany } from "./keys.js";
 import { flag, note, remark } from "./remarks.js";
 import { inputs } from "./replies.js";
 import { address, call, link } from "./server.js";
@@ -65,7 +66,8 @@ export class LabelView {
 
   tools() {
     const tool = (action, words, more = "") => {
-      const [key] = this.page.keys.of(this.page.spec, `action ${action}`);
+      const searching = isMany(this.page.spec); // letters are typed then
+      const key = this.page.keys.of(this.page.spec, `action ${action}`).find((each) => !searching || !/^\p{L}$/u.test(each));
       return h("button", { type: "button", class: `tool ${more}`, "data-action": action, onclick: (event) => this.acted(event, () => this[action]()) }, key ? cap(key) : null, h("span", {}, words));
     };
     return h(
@@ -223,10 +225,13 @@ export class LabelView {
   offer(spec) {
     if (spec && spec === this.offered && spec.kind !== "number") return this.reset();
     this.offered = spec;
+    this.clearSearch = null;
+    this.buttons.classList.toggle("many", Boolean(spec && spec.kind !== "number" && isMany(spec)));
     return this.buttons.replaceChildren(...(spec ? inputs(this) : []));
   }
 
   reset() {
+    this.clearSearch?.();
     for (const button of this.buttons.querySelectorAll("[data-class]")) {
       button.classList.remove("given");
       if (this.page.spec.kind === "several") button.setAttribute("aria-pressed", "false");
@@ -276,6 +281,7 @@ export class LabelView {
     this.busy = true;
     this.buttons.querySelector(`[data-class="${CSS.escape(String(answer))}"]`)?.classList.add("given");
     const seconds = Math.min((performance.now() - this.since) / 1000, LONGEST);
+    if (this.clearSearch && [answer].flat().map((name) => this.page.keys.use(name)).includes(true)) this.offered = null;
     const entry = { person: this.page.person, key: question.key, answer, seconds };
     await this.page.outbox.give(entry);
     this.queue = this.queue.filter((each) => each !== question);
