@@ -203,7 +203,8 @@ ACTION_KEYS = frozenset("uz")  # letters of the page: unsure and zoom
 
 def split_class_keys(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return classes without their keys, and the keys of those that are written as `cat=c`."""
-    names, keys = [], {}
+    names: list[str] = []
+    keys: dict[str, str] = {}
     for word in words:
         name, _, key = word.rpartition("=")
         if not name.strip() or not is_key(key.strip().lower()):
