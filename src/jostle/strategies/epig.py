@@ -36,7 +36,8 @@ POSTERIORS = {"perturbations": None, "dropout": None, "committee": None}
     tasks=TASKS,
     cost="K forward passes over pool and targets, then O(n t c^2 K) for t targets",
     paper="Bickford Smith et al., Prediction-Oriented Bayesian Active Learning, AISTATS 2023",
-    when="the inputs that matter differ from the pool: name them with target=",
+    when="the inputs that matter differ from the pool: name them with target=; one at a time, since the largest of a "
+    "batch are alike",
 )
 @dataclass(frozen=True, kw_only=True)
 class Epig(Embedding):
