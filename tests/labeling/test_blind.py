@@ -10,7 +10,7 @@ from running_server import Running
 from tools.serving import Person
 
 from jostle.labeling import Session
-from jostle.labeling.blind import REVEAL_STEP, HeldFigures, is_blind
+from jostle.labeling.blind import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_blind
 from jostle.labeling.payloads import progress_json
 
 ANSWERS = 60
@@ -57,7 +57,7 @@ def test_a_missing_suggestion_is_as_likely_a_pick(seen: tuple[list[dict[str, obj
 def test_no_figure_moves_with_a_single_answer(seen: tuple[list[dict[str, object]], list[bool]]) -> None:
     views, _ = seen
     audit_figures = [
-        {name: view["figures"][name] for name in ("accuracy", "new_data", "proof", "curve", "advice")}  # type: ignore[index]
+        {name: view["figures"][name] for name in AUDIT_FIGURES}  # type: ignore[index]
         for view in views
     ]
     changes = [place for place in range(1, ANSWERS) if audit_figures[place] != audit_figures[place - 1]]

@@ -53,7 +53,7 @@ def test_a_proof_within_reach_comes_before_stopping() -> None:
     settled = advise(below, FLAT, STEADY, left=1000, proof=Proof(60, 600, 0))
     assert not settled.stop
     assert "about 60 more random answers" in settled.reasons[1]
-    assert "25 random questions" in advise(below, FLAT, STEADY, 1000, Proof(60, 600, 25)).headline
+    assert "25 random questions come next" in advise(below, FLAT, STEADY, 1000, Proof(60, 600, 25)).headline
 
 
 def test_what_the_next_hundred_bring() -> None:

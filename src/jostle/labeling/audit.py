@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import and_, func, select
 
-from jostle.labeling.answers import Classes, StoredAnswer, as_number
+from jostle.labeling.answers import Classes, StoredAnswer, as_class, as_number
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.records import Accuracy, NewData, Point, Predictions, Proof
 from jostle.labeling.schema import examples, looks, queue
 from jostle.statistics import (
     ALPHA,
+    AuditSample,
+    ClassQuality,
     Interval,
     answers_to_prove,
     betting_interval,
+    class_qualities,
     decay,
     estimate_mean,
     estimate_new_data_error,
@@ -275,6 +278,28 @@ def proof_questions(session: Session) -> int:
     with session.store.read_transaction() as tx:
         asked = select(func.count()).where(examples.c.purpose == "audit")
         return max(int(started["until"]) - int(tx.execute(asked).scalar_one()), 0)
+
+
+def by_class(
+    session: Session, found: Predictions, sample: ProjectAudit, alpha: float = ALPHA
+) -> dict[str, ClassQuality]:
+    """Return accuracy, precision and recall by the name of the class.
+
+    Empty where answers are not one class, or where some examples have no prediction.
+    """
+    classes, drawn = session.book.classes(), list(sample.labels)
+    rest = [*sample.waiting, *sample.unasked]
+    if session.kind != "one" or not drawn or any(key not in found.places for key in [*drawn, *rest]):
+        return {}
+    numbers = list(classes.names)
+    scores = np.zeros((len(drawn) + len(rest), len(numbers)))
+    places = [found.places[key] for key in [*drawn, *rest]]
+    for column, old in enumerate(found.numbers):
+        scores[:, numbers.index(classes.merged[int(old)])] += found.scores[places, column]
+    labels = [numbers.index(as_class(sample.labels[key])) for key in drawn]
+    draws = AuditSample(np.arange(len(drawn)), len(places))
+    qualities = class_qualities(draws, labels, scores, alpha=alpha)
+    return {classes.names[numbers[each.column]]: each for each in qualities}
 
 
 def kappas(session: Session) -> tuple[float, ...]:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 REVEAL_STEP = 5  # answers between two changes of the audit's figures
-AUDIT_FIGURES = ("accuracy", "new_data", "recall", "proof", "curve", "advice")
+AUDIT_FIGURES = (
+    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings"
+)  # fmt: skip
 
 
 def is_blind(session: Session, key: str) -> bool:

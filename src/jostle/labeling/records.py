@@ -67,6 +67,46 @@ class Recall:
 
 
 @dataclass(frozen=True)
+class ClassFigures:
+    """Lower bounds for one class; None where there are too few audited answers."""
+
+    name: str
+    answered: int  # audited examples of this class
+    precision: float | None  # share of the predicted examples that belong to the class
+    recall: float | None  # share of the class that is predicted
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A pair of classes that the model confuses, with examples."""
+
+    answer: str
+    prediction: str
+    count: int
+    examples: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much of the error is disagreement of people."""
+
+    answer_error: float  # estimated share of wrong answers
+    model_error: float  # estimated error of the model, were all answers right
+    twice: int  # examples that two people answered
+
+
+@dataclass(frozen=True)
+class SavedLabels:
+    """What picking saved; an estimate."""
+
+    random_labels: int  # that random picking would need for the error of `picks` picks
+    picks: float
+    low: float | None  # of the answers saved, in a bootstrap interval
+    high: float
+    minutes: float | None  # saved, by the median time of an answer
+
+
+@dataclass(frozen=True)
 class Point:
     """One model on the curve, measured by today's audit."""
 
@@ -182,6 +222,10 @@ class Progress:
     per_minute: float
     accuracy: Accuracy
     new_data: NewData | None  # None without an audit, or without held-out predictions
+    classes: tuple[ClassFigures, ...]  # empty where answers are not one class
+    confusions: tuple[Confusion, ...]
+    noise: Noise | None
+    savings: SavedLabels | None
     recall: Recall | None  # None unless a class is searched for
     proof: Proof | None  # None without a goal, and once it is proven
     curve: tuple[Point, ...]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, finding, mistakes, queue, stopping
+from jostle.labeling import aggregation, audit, finding, insights, mistakes, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import (
     Answer,
@@ -261,6 +261,10 @@ def progress(session: Session) -> Progress:
         per_minute=answers_per_minute([one.at for one in answers], session.store.clock()),
         accuracy=accuracy,
         new_data=audit.new_data(session, sample),
+        classes=insights.by_class(session, sample),
+        confusions=insights.confusions(session),
+        noise=insights.noise(session, None if accuracy.estimate is None else 1 - accuracy.estimate),
+        savings=insights.savings(session),
         recall=found,
         proof=proof,
         curve=curve,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, finding, label_files, proofs, queue
+from jostle.labeling import aggregation, audit, finding, insights, label_files, proofs, queue
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
@@ -95,6 +95,7 @@ def run_round(
     }
     if model is not None:
         summary |= save_round(session, training_set, targets, model, number)
+        summary |= insights.shadow_curve(session, learner, training_set, pool, seed)
     summary["seconds"] = round(time.monotonic() - started, 3)
     session.store.begin_round(ranked, summary)
     if summary.get("candidate"):

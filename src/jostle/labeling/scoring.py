@@ -21,7 +21,7 @@ from jostle.labeling.answers import as_class, as_classes, as_number, encode_answ
 from jostle.labeling.contents import SourceError, digest, draw_uniform
 from jostle.labeling.records import Accuracy, Predictions
 from jostle.labeling.schema import looks
-from jostle.statistics import ALPHA, AuditSample, ClassQuality, Interval, class_qualities, difference_interval
+from jostle.statistics import ALPHA, AuditSample, ClassQuality, Interval, difference_interval
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -130,29 +130,7 @@ def score(session: Session, found: Predictions, name: str) -> Score:
     others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
     off = audit.prediction_errors(session.kind, found, others, session.book.classes())
     right = None if session.kind == "number" else int((off == 0).sum())
-    return Score(accuracy, alpha, number, len(off), right, by_class(session, found, sample, alpha))
-
-
-def by_class(
-    session: Session, found: Predictions, sample: audit.ProjectAudit, alpha: float = ALPHA
-) -> dict[str, ClassQuality]:
-    """Return accuracy, precision and recall by the name of the class.
-
-    Empty where answers are not one class, or where some examples have no prediction.
-    """
-    classes, drawn = session.book.classes(), list(sample.labels)
-    rest = [*sample.waiting, *sample.unasked]
-    if session.kind != "one" or not drawn or any(key not in found.places for key in [*drawn, *rest]):
-        return {}
-    numbers = list(classes.names)
-    scores = np.zeros((len(drawn) + len(rest), len(numbers)))
-    places = [found.places[key] for key in [*drawn, *rest]]
-    for column, old in enumerate(found.numbers):
-        scores[:, numbers.index(classes.merged[int(old)])] += found.scores[places, column]
-    labels = [numbers.index(as_class(sample.labels[key])) for key in drawn]
-    draws = AuditSample(np.arange(len(drawn)), len(places))
-    qualities = class_qualities(draws, labels, scores, alpha=alpha)
-    return {classes.names[numbers[each.column]]: each for each in qualities}
+    return Score(accuracy, alpha, number, len(off), right, audit.by_class(session, found, sample, alpha))
 
 
 def compare(session: Session, first: Predictions, second: Predictions, name: str) -> Interval:

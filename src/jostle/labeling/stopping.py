@@ -116,7 +116,7 @@ def _headline(accuracy: Accuracy, proof: Proof | None, left: int, stop: bool, se
     if not accuracy.round:
         return "Go on: there is no model yet."
     if proof is not None and proof.asking:
-        return f"Proving the goal: {count_words(proof.asking, 'random question')} to go."
+        return f"Proving the goal: {count_words(proof.asking, 'random question')} come next."
     if stop:
         if accuracy.goal is None:
             return "More answers bring little: stop here."

@@ -88,6 +88,7 @@ def test_progress_shows_the_audit_and_the_advice(server: Server, visit: Visit) -
     assert "large" in page.inner_text(".bars")
     assert "Ada" in page.inner_text(".halves")
     assert page.inner_text(".verdict h1")
+    assert "[object" not in page.inner_text("main")
 
 
 def test_a_suggestion_is_shown_only_when_asked_for(server: Server, visit: Visit) -> None:

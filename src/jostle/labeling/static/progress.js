@@ -56,6 +56,7 @@ export class ProgressView {
       this.verdict(figures),
       this.facts(figures),
       h("div", { class: "halves" }, this.course(figures), h("div", {}, this.bars(figures), this.people(figures))),
+      this.quality(figures),
       this.trouble(figures),
     ];
     this.body.replaceChildren(...parts.filter(Boolean));
@@ -113,6 +114,24 @@ export class ProgressView {
       h("h2", {}, `${capital(accuracy.measure)} over rounds`),
       curve(points, accuracy.goal, inUnit(accuracy), accuracy.measure, width),
       h("p", { class: "soft" }, `Each point is a model, measured by today’s audit of what is left. The band has its bounds${accuracy.goal === null ? "." : ", the line the goal."}`),
+    );
+  }
+
+  /** By class, with the confusions that matter; what picking saved; how much is disagreement. */
+  quality({ classes, confusions, savings, noise }) {
+    const bound = (low) => (low === null ? "too few answers" : `at least ${percent(low, 0)}`);
+    const row = (each) =>
+      h("tr", {}, h("th", { scope: "row" }, each.name), h("td", {}, bound(each.precision)), h("td", {}, bound(each.recall)), h("td", { class: "figure" }, count(each.answered)));
+    const head = ["class", "right, of those predicted", "predicted, of the class", "audited"].map((each) => h("th", { scope: "col" }, each));
+    const told = classes.some((each) => each.precision !== null || each.recall !== null);
+    const notes = [savings && saved(savings), noise && disagreement(noise)].filter(Boolean);
+    if (!told && !confusions.length && !notes.length) return null;
+    return h(
+      "div",
+      { class: "quality" },
+      notes.map((each) => h("p", {}, each)),
+      told && [h("h2", {}, "By class, of what is left here"), h("div", { class: "scroll" }, h("table", { class: "classes" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, classes.map(row)))), h("p", { class: "soft" }, "Each bound holds with 95 % probability by itself.")],
+      confusions.length > 0 && [h("h2", {}, "What the model confuses"), ...confusions.map(confusion)],
     );
   }
 
@@ -187,6 +206,24 @@ export class ProgressView {
       this.page.failed(error);
     }
   }
+}
+
+function saved({ random_labels: random, picks, low, high, minutes }) {
+  const answers = Math.round(random - picks);
+  const range = low === null ? `at most ${count(Math.round(high))}` : `between ${count(Math.round(low))} and ${count(Math.round(high))}`;
+  const time = minutes === null || minutes < 1 ? "" : `, about ${counted(Math.round(minutes), "minute")}`;
+  const words = answers >= 0 ? `saved about ${counted(answers, "answer")}` : `cost about ${counted(-answers, "answer")} more`;
+  return `Picking ${words}${time}: ${count(Math.round(picks))} picks are as good as ${count(random)} random answers (an estimate from the audit; ${range} saved).`;
+}
+
+const disagreement = ({ answer_error: wrong, model_error: model, twice }) =>
+  `People differ: about ${percent(wrong)} of answers are wrong, by ${count(twice)} examples that two people answered. Were all answers right, the model would err in about ${percent(model)}.`;
+
+/** A pair of classes, with examples. */
+function confusion({ answer, prediction, count: n, examples }) {
+  const shown = (each) =>
+    each.kind === "image" ? h("img", { src: `/api/content/${encodeURIComponent(each.key)}?small=true`, alt: each.name, title: each.name, loading: "lazy" }) : h("span", {}, each.name);
+  return h("div", { class: "confusion" }, h("p", {}, `“${answer}” taken for “${prediction}”: ${counted(n, "time")}`), h("div", { class: "pictures" }, examples.map(shown)));
 }
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
