@@ -27,6 +27,7 @@ from jostle.statistics.spending import spend_alpha
 Array = NDArray[np.float64]
 
 PREDICTIONS = ("good", "shuffled", "adversarial")
+LOOK_STEP = 5  # picks between two populations that are looked at
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,19 @@ def misses(project: Project, kind: str, seed: int, alpha: float = ALPHA) -> tupl
     for model in range(project.models):
         chances = expit(difficulty - 0.25 * model + rng.normal(0, 0.5, project.examples))
         errors = (luck < chances).astype(np.float64)  # models err alike on the same examples
-        wanted = np.argsort(-np.where(left, chances + rng.normal(0, 0.1, project.examples), -1))
-        left[wanted[: project.picks]] = False  # audited or not: what is picked leaves the audit
-        drawn += project.audits
-        sample = AuditSample(order[:drawn], project.examples).restrict(left)
-        expected = expected_errors(kind, chances[left], errors[left], rng)
+        wanted = np.argsort(-np.where(left, chances + rng.normal(0, 0.1, project.examples), -1))[
+            : project.picks
+        ]
+        expected = expected_errors(kind, chances, errors, rng)
         candidates.append(bool(chances[left].mean() <= project.goal))  # no audit answer decides this
         share = spend_alpha(candidates, alpha)[-1]
-        z, truth = errors[left], float(errors[left].mean())
-        ever |= _excluded(sample, z, expected, truth, share)
+        for step in range(0, project.picks, LOOK_STEP):  # picks leave the audit one by one while people look
+            left[wanted[step : step + LOOK_STEP]] = False  # audited or not
+            part = drawn + round(project.audits * (step + LOOK_STEP) / project.picks)
+            sample = AuditSample(order[:part], project.examples).restrict(left)
+            z, truth = errors[left], float(errors[left].mean())
+            ever |= _excluded(sample, z, expected[left], truth, share)
+        drawn += project.audits
         usual |= _usual_misses(z[sample.draws], truth)
     return ever, usual
 

@@ -81,14 +81,6 @@ def test_during_a_proof_no_question_has_a_suggestion(tmp_path: Path) -> None:
 
 def test_held_figures_follow_after_a_few_answers() -> None:
     answered = iter([10, 11, 14, 15, 16])
-    base = {
-        "models": 1,
-        "left": 5,
-        "new_data": None,
-        "recall": None,
-        "proof": None,
-        "curve": [],
-        "advice": None,
-    }
+    base = {**dict.fromkeys(AUDIT_FIGURES), "models": 1, "left": 5}
     held = HeldFigures(lambda: {**base, "answered": (n := next(answered)), "accuracy": n})
     assert [held.get()["accuracy"] for _ in range(5)] == [10, 10, 10, 15, 15]
