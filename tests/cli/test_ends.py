@@ -106,6 +106,33 @@ def test_interrupts_end_with_130_however_many(mine: Path):
     assert not (mine.parent / "picks.csv").exists()
 
 
+LOST = """
+import os, signal, time
+from jostle.cli import hear_one_interrupt
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)  # the interrupt arrives here, where nothing can be raised
+
+hear_one_interrupt()
+held = Held()
+try:
+    del held
+    time.sleep(90)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process on Windows")
+def test_an_interrupt_that_a_finalizer_swallows_comes_again():
+    done = subprocess.run(
+        [sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
 @pytest.mark.parametrize(
     ("command", "resumes"), [("run", True), ("demo", True), ("pick", False), ("list", False)]
 )

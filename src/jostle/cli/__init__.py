@@ -1,12 +1,13 @@
 """The command line: the only place that prints or parses words."""
 
+import _thread
 import io
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -123,6 +124,14 @@ def spell_what_terminals_lack() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def interrupt_main() -> None:
+    """Send Ctrl-C to the main thread; where the system can, by a signal, which ends a sleep too."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
+
+
 def hear_one_interrupt() -> None:
     """Let the first Ctrl-C end the command, and no other disturb how it ends: workers, files, the interpreter."""
 
@@ -130,9 +139,20 @@ def hear_one_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise KeyboardInterrupt
 
+    def repeat_lost(lost: Any) -> None:
+        """Interrupt again where the first one hit code that cannot raise, such as a finalizer, and had no effect."""
+        if lost.exc_type is None or not issubclass(lost.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(lost)
+            return
+        signal.signal(signal.SIGINT, end)
+        again = threading.Timer(0.05, interrupt_main)
+        again.daemon = True
+        again.start()
+
     ours = threading.current_thread() is threading.main_thread()  # others may not say how signals are handled
     if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
+        sys.unraisablehook = repeat_lost
 
 
 def report_error(error: BaseException) -> int:

