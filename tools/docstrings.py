@@ -54,10 +54,17 @@ def mark_code(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
 
 
 def mark_arguments(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """The arguments of a function, each on a line below `Args:`, as Sphinx wants them said."""
+    """The arguments of a function, each on a line below `Args:`, as Sphinx wants them said; errors as a list."""
     if "Args:" in lines:
         start = lines.index("Args:")
-        lines[start:] = ["", *(ARGUMENT.sub(r":param \1:", line) for line in lines[start + 1 :])]
+        end = next((n for n, line in enumerate(lines) if n > start and line[:1].strip()), len(lines))
+        lines[start:end] = ["", *(ARGUMENT.sub(r":param \1:", line) for line in lines[start + 1 : end])]
+    if "Raises:" in lines:
+        start = lines.index("Raises:") + 1
+        end = next((n for n, line in enumerate(lines) if n >= start and line[:1].strip()), len(lines))
+        indented = lines[start:end]
+        errors = (re.sub("^ {8}", " " * 6, line) for line in indented)  # as far in as an entry's words
+        lines[start:end] = ["", *(ARGUMENT.sub(r"    * ``\1``:", line) for line in errors)]
 
 
 def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
