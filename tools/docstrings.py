@@ -64,7 +64,7 @@ def mark_arguments(app: Sphinx, what: str, name: str, thing: Any, options: Any, 
         end = next((n for n, line in enumerate(lines) if n >= start and line[:1].strip()), len(lines))
         indented = lines[start:end]
         errors = (re.sub("^ {8}", " " * 6, line) for line in indented)  # as far in as an entry's words
-        lines[start:end] = ["", *(ARGUMENT.sub(r"    * ``\1``:", line) for line in errors)]
+        lines[start - 1 : end] = ["Raises", "", *(ARGUMENT.sub(r"    * ``\1``:", line) for line in errors)]
 
 
 def drop_borrowed(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
