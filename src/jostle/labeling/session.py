@@ -205,7 +205,7 @@ class Session:
         return self.store.record(key, clean_person_name(person), "skip", id=id)
 
     def remark(self, key: str, kind: remarks.RemarkKind, text: str | None = "", person: str = "you") -> None:
-        """Record that a `person` is "unsure", a "note" with a `text`, or a "flag"; a text of None withdraws it.
+        """Record a remark of a `person`; its `kind` is "unsure", "note" or "flag", and a `text` of None withdraws it.
 
         Whoever is unsure skips the `key`. Others are asked, and this person again when nothing else is left.
         """

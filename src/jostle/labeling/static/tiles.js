@@ -2,7 +2,7 @@
 
 import { cap, inWords, numberIn, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
-import { isLoaded, small } from "./example.js";
+import { closeUp, isLoaded, small } from "./example.js";
 import { newId } from "./outbox.js";
 import { call } from "./server.js";
 
@@ -46,7 +46,7 @@ export class Tiles {
     const { example } = tile;
     const face = h(
       "button",
-      { type: "button", class: "face", "aria-pressed": "false", "aria-label": example.name, onclick: (event) => this.clicked(tile, event) },
+      { type: "button", class: "face", "aria-pressed": "false", "aria-label": example.name, onclick: (event) => this.clicked(tile, event), ondblclick: () => closeUp(example) },
       small(example),
     );
     const sure = example.suggestion?.confidence ?? null;
@@ -55,7 +55,6 @@ export class Tiles {
       "div",
       { class: "tile", "data-key": example.key },
       face,
-      example.copies > 1 && h("span", { class: "copies", title: `${example.copies} near-copies, answered together` }, `×${count(example.copies)}`),
       h("div", { class: "under" }, tile.words, sure === null ? null : h("span", { class: "sure" }, percent(sure, 0)), this.extra(tile)),
     );
     this.say(tile);
@@ -96,6 +95,7 @@ export class Tiles {
       Backspace: () => this.undo(),
       Escape: () => this.select([...this.selected], false),
       Enter: () => this.rest(),
+      z: () => this.last && closeUp(this.last.example), // as a double click
     };
     const chosen = this.page.spec.kind !== "number" && this.selected.size && this.page.keys.meaning(this.page.spec, event.key).class;
     const act = acts[event.key] ?? (chosen && (() => this.choose(chosen)));
