@@ -9,8 +9,10 @@ from commands import run_cli
 from synthetic_runs import FOUR, write_runs
 from tiny import tiny_file
 
-from jostle.cli.console import Lines, score
+from jostle.cli.console import Clock, Lines, score
+from jostle.cli.running import seeds_of
 from jostle.experiments.results.store import Cycle
+from jostle.experiments.runs import protocol
 from jostle.experiments.runs.experiment import Plan
 from jostle.experiments.runs.runners import Event, Job
 
@@ -96,3 +98,27 @@ def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
         "[1/2] badge seed 0: failed: no",
     ]
     assert score(Cycle(0, 20, [], {"mae": 23456.7}, 0, 0, 0)) == "MAE 23457 with 20 labels"
+
+
+def test_the_time_left_counts_what_each_strategy_takes(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    slow, quick = Job("slow", 0), Job("quick", 0)
+    plan = Plan({slow: 0, quick: 0, Job("slow", 1): 0}, points=4)
+    clock = Clock(plan, processes=2)
+    assert clock.left() is None
+    for job, seconds in ((slow, 10.0), (quick, 2.0)):
+        for event in (Event("started", job), Event("cycle", job, cycle(0))):
+            plan.update(event)
+            clock.note(event)
+            now[0] += seconds
+    # slow: 3 + 4 cycles of 10 s, quick: 3 of 2 s, two at a time
+    assert clock.left() == pytest.approx((7 * 10 + 3 * 2) / 2)
+
+
+def test_seeds():
+    chosen = protocol.load("digits")
+    assert list(seeds_of(None, chosen)) == [0, 1, 2, 3, 4]
+    assert list(seeds_of("3", chosen)) == [0, 1, 2]
+    assert list(seeds_of("3,5", chosen)) == [3, 5]
+    assert list(seeds_of("3,", chosen)) == [3]

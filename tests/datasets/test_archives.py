@@ -80,3 +80,10 @@ def test_gzip_within_bounds(tmp_path: Path):
     assert read_gzip(path, 5) == b"12345"
     with pytest.raises(DataError, match=r"a\.gz is not unpacked: it holds more than 4 bytes"):
         read_gzip(path, 4)
+
+
+def test_what_is_skipped_in_a_tar_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fetch, "MAX_BYTES", 2**20)
+    (tmp_path / "a.tgz").write_bytes(tar_gz({"skipped.bin": ZEROS, "a.png": b"x"}))
+    with pytest.raises(DataError, match="more than 1,048,576 bytes"):
+        list(archive_members(tmp_path / "a.tgz", lambda name: name.suffix == ".png"))

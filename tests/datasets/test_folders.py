@@ -183,3 +183,18 @@ def test_folders_that_cannot_be_used(tmp_path):
     picture().save(tmp_path / "stray.png")
     with pytest.raises(DataError, match=r"both images \(stray.png\) and folders of images \(cat\)"):
         datasets.load(f"folder:{tmp_path}")
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 broken", b"", zipped(archive_files())[:-500]])
+def test_a_broken_caltech_archive_is_named(tmp_path, content):
+    write_files(tmp_path / "caltech101", {"caltech-101.zip": content})
+    with pytest.raises(DataError, match=r"caltech-101\.zip is not a whole archive"):
+        datasets.load("caltech101", tmp_path)
+
+
+def test_gray_and_own_constants(tmp_path):
+    write_classes(tmp_path, {"cat": 3})
+    data = datasets.load(f"folder:{tmp_path}", size=None, mode="L", mean=[0.5], std=[0.25])
+    assert data.shape == (1, 20, 30)
+    gray = np.asarray(Image.open(tmp_path / data.names(0)).convert("L"))
+    np.testing.assert_allclose(data.train.inputs[0][0], (gray / 255 - 0.5) / 0.25, atol=1e-5)

@@ -1,12 +1,13 @@
 """Which examples are known already, and preprocessing of one's own."""
 
 import numpy as np
+import pytest
 import torch
 from official_files import encoded, picture
 
 from jostle.datasets import Data, Fields, ImageFiles, Split, Texts
-from jostle.datasets.fetch import Member
-from jostle.datasets.labels import find_shared
+from jostle.datasets.fetch import DataError, Member
+from jostle.datasets.labels import find_named, find_shared
 from jostle.datasets.pictures import Stretched
 from jostle.datasets.views import apply_transform
 
@@ -80,3 +81,16 @@ def test_a_transform_is_given_what_is_there(tmp_path):
     rows = torch.ones(2, 2)
     apply_transform(made(rows), lambda row: row.zero_()).train.inputs[torch.tensor([0])]
     assert rows.tolist() == [[1, 1], [1, 1]]
+
+
+def test_by_name():
+    assert find_named(made(torch.zeros(3, 1), ["a", "b", "a"]), {"a", "z"}).tolist() == [0, 2]
+    assert find_named(made(torch.zeros(3, 1)), {"1"}).tolist() == [1]
+
+
+def test_transforms_that_go_wrong():
+    uneven = apply_transform(made(torch.arange(3.0)[:, None], "abc"), lambda row: torch.zeros(int(row)), "f")
+    with pytest.raises(DataError, match=r"f returned \(1,\) for b and \(0,\) for a"):
+        uneven.train.inputs[torch.tensor([0, 1])]
+    with pytest.raises(DataError, match="the transform returned object for example 0; expected a tensor"):
+        apply_transform(made(torch.zeros(1, 1)), lambda row: object()).train.inputs[torch.tensor([0])]

@@ -84,3 +84,17 @@ def test_camvid_with_too_few_maps_or_strange_labels(tmp_path):
     path.unlink()
     with pytest.raises(DataError, match="same images in test and testannot, found 2 and 1"):
         datasets.load("camvid", tmp_path)
+
+
+def test_camvid_is_brought_to_one_size(tmp_path):
+    put_camvid(tmp_path, "folder")
+    data = datasets.load("camvid", tmp_path, size=(3, 4))
+    assert data.shape == (3, 3, 4)
+    assert data.train.targets.shape == (3, 3, 4)
+
+
+def test_cityscapes_can_be_shrunk(tmp_path):
+    write_cityscapes(tmp_path / "cityscapes", IDS, {"train": 1, "val": 1})
+    data = datasets.load("cityscapes", tmp_path, size=[2, 4])
+    assert data.train.inputs[torch.tensor([0])].shape == (1, 3, 2, 4)
+    assert data.train.targets[torch.tensor([0])].shape == (1, 2, 4)

@@ -151,3 +151,17 @@ def test_tables_that_cannot_be_used(tmp_path, text, settings, message):
     path = write(tmp_path / "t.csv", text)
     with pytest.raises(DataError, match=message):
         datasets.load(f"csv:{path}", **settings)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xff\xfe\x00\x01,\x80")
+    with pytest.raises(DataError, match=r"a\.csv cannot be read, expected a csv in UTF-8"):
+        datasets.load(f"csv:{path}")
+    with pytest.raises(DataError, match=r"b\.csv cannot be read"):
+        datasets.load(f"csv:{tmp_path / 'b.csv'}")
+
+
+def test_columns_with_gaps_are_left_out(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b,target\n1,,1\n2,3,2\n")
+    assert datasets.pool(f"csv:{path}").columns == ("a",)

@@ -86,3 +86,9 @@ def test_tokenize_refuses_what_has_no_texts_and_what_is_no_encoder(tmp_path, enc
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no tokenizer at"):
         datasets.tokenize(datasets.load("digits"), tmp_path / "empty")
+
+
+def test_tokenize_cuts_long_texts(tmp_path, encoder):
+    write_mrpc(tmp_path / "mrpc", ["1\t1\t2\t" + "a " * 50 + "\tb"], TEST)
+    data = datasets.tokenize(datasets.load("mrpc", tmp_path), encoder, length=8)
+    assert data.train.inputs[0]["input_ids"].tolist() == [2, 5, 5, 5, 5, 3, 6, 3]

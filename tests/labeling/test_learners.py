@@ -103,3 +103,14 @@ def test_when_there_is_something_to_learn() -> None:
     assert TrainingTargets.from_answers("several", [[1], []], [0, 1], [1, 2]).is_enough
     assert not TrainingTargets.from_answers("number", [1.0] * 4, range(4), []).is_enough  # type: ignore[arg-type]
     assert not TrainingTargets.from_answers("one", [], [], []).is_enough
+
+
+def test_mistakes_are_named(tmp_path: Path, own: str) -> None:
+    photos = colored_folder(tmp_path / "photos", 10)
+    with pytest.raises(TypeError, match="--model returned int"):
+        Session.open(photos, answers=COLORS, model=f"{own}:wrong").train()
+    with pytest.raises(ValueError, match="name both"):
+        Session.open(photos, project=tmp_path / "x", answers=COLORS, fit=f"{own}:fit").learner()
+    table = houses(tmp_path / "h.csv", 10)
+    with pytest.raises(ValueError, match="need no encoder; got 'words'"):
+        Session.open(table, answers=Answers("number"), encoder="words").learner()

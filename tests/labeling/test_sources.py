@@ -5,6 +5,7 @@ import io
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,19 @@ def test_names_that_are_not_utf8_can_be_written_and_read_back(photos: Path) -> N
     session = Session.open(photos, answers=["yes", "no"])
     assert {question.name for question in session.ask(22)} >= set(names)
     session.close()
+
+
+def test_a_parquet_file_gives_the_same_texts(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra `label`")
+    from pyarrow import parquet
+
+    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+    columns |= {"size": [1.5, float("nan"), 2.0], "when": [date(2026, 1, 1)] * 3}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    texts = open_source(tmp_path / "t.parquet", text="message")
+    assert isinstance(texts, Table)
+    assert texts.places() == open_source(written(tmp_path / "t.csv", ROWS), text="message").places()
+    rows = open_source(tmp_path / "t.parquet")
+    assert rows.read("8").fields == {
+        "message": ROWS[1]["message"], "note": "", "price": "", "size": None, "when": "2026-01-01",
+    }  # fmt: skip

@@ -204,3 +204,24 @@ def test_what_is_not_a_tensor_is_read_by_the_batch(bench: ExperimentSetup):
     assert (known[1][0]["a"].item(), known[1][1].item()) == (20, 2)
     assert next(Pool.of(known).batches(2))["a"].tolist() == [70, 20]
     assert Labeled.of(known).targets().tolist() == [7, 2, 5]
+
+
+def test_a_budget_that_the_data_cannot_pay_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"1297 training examples, but the budget is 4010"):
+        ExperimentSetup.load(tiny(tmp_path, "rounds=1000"))
+    with pytest.raises(ValueError, match="cannot pick 41 of 40 candidates"):
+        ExperimentSetup.load(tiny(tmp_path, "pick=41"))
+
+
+def test_the_initial_set_can_hold_every_class(tmp_path: Path):
+    whole = ExperimentSetup.load(tiny(tmp_path, "every_class=true", "initial=20"))
+    for seed in range(5):
+        assert len(whole.data.train.targets[initial_set(whole, seed)].unique()) == 10
+    impossible = ExperimentSetup.load(tiny(tmp_path, "every_class=true", "initial=9"))
+    with pytest.raises(ValueError, match="initial set of 9 with all 10 classes"):
+        initial_set(impossible, 0)
+
+
+def test_shares_count_the_training_set(tmp_path: Path):
+    shared = ExperimentSetup.load(tiny(tmp_path, "initial=0.1", "pick=0.01", "candidates=0.5"))
+    assert (shared.initial, shared.pick, shared.candidates, len(shared.data.test)) == (130, 13, 649, 60)
