@@ -71,7 +71,13 @@ def test_what_the_package_imports_is_declared() -> None:
     assert undeclared(SOURCE, REQUIRED.union(*USERS_EXTRAS.values())) == []
 
 
-APART = {"baal", "bmdal_reg", "buscarpy", "small_text"}  # peers, installed by `make bench-peers` or by hand
+APART = {
+    "baal",
+    "bmdal_reg",
+    "buscarpy",
+    "cleanlab",
+    "small_text",
+}  # peers, installed by `make bench-peers` or by hand
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools", "benchmarks", "examples"])

@@ -5,14 +5,14 @@ What is stored was shown to the person who gave it, what the page sent is stored
 
 from __future__ import annotations
 
-import atexit
+import importlib.util
 import os
 import shutil
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,24 +62,12 @@ DOUBLE_CLICK = """async () => {
 }"""  # the second click follows the next example at once, however slow this machine is
 
 
-@cache
-def chromium() -> Any:
-    """The system's Chromium, started once for all attacks; None where there is none."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
+def chromium() -> str | None:
+    """The path of the system's Chromium; None where there is none, or nothing to drive it."""
+    if importlib.util.find_spec("playwright") is None:
         return None
     names = ("chromium", "chromium-browser", "google-chrome")
-    path = os.environ.get("JOSTLE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        return None
-    driver = sync_playwright().start()
-    browser = driver.chromium.launch(
-        executable_path=path, args=["--headless", "--no-sandbox", "--disable-gpu"]
-    )
-    atexit.register(driver.stop)
-    atexit.register(browser.close)
-    return browser
+    return os.environ.get("JOSTLE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
 @dataclass
@@ -125,10 +113,18 @@ class Visit:
 
 
 def attack(chance: Random, folder: Path) -> str:
-    """Some minutes of carelessness, in a few seconds."""
-    browser = chromium()
-    if browser is None:
+    """Some minutes of carelessness, in a few seconds. Other tests' browser may use this thread's loop: take another."""
+    path = chromium()
+    if path is None:
         return "no browser"
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(misuse_page, path, chance, folder).result()
+
+
+def misuse_page(path: str, chance: Random, folder: Path) -> str:
+    """Start a server and a browser, misuse the page, and judge what was stored."""
+    from playwright.sync_api import sync_playwright
+
     words = [
         str(tickets(folder / "tickets.csv", EXAMPLES)),
         "--classes",
@@ -136,7 +132,10 @@ def attack(chance: Random, folder: Path) -> str:
         "--text",
         "message",
     ]
-    with Server([*words, "--encoder", "words"], folder / "project") as server:
+    with Server([*words, "--encoder", "words"], folder / "project") as server, sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=path, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         try:
             visit = Visit(context, server)
@@ -146,6 +145,7 @@ def attack(chance: Random, folder: Path) -> str:
             judge(visit)
         finally:
             context.close()
+            browser.close()
     return done
 
 
