@@ -18,7 +18,7 @@ from jostle.core.planning import in_seconds as planned_words
 from jostle.inference import context
 from jostle.utils.progress import Advance, time_left
 
-N, PICKS = 120, 6
+N, M, PICKS = 120, 20, 6  # M: labeled examples, and targets of epig
 TRAINED = {
     "training vaal",
     "training sraal",
@@ -54,26 +54,35 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
 def called(name: str, **settings: Any) -> None:
     torch.manual_seed(0)
     pool = torch.randn(N, 1, 8, 8)
-    labeled = TensorDataset(torch.randn(20, 1, 8, 8), torch.arange(20) % 4)
+    task = "classification" if "classification" in strategies.describe(name).tasks else "regression"
+    labels = torch.randn(M, 4) if task == "regression" else torch.arange(M) % 4
+    labeled = TensorDataset(torch.randn(M, 1, 8, 8), labels)
     strategy = strategies.build(name, **QUICK.get(name, {}) | settings)
     model = strategy.join(ConvNet(), pool[:2], 0).model
-    strategy.select(model, pool, PICKS, labeled=labeled, fit=lambda dataset, seed: ConvNet(), seed=0)
+    options: dict[str, Any] = {
+        "labeled": labeled,
+        "fit": lambda dataset, seed: ConvNet(),
+        "task": task,
+        "seed": 0,
+    }
+    strategy.select(model, pool, PICKS, **options)
 
 
 @pytest.mark.parametrize("name", strategies.names())
 def test_every_strategy_shows_its_selection_and_comes_to_an_end(name: str, bars: Bars) -> None:
-    called(name)
+    called(name, **({"targets": M} if name == "epig" else {}))
     ((_, total, steps),) = bars.of("selecting")
-    assert total == (3 * PICKS if name == "bait" else PICKS)  # bait adds 2n and drops n
+    assert total == (3 * PICKS if name in ("bait", "bait-binary") else PICKS)  # 2n are added and n dropped
     assert sum(steps) == total
     for what, examples, made in bars.seen:
         if what not in TRAINED and what != "selecting":
-            assert examples in (N, N + 20), "examples, not examples times jolts"
+            assert examples in (N, N + M), "examples, not examples times perturbations"
             assert sum(made) == pytest.approx(examples)
 
 
 @pytest.mark.parametrize(
-    "selector", ["k-center", "k-means++", "k-dpp", "lcmd", "herding", "prob-cover", "typical"]
+    "selector",
+    ["k-center", "k-means++", "k-dpp", "lcmd", "herding", "prob-cover", "typical", "weighted-k-means"],
 )
 def test_slow_selectors_count_their_picks(selector: str, bars: Bars) -> None:
     called("noise-stability", selector=selector)

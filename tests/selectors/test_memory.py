@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from selector_rows import fitting
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -38,7 +39,7 @@ def rows() -> Tensor:
 @pytest.mark.parametrize("name", names())
 def test_blocks_bound_the_memory_of_every_selector(name: str, rows: Tensor) -> None:
     chosen = selector(name)
-    rows = rows[:, :1] if name == "top-k" else rows
+    rows = fitting(name, rows)
     centers = rows[: N // 4] if chosen.uses_centers else None
     with Largest() as seen:
         chosen.pick(rows, 8, centers=centers, seed=0)

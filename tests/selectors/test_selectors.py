@@ -1,17 +1,17 @@
 import pytest
 import torch
+from selector_rows import fitting
 from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.selectors import KCenter, Selector, names, selector
 
-DRAWING = ["k-means++", "k-dpp", "uniform"]
+DRAWING = ["k-means++", "k-dpp", "uniform", "stochastic"]
 GEOMETRIC = ["k-center", "k-means++", "k-dpp", "longest"]
 
 
 def rows_for(name: str, n: int = 40) -> Tensor:
-    rows = torch.randn(n, 12, generator=torch.Generator().manual_seed(0))
-    return rows[:, :1] if name == "top-k" else rows
+    return fitting(name, torch.randn(n, 12, generator=torch.Generator().manual_seed(0)))
 
 
 @pytest.mark.parametrize("name", names())

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from selector_rows import fitting
 from torch import Tensor
 
 from jostle.selectors import Selector, break_ties, first_copies, names, selector, tie_keys
@@ -14,7 +15,7 @@ def pool_with_copies(name: str) -> Tensor:
     rows = torch.randn(24, 5, generator=torch.Generator().manual_seed(3))
     rows = torch.cat([rows, rows, rows, rows, rows, rows])
     assert len(rows) == 24 * COPIES
-    return rows[:, :1].contiguous() if name == "top-k" else rows
+    return fitting(name, rows)
 
 
 def chooser(name: str) -> Selector:
@@ -35,17 +36,21 @@ def test_each_copy_is_picked_first_about_as_often(name: str) -> None:
     assert (counts - expected).abs().max() < 4.5 * spread, counts.tolist()
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in ("k-dpp", "uniform", "k-means++")])
+DRAWING = ("k-dpp", "uniform", "k-means++", "stochastic")  # draws go by position
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name not in DRAWING])
 def test_a_permuted_pool_gives_permuted_rows(name: str) -> None:
     rows = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
-    rows = rows[:, :1].contiguous() if name == "top-k" else rows
+    rows = fitting(name, rows)
     chosen = selector("typical(clusters=1)") if name == "typical" else selector(name)
     if name == "prob-cover":  # gains are whole numbers, most of them tied
         rows = rows[:3].repeat_interleave(torch.tensor([30, 20, 10]), 0) * 9
     order = torch.randperm(60, generator=torch.Generator().manual_seed(2))
     centers = rows[:1] * 2 if name == "k-center-unit" else None  # all rows are as far from the origin
+    n = 1 if name == "weighted-k-means" else 3  # k-means draws where several clusters start
     straight, permuted = (
-        source[chosen(source, 3, centers=centers, seed=4)] for source in (rows, rows[order])
+        source[chosen(source, n, centers=centers, seed=4)] for source in (rows, rows[order])
     )
     assert torch.equal(straight, permuted)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from selector_rows import OF_SCORES
 from torch import nn
 from torch.utils.data import TensorDataset
 from zoo import ConvNet
@@ -33,6 +34,7 @@ DENSE_ONLY = {
     "typical",
     "herding",
     "explained-variance",
+    "weighted-k-means",
 }  # of these, Outer rows are refused
 SCORES = {"entropy", "margin", "least-confidence", "egl", "bald", "entropy-dropout", "qbc"}
 
@@ -54,7 +56,7 @@ def select(strategy: jostle.Strategy, model: nn.Module, **change: Any) -> jostle
 
 def refusal(embedding: str, selector: str) -> str:
     """Words of the error where two do not fit; "" where they do."""
-    if selector == "top-k" and embedding not in SCORES:
+    if selector in OF_SCORES and embedding not in SCORES:
         return "scores must be"
     if embedding == "last-layer-gradients" and selector in DENSE_ONLY:
         return "needs dense rows; got rows in two factors"

@@ -25,6 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {
 OTHERWISE = {  # by which these tell apart what is one here
     "alfa-mix",  # sends features through the head, which a wrapper hides
     "drop-query",  # likewise
+    "ldm-s",  # likewise, and noise on two rows of weights is not that on one
     "lcmd",  # follows the only logit, not the larger of two
     "sraal",  # learns as many outputs as the model has
 }

@@ -20,6 +20,7 @@ from jostle.selectors.base import (
     tie_keys,
 )
 from jostle.selectors.typical import k_means
+from jostle.utils.progress import note
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class WeightedKMeans(Weighing):
             gaps = -(points - found[cell].to(points)).square().sum(1)
             gaps[positions] = -torch.inf
             positions.append(break_ties(gaps, keys))
+            note(1)
         return Picks(torch.tensor(positions, device=rows.device), total[order])
 
     def room(self, size: int, width: int, n: int) -> int:
