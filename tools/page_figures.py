@@ -20,7 +20,8 @@ from tools.serving import TOKEN, Person, Server
 
 WIDE, PHONE = (1280, 800), (390, 844)
 PARTS = [(x, y, size) for size in (0.85, 0.6) for x in (0.0, 0.5, 1.0) for y in (0.0, 1.0)]
-ANSWERS = 100
+ANSWERS, ROUND = 150, 25
+FAMILIAR = ("person-astronaut", "animal-cat", "object-coffee", "machine-rocket")  # beginnings of names
 PATIENCE = 600  # seconds that encoding and training may take
 
 
@@ -45,12 +46,23 @@ def label_parts(server: Server) -> None:
         (question, *_) = person.questions(1)
         answer = question["name"].partition("-")[0]
         person.answer(question["key"], "animal" if count % 25 == 7 else answer, seconds=2.0)  # a few slips
-        while (
-            count in (49, ANSWERS - 1)
-            and person.call("GET", "/api/progress")[1]["accuracy"]["round"] < count // 49
-        ):
-            assert time.monotonic() < until, "no model"
-            time.sleep(1)
+        if count % ROUND == ROUND - 1:
+            time.sleep(2)
+            while (figures := person.call("GET", "/api/progress")[1])["status"]["doing"] or not figures[
+                "accuracy"
+            ]["round"]:
+                assert time.monotonic() < until, "no model"
+                time.sleep(0.5)
+
+
+def arrange(page: Any, view: str) -> None:
+    """Bring a picture that a reader recognizes on the stage, or some into the list of what was found."""
+    if view == "find":
+        page.fill("input[type=search]", "place")
+    while view == "label" and not page.get_attribute(".stage", "data-name").startswith(FAMILIAR):
+        before = page.get_attribute(".stage", "data-key")
+        page.keyboard.press("Space")
+        page.wait_for_selector(f".stage:not([data-key='{before}']):not([data-key=''])")
 
 
 def take(browser: Browser, server: Server, out: Path, view: str, size: tuple[int, int], dark: bool) -> None:
@@ -63,6 +75,7 @@ def take(browser: Browser, server: Server, out: Path, view: str, size: tuple[int
     page: Any = context.new_page()
     page.goto(f"{server.origin}/?token={TOKEN}&name=Ada#{view}")
     page.wait_for_load_state("networkidle")
+    arrange(page, view)
     page.wait_for_timeout(1500)
     page.screenshot(path=out / f"label-{view}-{'wide' if size == WIDE else 'phone'}.png")
     context.close()
@@ -73,7 +86,7 @@ def main(photos: Path, out: Path) -> None:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "photos"
         classes = ",".join(cut_parts(photos, folder))
-        words = [str(folder), "--classes", classes, "--goal", "90%", "--batch", "25"]
+        words = [str(folder), "--classes", classes, "--goal", "90%", "--round-size", str(ROUND)]
         with Server(words, Path(work) / "photos.labels") as server, sync_playwright() as driver:
             label_parts(server)
             browser = driver.chromium.launch(
