@@ -35,14 +35,14 @@ def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Serv
     page = visit(server)
     page.wait_for_selector(SHOWN)
     page.keyboard.press("PageDown")
-    page.wait_for_function("document.querySelector('.stage').scrollTop > 200")
+    page.wait_for_function("() => document.querySelector('.stage').scrollTop > 200")
     page.keyboard.press("Home")
-    page.wait_for_function("document.querySelector('.stage').scrollTop === 0")
+    page.wait_for_function("() => document.querySelector('.stage').scrollTop === 0")
     page.click("[data-class=bad]")  # the focus goes to the example, and keys still scroll
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.stage').scrollTop > 200")
+    page.wait_for_function("() => document.querySelector('.stage').scrollTop > 200")
     answered_by(page, "1")
-    page.wait_for_function("document.querySelector('.stage').scrollTop === 0")
+    page.wait_for_function("() => document.querySelector('.stage').scrollTop === 0")
 
 
 def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> None:

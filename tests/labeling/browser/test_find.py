@@ -46,13 +46,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_region_of_the_map_is_answered_and_taken_back(server: Server, visit: Visit) -> None:
     page = visit(server, view="find")
     page.wait_for_selector(".legend span")
-    page.wait_for_function(f"({DARK})() > 500")
+    page.wait_for_function(f"() => ({DARK})() > 500")
     before, drawn = answered(server), page.evaluate(DARK)
     box = page.query_selector(".dots").bounding_box()
     left, top, width, height = (box[name] for name in ("x", "y", "width", "height"))
     page.mouse.move(left + width / 2, top + height / 2)
     page.mouse.wheel(0, -400)
-    page.wait_for_function(f"({DARK})() !== {drawn}")  # it zooms
+    page.wait_for_function(f"() => ({DARK})() !== {drawn}")  # it zooms
     page.click("text=Whole map")
     page.keyboard.down("Shift")
     page.mouse.move(left + 5, top + 5)
@@ -100,7 +100,7 @@ def test_words_and_likeness_find_examples(server: Server, visit: Visit) -> None:
 def test_a_dot_shows_its_example(server: Server, visit: Visit) -> None:
     page = visit(server, view="find")
     page.wait_for_selector(".legend span")
-    page.wait_for_function(f"({DARK})() > 500")
+    page.wait_for_function(f"() => ({DARK})() > 500")
     box = page.query_selector(".dots").bounding_box()
     for step in range(60):
         page.mouse.move(

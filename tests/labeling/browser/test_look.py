@@ -54,13 +54,13 @@ def test_a_panorama_is_enlarged_and_moved_by_keys_and_wheel(server: Server, visi
     left = "document.querySelector('.picture img').getBoundingClientRect().left"
     before = page.evaluate(left)
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(f"Math.abs({left} - {before - 80}) <= 1")
+    page.wait_for_function(f"() => Math.abs({left} - {before - 80}) <= 1")
     assert problems(page) == []
     page.keyboard.press("z")
-    page.wait_for_function(f"Math.abs({SIZE}[0] - {whole[0]}) <= 1")
+    page.wait_for_function(f"() => Math.abs({SIZE}[0] - {whole[0]}) <= 1")
     page.hover(".picture")
     page.mouse.wheel(0, -400)
-    page.wait_for_function("Number(document.querySelector('.picture').dataset.zoom) > 2")
+    page.wait_for_function("() => Number(document.querySelector('.picture').dataset.zoom) > 2")
 
 
 def test_a_tiny_picture_is_shown_as_squares_of_whole_pixels(server: Server, visit: Visit) -> None:
@@ -84,9 +84,9 @@ def test_the_full_range_of_a_dark_picture_is_shown(server: Server, visit: Visit)
     assert page.evaluate(brightest) < 5
     page.keyboard.press("*")
     page.check("text=Full range")
-    page.wait_for_function("document.querySelector('.picture img').src.includes('stretch')")
+    page.wait_for_function("() => document.querySelector('.picture img').src.includes('stretch')")
     page.wait_for_selector(".stage[data-key]:not([data-key=''])")
-    page.wait_for_function(f"({brightest})() > 200")
+    page.wait_for_function(f"() => ({brightest})() > 200")
     page.focus("label:has-text('Brightness') input")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_function("document.querySelector('.picture img').style.filter.includes('brightness')")
+    page.wait_for_function("() => document.querySelector('.picture img').style.filter.includes('brightness')")
