@@ -44,7 +44,7 @@ class Stochastic(Selector):
         return Picks(positions, scores[positions])
 
     def log_chances(self, scores: Tensor, seed: int) -> Tensor:
-        """Return the logarithm of the chance of each of the `scores`, up to a constant, (n,); the `seed` breaks ties."""
+        """Return the logarithm of the chance of each of the `scores`, up to a constant, (n,); the `seed` draws ties."""
         if self.kind == "softmax":
             return self.beta * scores
         if self.kind == "power":
