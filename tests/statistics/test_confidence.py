@@ -1,5 +1,6 @@
 """Confidence sequences: exact martingales over all orders of tiny populations, closed forms, coverage."""
 
+import warnings
 from itertools import permutations
 
 import numpy as np
@@ -175,3 +176,9 @@ def test_wrong_weights_draws_and_shares_are_errors() -> None:
         AuditSample(np.array([0, 0]), 3)
     with pytest.raises(ValueError, match="one value for each of 3 examples"):
         AuditSample(np.array([0]), 3).arrange([1.0])
+
+
+def test_nothing_is_known_of_an_empty_population() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert betting_interval(np.zeros(0), np.zeros(0)) == Interval(0.0, 1.0)

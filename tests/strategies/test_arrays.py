@@ -88,10 +88,18 @@ def test_what_needs_a_network_is_refused_by_name_with_what_will_do(scene: Scene)
     everything, features = scene.arrays, {"features": scene.arrays["features"]}
     for arrays, given in ((everything, ALL), (features, {"features"})):
         others = [other for other in strategies.names() if works_with(strategies.describe(other), given)]
-        for name in REFUSED:
+        for name in set(REFUSED) - ({"default"} if arrays is everything else set()):
             wanted = rf"^{name} cannot work on arrays: .* use {', '.join(others)}$"
             with pytest.raises(ValueError, match=wanted):
                 jostle.select(name, **arrays, n=N)
+
+
+def test_the_default_of_arrays_is_that_of_a_linear_model(scene: Scene) -> None:
+    found = jostle.select("default", **scene.arrays, n=N, seed=3)
+    assert (
+        found.indices.tolist()
+        == jostle.select("linear-herding", **scene.arrays, n=N, seed=3).indices.tolist()
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,10 @@ def score(session: Session, found: Predictions, name: str) -> Score:
     """
     sample = audit.audit_sample(session)
     if not sample.labels:
-        raise ValueError("nothing has been audited yet: answer some questions first (`jostle label`)")
+        raise ValueError(
+            "no audited example counts: answer more questions first (`jostle label`); where people answered nearly all "
+            "examples, none is left to measure a model on"
+        )
     number, alpha = record_look(session, name, found)
     measured = audit.measure(session, sample, found, _scale(session), whole=True)
     accuracy = audit.describe_measured(session, measured, 0, alpha, _scale(session))

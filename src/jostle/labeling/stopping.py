@@ -103,6 +103,8 @@ def advise(
         _describe_gain(brings, flat, accuracy),
         _describe_stability(kappas, stable),
     )
+    if left == 0 and accuracy.estimate is None:
+        reasons = ("People answered every example: none is left to measure a model on.",)
     details = (_describe_kappa(kappas, accuracy.measure),)
     headline = _headline(accuracy, proof, left, stop, stable and flat)
     return Advice(stop, headline, tuple(filter(None, reasons)), brings, tuple(filter(None, details)))

@@ -241,7 +241,7 @@ class UpperBettor:
     ) -> None:
         self.values, self.population = values, len(expected)
         self.count = count = len(values)
-        usual = RARE_WEIGHTS if expected.mean() < 0.5 else COMMON_WEIGHTS
+        usual = RARE_WEIGHTS if not len(expected) or expected.mean() < 0.5 else COMMON_WEIGHTS
         self.stakes, self.log_weights, table = bets(bet_weights or usual)
         levels = np.rint(expected * LEVELS).astype(np.int64)
         self.left = self.population - np.arange(count)  # (t,) not drawn yet

@@ -17,6 +17,7 @@ from jostle.inference.precomputed import (
     precomputed_features,
     precomputed_task,
 )
+from jostle.strategies.default import Default, default_for
 from jostle.strategies.registry import REGISTRY, Entry, describe
 from jostle.tasks import Task
 from jostle.utils.names import unknown
@@ -47,10 +48,15 @@ def select_from_arrays(
     arrays = {"probabilities": probabilities, "features": features}
     given = {name for name, values in {**arrays, "labeled set": labeled}.items() if values is not None}
     scored = {"probabilities"} if call.get("scores") is not None else set()  # in place of uncertainties
+    outputs = next((values for values in (probabilities, *members) if values is not None), None)
+    if (
+        strategy == "default" and outputs is not None
+    ):  # arrays have no layers to perturb, as a linear model has none
+        name = default_for(precomputed_task(call.get("task"), outputs).name, linear=True)
+        strategy, settings = Default(**settings).chosen(name), {}
     card = card_of(strategy)
     if card is not None and given:
         check_needs(card, given | scored)
-    outputs = next((values for values in (probabilities, *members) if values is not None), None)
     if call.get("task") is None:
         check_members(members)
     task = precomputed_task(call.pop("task", None), outputs)
