@@ -97,7 +97,7 @@ def advise(
     stable, flat = is_stable(kappas), is_flat(curve, accuracy, brings)
     provable = proof is not None and proof.questions is not None
     stop = left == 0 or accuracy.reached or (stable and flat and not provable)
-    reasons = (
+    reasons: tuple[str, ...] = (
         _describe_audit(accuracy),
         _describe_proof(proof),
         _describe_gain(brings, flat, accuracy),
