@@ -1,4 +1,4 @@
-"""Which strategy for a task at hand, what it costs, and what the arena saw in settings like it."""
+"""Which strategy for a task at hand, what it costs, and what the benchmark measured in similar settings."""
 
 from jostle.advice.advice import Advice, Case, advise
 from jostle.advice.arena import Seen, Setting, nearest, record, settings

@@ -39,7 +39,7 @@ class Advice:
     why: tuple[str, ...]
     """Reasons, a sentence each."""
     seen: tuple[Setting, ...]
-    """The settings of the arena most like the case."""
+    """The settings of the benchmark most like the case."""
 
 
 def advise(case: Case) -> Advice:

@@ -1,4 +1,4 @@
-"""What the arena saw: a setting is one of its protocols, with what each strategy gained there over random picking.
+"""Settings of the benchmark, and the gain of each strategy over random picking in each.
 
 `arena.json` beside this file is written by `make arena-advice` from the runs in results/.
 """
@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Setting:
-    """A protocol of the arena."""
+    """A protocol of the benchmark."""
 
     name: str
     """The protocol's."""
@@ -62,7 +62,7 @@ class Setting:
 
 @cache
 def settings() -> tuple[Setting, ...]:
-    """All that the arena saw."""
+    """All settings of the benchmark."""
     text = (files("jostle.advice") / "arena.json").read_text(encoding="utf-8")
     return tuple(
         Setting(**{**each, "seen": {label: Seen(**seen) for label, seen in each["seen"].items()}})
@@ -71,7 +71,7 @@ def settings() -> tuple[Setting, ...]:
 
 
 def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: int = 3) -> list[Setting]:
-    """The settings most like a case, the likest first; none where the arena has no such task.
+    """Return the settings most like a case, the likest first; none where the benchmark has no such task.
 
     Likeness is a matter of factors: twice as many `labels` for each of the `classes` are as far away as half as many,
     and so it is with the `pool` and with how many one is to `pick`. Of the `task` there are `count` at most.
@@ -95,7 +95,7 @@ def _apart(one: float, other: float) -> float:
 
 
 def record(label: str) -> str:
-    """What the arena saw of a strategy, by its label, in all settings, in a sentence; nothing where it was not."""
+    """Return a sentence on a strategy, by its label, over all settings; nothing where it did not run."""
     seen = [each.seen[label] for each in settings() if label in each.seen]
     if not seen:
         return ""

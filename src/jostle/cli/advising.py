@@ -30,7 +30,7 @@ def advise(
     device: options.Device = None,
     data: options.DataRoot = None,
 ) -> None:
-    """Say which strategy to pick with, why, what it costs, and what the arena saw in settings like yours.
+    """Say which strategy to pick with, why, what it costs, and what the benchmark measured in similar settings.
 
     Examples:
         jostle advise --model mine.py:load --pool folder:photos -n 100
@@ -70,7 +70,7 @@ def advise(
 
 
 def case_of(job: Job, n: int, linear: bool) -> Case:
-    """What is about to be done, as the arena describes its settings."""
+    """What is about to be done, as the benchmark describes its settings."""
     from jostle.advice import Case
     from jostle.tasks import task_for
 
@@ -95,7 +95,7 @@ def kind_of_data(task: str, linear: bool, example: Inputs) -> str:
 
 
 def table_of(setting: Setting, advised: str) -> Table:
-    """What the arena saw in one setting: the best, and what is advised."""
+    """Describe one setting of the benchmark: the best strategy there, and the advised one."""
     from jostle.experiments.results.tables import Cell, Table
 
     labels = setting.best_first[:SHOWN]

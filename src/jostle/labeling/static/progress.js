@@ -100,7 +100,7 @@ export class ProgressView {
       number(accuracy.estimate === null ? null : accuracy, "of what is left here"),
       number(fresh, "on new data like this"),
       fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}`),
-      fact(count(accuracy.audited), "of them for the audit"),
+      fact(count(accuracy.audited), "of them measure the model"),
       fact(figures.per_minute.toFixed(1), "answers per minute"),
       fact(count(figures.models), "models so far"),
     );
