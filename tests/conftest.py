@@ -35,6 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("data")
+    items.sort(
+        key=lambda item: item.path.name != "test_site.py"
+    )  # the longest first: no core waits in the end
 
 
 @pytest.fixture
