@@ -12,7 +12,7 @@ from jostle.strategies.default import default_for
 
 @dataclass(frozen=True)
 class Case:
-    """What somebody is about to do."""
+    """A query to be advised on."""
 
     task: str
     """A name of `jostle.tasks`."""
@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use, and why."""
+    """Advice: the strategy to use, and the reasons."""
 
     strategy: str
     """A name of the registry."""
@@ -71,7 +71,7 @@ def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
 
 
 def of_the_group(case: Case) -> list[str]:
-    """What the benchmark measured of `default` for data of this kind, and of what was better."""
+    """Describe the results of `default` on data of this kind, and of better strategies."""
     group = guide.find_group(case.kind, case.classes, case.labels, case.n)
     own = None if group is None else group.record("default")
     if group is None or own is None:
@@ -91,7 +91,7 @@ def of_the_group(case: Case) -> list[str]:
 
 
 def in_words(setting: Setting, label: str) -> str:
-    """What the arena saw of a strategy in a setting."""
+    """Describe the results of a strategy in a setting."""
     seen = setting.seen[label]
     verdict = {1: "ahead of random", 0: "not significantly different from random", -1: "behind random"}[
         seen.clear

@@ -173,7 +173,7 @@ def report_error(error: BaseException) -> int:
 
 
 def hints(words: str, place: str) -> str:
-    """What the command line adds to an error: the option to use, and where in a user's own file it arose."""
+    """Hints that the command line adds to an error: the option to use, and the line of a user's own file."""
     found = [f"on the command line, that is {name}" for said, name in OPTIONS.items() if said in words]
     if place:
         where = "" if place in words else f"in {place}; "

@@ -70,7 +70,7 @@ def advise(
 
 
 def case_of(job: Job, n: int, linear: bool) -> Case:
-    """What is about to be done, as the benchmark describes its settings."""
+    """Return the query to be advised on, in the terms of the benchmark's settings."""
     from jostle.advice import Case
     from jostle.tasks import task_for
 

@@ -67,7 +67,7 @@ def made(data: Data) -> str:
 
 
 def fed(data: Data, pool: Pool) -> str:
-    """What the model is fed, in words: shape, type, range, how it was made, and an example's name."""
+    """Describe the inputs of the model: shape, type, range, how they were made, and an example's name."""
     batch = pool.first(LOOKED_AT)
     first = data.names(int(pool.positions[0]))
     return f"{one_of(batch)}, {made(data)}; such as {first}"
@@ -172,7 +172,7 @@ def numbered(data: Data) -> Data:
 def answers(
     network: ModelRunner, pool: Pool, task: Task | str | None, classes: Sequence[str]
 ) -> list[tuple[Answer, ...]]:
-    """What the model says of each example of a pool; nothing where its outputs could mean several things."""
+    """Return the prediction for each example of a pool; nothing where outputs could mean several things."""
     from jostle.experiments.report.gallery import answers_of
 
     try:

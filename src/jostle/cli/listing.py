@@ -21,7 +21,7 @@ from jostle.utils.user_files import is_own
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """Kinds of things that can be listed."""
 
     strategies = "strategies"
     embeddings = "embeddings"
@@ -92,7 +92,7 @@ def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
 
 
 def first_sentence(entry: Entry) -> str:
-    """What an entry is, in short."""
+    """Return the first sentence of an entry."""
     return entry.idea.partition(". ")[0].rstrip(".")
 
 

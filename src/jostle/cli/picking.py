@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class OutputKind(StrEnum):
-    """What a model returns."""
+    """Kind of a model's outputs."""
 
     LOGITS = "logits"
     PROBABILITIES = "probabilities"
@@ -246,7 +246,7 @@ class Job:
 
     @property
     def call(self) -> Options:
-        """What every strategy is told of it."""
+        """Return the options of the call, for every strategy."""
         return {
             "labeled": self.labeled,
             "task": self.task,
@@ -270,11 +270,11 @@ class Job:
 
     @property
     def task(self) -> Task | str | None:
-        """What outputs mean, as far as it was told."""
+        """Return the task, if the command names it."""
         return self.given_task if self.known is None else self.known.task
 
     def answers(self, query: Query) -> list[tuple[Answer, ...]]:
-        """What the model says of each pick."""
+        """Return the prediction for each pick."""
         import torch
 
         from jostle.cli.input_summary import answers
@@ -285,7 +285,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Told:
-    """What is said on standard error while the picks come about; their page says it again."""
+    """Messages on standard error during a query, repeated on the page of picks."""
 
     facts: dict[str, str] = field(default_factory=dict)
 

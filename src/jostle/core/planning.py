@@ -134,7 +134,7 @@ class Profile:
         return held // sum(map(count, self.batches))
 
     def seconds(self, run: Callable[[Inputs], Any]) -> float:
-        """What an example takes to be run, at its best."""
+        """Return the fewest seconds that one example took."""
         with self.context.untracked():
             run(self.batches[0])  # libraries set themselves up
             taken = min(self.once(run) for _ in range(TURNS))

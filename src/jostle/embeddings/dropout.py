@@ -35,7 +35,7 @@ HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutPasses(Embedding):
-    """What T dropout passes say of each example: `rows(context, of)` gives what `of` makes of their distributions.
+    """T dropout passes over each example; `rows(context, of)` applies `of` to their distributions.
 
     A pass has one mask for all examples, drawn from the call's seed: results do not depend on the batch size. Only
     dropout acts; BatchNorm stays in eval mode.
@@ -69,7 +69,7 @@ class DropoutPasses(Embedding):
             )
 
     def rows(self, context: QueryContext, of: Callable[[Iterator[Tensor], Inputs], Tensor]) -> Tensor:
-        """What `of` makes of T distributions (n, sites, c), given one after the other for each micro-batch."""
+        """Apply `of` to T distributions (n, sites, c) of each micro-batch, given one after the other."""
         with self.sampling(context) as sampler:
 
             def read(inputs: Inputs) -> tuple[Tensor]:

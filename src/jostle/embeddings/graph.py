@@ -45,7 +45,7 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNetwork(Embedding):
-    """What a graph network sees of each example once it tells the pool from the labeled set, which gives centers."""
+    """Hidden rows of a graph network that separates the pool from the labeled set, which gives centers."""
 
     name: ClassVar[str] = "graph"
     width: int = 128

@@ -195,13 +195,13 @@ def in_letters(value: Any) -> Any:
 
 
 def name_of(value: Any) -> str:
-    """What a function or the type of anything else is called."""
+    """Return the name of a function, or of the type of anything else."""
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def in_full(value: Any, depth: int = 0) -> str:
-    """What decides how a function behaves, the same in every process: its code, and what it was given beforehand.
+    """Return the parts that decide how a function behaves, equal in every process: its code and bound values.
 
     What it finds under global names is not looked at, nor what lies deeper than a few functions in each other.
     """
@@ -216,7 +216,7 @@ def in_full(value: Any, depth: int = 0) -> str:
 
 
 def parts_of(value: Any) -> list[Any]:
-    """What a function, a piece of code, an object that can be called or a holder of values is made of."""
+    """Return the parts of a function, a piece of code, a callable object or a container."""
     if isinstance(value, CodeType):
         return [value.co_code, value.co_names, value.co_consts]
     if isinstance(value, partial):
@@ -234,7 +234,7 @@ def parts_of(value: Any) -> list[Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """What differs between two identities: was -> is."""
+    """Describe the differences between two identities: was -> is."""
     flat = [{**each, **each.get("settings", {}), **each.get("versions", {})} for each in (old, new)]
     names = [name for name in {**flat[0], **flat[1]} if name not in ("settings", "versions")]
     return ", ".join(

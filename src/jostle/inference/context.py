@@ -28,7 +28,7 @@ Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained mo
 
 
 class Options(TypedDict, total=False):
-    """What a call may be given beside the model and the pool."""
+    """Options of a call beside the model and the pool."""
 
     labeled: Any
     """The labeled examples, a dataset or data loader of (x, y), for methods that need them."""

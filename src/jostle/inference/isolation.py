@@ -30,7 +30,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where a model's weights lie."""
+    """Return the device of a model's weights."""
     if not isinstance(module, nn.Module):
         estimator = ": pass an estimator to jostle.select" if hasattr(module, "predict") else ""
         raise TypeError(f"a model is a torch.nn.Module; got {type(module).__name__}{estimator}")
@@ -38,7 +38,7 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def scoring_device(model: nn.Module, given: torch.device | str | None = None) -> torch.device:
-    """Where a model is scored: as told or where it lies, and on the CPU where that has no float64: scores need it."""
+    """Return the device for scoring: the given or the model's, and the CPU where a device has no float64."""
     device = device_of(model) if given is None else device_named(str(given), WITHOUT_FLOAT64)
     if device.type == "meta":
         raise ValueError(
@@ -123,7 +123,7 @@ Extent = tuple[str, int, int]  # a device, the first byte there and the one afte
 
 
 def memory_extent(tensor: Tensor) -> Extent | None:
-    """Where the whole storage of a tensor lies, of which it may be a view; None for one without any."""
+    """Return the addresses of the whole storage of a tensor, of which it may be a view; None without one."""
     if tensor.layout != torch.strided or tensor.device.type == "meta":
         return None
     storage = tensor.untyped_storage()
@@ -132,7 +132,7 @@ def memory_extent(tensor: Tensor) -> Extent | None:
 
 
 def merged_extents(extents: Iterable[Extent]) -> list[Extent]:
-    """The same bytes in extents that do not overlap, in order."""
+    """Merge extents that overlap, in order."""
     found: list[Extent] = []
     for device, start, end in sorted(set(extents)):
         if found and found[-1][0] == device and start < found[-1][2]:
@@ -159,7 +159,7 @@ def retie(module: nn.Module, original: nn.Module) -> None:
 
 
 def memory(tensor: Tensor) -> tuple[Any, ...]:
-    """Where a tensor lies; equal for tied ones."""
+    """Return the address of a tensor; equal for tied ones."""
     return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()
 
 

@@ -25,7 +25,7 @@ CONVOLUTIONS = (
 
 
 def by_convention(values: Tensor, layer: nn.Module) -> Tensor:
-    """What a `layer` is given, as (n, d), (n, tokens, d) or (n, d, height, width, ...), whichever way round it lies."""
+    """Arrange the input of a `layer` as (n, d), (n, tokens, d) or (n, d, height, width, ...)."""
     if values.ndim < 3:
         return values
     last = channels_are_last(values, layer)
@@ -88,7 +88,7 @@ TOKENS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {"first": first_t
 def watching_layers(
     model: nn.Module, layers: Sequence[str], read: Callable[[nn.Module, Tensor], T]
 ) -> Iterator[dict[str, T]]:
-    """What `read(module, output)` says of each layer, filled in by a forward pass inside."""
+    """Collect `read(module, output)` of each layer during a forward pass inside."""
     seen: dict[str, T] = {}
 
     def watch(layer: str) -> Callable[..., None]:

@@ -45,7 +45,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _guarded(read: Callable[[], int]) -> int:
-    """What a reading says; 0 where there is no such thing."""
+    """Return the value of a reading; 0 where it does not exist."""
     try:
         return read()
     except (OSError, ValueError, AttributeError, KeyError):
@@ -211,7 +211,7 @@ class MemoryBudget:
 
     @property
     def share(self) -> str:
-        """What rows in memory may take, in words."""
+        """Describe the memory that rows may take."""
         return (
             "half of memory_bytes"
             if self.given is not None
@@ -251,7 +251,7 @@ def _empty(shape: tuple[int, ...], like: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the rows of an estimate go under a memory budget, and the memory that follows."""
+    """Placement of the rows of an estimate under a memory budget, and the memory that follows."""
 
     estimate: Estimate
     budget: MemoryBudget

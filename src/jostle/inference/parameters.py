@@ -148,7 +148,7 @@ def squared_length(tensor: Tensor) -> float:
 
 
 def contiguous_view(tensor: Tensor) -> Tensor:
-    """The same memory as a contiguous view: normal_ is several times slower on a channels_last tensor."""
+    """Return a contiguous view of the memory: normal_ is several times slower on a channels_last tensor."""
     if tensor.is_contiguous() or not tensor.is_contiguous(memory_format=torch.channels_last):
         return tensor
     return tensor.permute(0, 2, 3, 1)

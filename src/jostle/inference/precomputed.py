@@ -80,7 +80,7 @@ def precomputed_features(model: nn.Module, inputs: Inputs) -> Tensor:
 
 
 def precomputed_task(named: str | Task | None, outputs: Any) -> Task:
-    """What the arrays mean: as was said, as their shape tells, or features alone."""
+    """Return the task of arrays: the given one, the one that their shape tells, or that of features alone."""
     shape = np.shape(outputs)[1:] if outputs is not None else ()
     if named is None and outputs is None:
         return NoOutputs()

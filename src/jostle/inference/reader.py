@@ -130,7 +130,7 @@ def one_in_words(inputs: Inputs) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error is and how it begins."""
+    """Return the type of an error and its first line."""
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 

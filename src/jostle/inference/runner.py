@@ -75,7 +75,7 @@ class ModelRunner:
             self.head  # noqa: B018 - a name that does not exist is an error now, not when features are asked for
 
     def traced(self, example: Inputs, layout: torch.memory_format) -> Trace:
-        """What one forward pass of a few examples shows, with weights and images in this memory layout."""
+        """Trace one forward pass of a few examples, with weights and images in this memory layout."""
         self.layout = layout
         self.module.to(memory_format=layout)  # type: ignore[call-overload]
         retie(self.module, self.original)
@@ -92,7 +92,7 @@ class ModelRunner:
         return trace
 
     def first_run(self, inputs: Inputs) -> Any:
-        """What the model returns; a batch that it cannot take is an error that says what it was given."""
+        """Run the model for the first time; an error describes the batch that it could not take."""
         try:
             return self.run(inputs)
         except torch.cuda.OutOfMemoryError:
@@ -136,7 +136,7 @@ class ModelRunner:
         return kinds.pop() if len(kinds) == 1 else None
 
     def call(self, inputs: Inputs) -> Any:
-        """What the model returns for these inputs, which stay as they are."""
+        """Return the model's output for these inputs, which stay unchanged."""
         count_passes(count(inputs))
         with self.guard_inputs(inputs) as lent, self.explain_shape_errors(inputs):
             return self.run(lent)
@@ -166,7 +166,7 @@ class ModelRunner:
                 raise InputMutatedError
 
     def run(self, inputs: Inputs) -> Any:
-        """What the model returns for inputs that it may write into."""
+        """Return the model's output for inputs that it may write into."""
         args, kwargs = arguments(self.module, inputs)
         torch.clear_autocast_cache()  # else a model with autocast inside would use clean weights
         with their_device():

@@ -52,7 +52,7 @@ class SparseRows:
 
 
 def mapped(change: Callable[[Any], Any], inputs: Inputs) -> Inputs:
-    """The same `inputs`, with `change` made to every array in them."""
+    """Return `inputs` with `change` applied to every array in them."""
     if isinstance(inputs, Mapping):
         return {key: mapped(change, value) for key, value in inputs.items()}
     if isinstance(inputs, (tuple, list)):
@@ -95,7 +95,7 @@ LABEL_KEYS = frozenset({"label", "labels", "label_ids", "target", "targets"})
 
 
 def inputs_of(item: Any) -> Inputs:
-    """What the model is given of one item or batch: never its targets."""
+    """Return the inputs of one item or batch, without its targets."""
     if isinstance(item, Mapping):
         kept = {key: value for key, value in item.items() if key not in LABEL_KEYS}
         kept = {key: numeric(value) for key, value in kept.items() if not isinstance(value, (str, bytes))}
@@ -318,7 +318,7 @@ def rows_of(array: Tensor | np.ndarray | SparseRows, index: slice | Tensor) -> T
 
 
 def cut(holder: Any, start: int, stop: int) -> Any:
-    """What a holder has from `start` up to `stop`, to be sent elsewhere; None where it cannot be cut.
+    """Return the examples of a holder from `start` up to `stop`, to be sent; None where it cannot be cut.
 
     A part has memory of its own, as a view would take all of it along, and paths that hold in any folder.
     """

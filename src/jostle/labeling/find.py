@@ -37,7 +37,7 @@ ColorBy = Literal["answer", "prediction", "doubt"]
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for; every condition that is given has to hold."""
+    """Conditions of a search; all that are given must hold."""
 
     words: str = ""  # each of them is in the name or the text
     meaning: str = ""  # a text; those with the most similar meaning come first

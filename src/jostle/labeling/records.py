@@ -97,7 +97,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class SavedLabels:
-    """What picking saved; an estimate."""
+    """Estimate of the answers that picking saved."""
 
     random_labels: int  # that random picking would need for the error of `picks` picks
     picks: float

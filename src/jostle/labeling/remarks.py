@@ -22,7 +22,7 @@ MAX_NOTE_LENGTH = 2000  # characters
 
 @dataclass(frozen=True)
 class Remark:
-    """What a person remarked on an example."""
+    """Remark of a person on an example."""
 
     key: str
     """Key of the example."""

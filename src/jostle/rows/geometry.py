@@ -55,7 +55,7 @@ class Outer:
         return Outer(self.left.to(target), self.right.to(target))
 
     def detach(self) -> "Outer":
-        """The same rows without their history."""
+        """Return rows without their autograd history."""
         return Outer(self.left.detach(), self.right.detach())
 
     def dense(self) -> Tensor:
@@ -208,7 +208,7 @@ def rows_at_once(size: int, rows: Rows) -> int:
 
 
 def rows_at(rows: Rows, positions: Tensor) -> Rows:
-    """The same as rows[positions], faster."""
+    """Return rows[positions], faster than indexing."""
     if isinstance(rows, Outer):
         return Outer(rows.left.index_select(0, positions), rows.right.index_select(0, positions))
     found = rows.index_select(0, positions)

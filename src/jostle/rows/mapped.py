@@ -77,7 +77,7 @@ def spilled_rows(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def spill_folder() -> Path:
-    """Where temporary rows go: the system's temporary folder (the variable TMPDIR), unless that is memory itself."""
+    """Return the folder for temporary rows: the system's (TMPDIR), unless that is memory itself."""
     folder, other = Path(tempfile.gettempdir()), Path("/var/tmp")  # nosec B108  # files without a name
     return other if _kind_of(folder) in IN_MEMORY and os.access(other, os.W_OK) else folder
 

@@ -87,7 +87,7 @@ def check_members(members: Sequence[Any]) -> None:
 
 
 def card_of(strategy: str | Strategy) -> Entry | None:
-    """What the registry says of a strategy; None of one that is not in it."""
+    """Return the registry's entry of a strategy; None without one."""
     if isinstance(strategy, str):
         return None if is_own(strategy) else describe(strategy)
     return next((entry for entry in REGISTRY.entries() if entry.build is type(strategy)), None)
@@ -125,7 +125,7 @@ def works_with(entry: Entry, given: set[str]) -> bool:
 
 
 def labeled_columns(labeled: Any, task: Task) -> dict[str, Any]:
-    """What is known of the labeled examples: the arrays that the pool has, and labels."""
+    """Return the columns of labeled examples: the arrays that the pool has, and labels."""
     if not isinstance(labeled, Mapping):
         raise TypeError(
             f"beside arrays labeled= is a dict of arrays; got {type(labeled).__name__}: {HOW['labeled set']}"

@@ -49,7 +49,7 @@ class Bait(Strategy):
             raise ValueError(f"regularization must be above 0; got {self.regularization}")
 
     def embedding(self, context: QueryContext) -> Embedded:
-        """What each example would lower the trace by, as the only pick."""
+        """Compute how much each example would lower the trace, as the only pick."""
         return Embedded(self.fisher(context, 1).gains().unsqueeze(1))
 
     def query(self, context: QueryContext, n: int) -> Picks:
@@ -165,17 +165,17 @@ class Fisher:
         return cls(roots, features, target, inverse, quadratic(roots, features, inverse), outer, copies)
 
     def only(self, chosen: list[int]) -> Fisher:
-        """The same state for a few of the examples."""
+        """Return the state restricted to a few of the examples."""
         parts = (self.roots[chosen], self.features[chosen], self.target, self.inverse)
         copies = first_copies(torch.cat([self.features[chosen], self.roots[chosen].flatten(1)], 1))
         return Fisher(*parts, self.inner[chosen], self.outer[chosen], copies)
 
     def gains(self) -> Tensor:
-        """What adding each example would lower the trace by, (n,)."""
+        """Return how much adding each example would lower the trace, (n,)."""
         return self._ratios(1)
 
     def losses(self) -> Tensor:
-        """What removing each example would raise the trace by, (n,)."""
+        """Return how much removing each example would raise the trace, (n,)."""
         return self._ratios(-1)
 
     def _ratios(self, sign: int) -> Tensor:

@@ -72,7 +72,7 @@ class JointInformation(Selector):
         return self.room_of(size, max(1, width // 2), 2)
 
     def room_of(self, size: int, passes: int, classes: int) -> int:
-        """What each label tells, and the combinations of labels with what they say of each pass.
+        """Return the bytes of labels, and of combinations of labels for each pass.
 
         Args:
             size: How many examples there are.
@@ -178,7 +178,7 @@ class BatchBald(DropoutPasses):
         return Embedded(self.rows(context, lambda passes, _: torch.cat(list(passes), dim=1)))
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
-        """What the passes take, and the labels together."""
+        """Estimate the passes and the combinations of labels."""
         made, picker = super().estimate(context, n), selector(self.selector)
         if n is None or not isinstance(picker, JointInformation):
             return made

@@ -62,7 +62,7 @@ class Shortlisting(Strategy):
 
     @abstractmethod
     def picker(self, context: QueryContext) -> Selector:
-        """What picks among the candidates of a `context`."""
+        """Return the selector among the candidates of a `context`."""
 
     def query(self, context: QueryContext, n: int) -> Picks:
         """Keep the smallest margins, and choose among them."""

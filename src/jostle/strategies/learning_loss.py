@@ -184,7 +184,7 @@ class LossPredicting(nn.Module):
         )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the model returns; arguments by name that it does not know are left out, as `select` does."""
+        """Run the model; named arguments that it does not know are left out, as in `select`."""
         mask = mask_of(kwargs, None) if kwargs and self.mask is None else self.mask
         with watching_layers(self.model, self.layers, vector_reader(self.tokens, mask)) as seen:
             returned = self.model(*args, **known_arguments(self.model, kwargs))

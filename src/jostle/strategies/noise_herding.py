@@ -54,7 +54,7 @@ class NoiseHerding(Shortlisting):
             )
 
     def rows(self, context: QueryContext, *pools: Pool) -> Tensor:
-        """What examples are compared by: their deviations under the same perturbations, (n, K d)."""
+        """Return the rows that examples are compared by: deviations under the same perturbations, (n, K d)."""
         return deviations(context, self.num_perturbations, *pools)
 
     def embedding(self, context: QueryContext) -> Embedded:

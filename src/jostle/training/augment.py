@@ -11,7 +11,7 @@ __all__ = ["Augmentation"]
 
 
 class Augmentation(BaseModel):
-    """What happens to a batch of images before a training step; by default nothing.
+    """Augmentation of a batch of images before a training step; by default none.
 
     Maps of labels are flipped and cropped with their images; what is padded counts as void.
     """
@@ -52,7 +52,7 @@ class Augmentation(BaseModel):
         return rows, columns
 
     def _stretch(self, n: int, side: int, rng: torch.Generator) -> Tensor:
-        """Where each image is cut along one side: (n, crop)."""
+        """Return the indices of each image's crop along one side, (n, crop)."""
         whole = side + 2 * self.pad
         size = side if self.crop is None else self.crop
         if size > whole:

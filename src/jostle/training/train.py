@@ -53,7 +53,7 @@ class Schedule(BaseModel):
         return self
 
     def rate(self, epoch: int, fraction: float) -> float:
-        """What the learning rate is multiplied by, at an `epoch` and a `fraction` of all steps."""
+        """Return the factor of the learning rate at an `epoch` and a `fraction` of all steps."""
         if self.linear:
             return 1 - fraction
         falls = epoch // self.every if self.every else sum(epoch >= milestone for milestone in self.at)
@@ -188,7 +188,7 @@ def steps(recipe: Recipe, n: int, seed: int, first_cycle: bool) -> Iterator[tupl
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model wants its batches: the device, and the memory layout of images."""
+    """Device and memory layout of a model's batches."""
 
     device: torch.device
     """Where to."""
@@ -225,7 +225,7 @@ def layout(model: nn.Module) -> torch.memory_format:
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
-    """What a model returns for a batch."""
+    """Return the model's output for a batch."""
     args, kwargs = arguments(model, inputs)
     return model(*args, **kwargs)
 

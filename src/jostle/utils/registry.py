@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def docs(self) -> dict[str, str]:
-        """What is said of each setting, where something is."""
+        """Return the description of each setting that has one."""
         fields = field_docs(self.made_by) if isinstance(self.made_by, type) else {}
         return fields | argument_docs(self.made_by)
 
@@ -135,7 +135,7 @@ class Registry(Generic[T, E]):
         return own + [name for name in self._points if name not in self._entries]
 
     def entry(self, name: str) -> E:
-        """What the registry knows of a `name`, or of what `file.py:name` defines."""
+        """Return the entry of a `name`, or of the definition in `file.py:name`."""
         if name not in self._entries and name in self._points:
             self.register(name)(load(self._points[name], self.kind))
         if name in self._entries:
@@ -157,7 +157,7 @@ class Registry(Generic[T, E]):
         return found
 
     def build(self, name: str, settings: Mapping[str, Any], options: Iterable[str] = ()) -> T:
-        """What a name stands for, made with settings.
+        """Build the entry of a name with settings.
 
         Args:
             name: A name of the registry, or `file.py:name`.
@@ -235,7 +235,7 @@ def own_doc(made_by: Callable[..., Any], name: str) -> str:
 
 
 def definition(entry: Entry) -> tuple[str, str, str]:
-    """Where an entry was defined and what is fixed: equal if the same lines ran again, as a module or as a file."""
+    """Return the definition of an entry and its fixed settings: equal if the same lines ran again."""
     made_by = entry.made_by
     inside = vars(made_by).values() if isinstance(made_by, type) else [made_by]
     files = [each.__code__.co_filename for each in inside if hasattr(each, "__code__")]

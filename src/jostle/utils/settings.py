@@ -63,7 +63,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def type_in_words(hint: Any) -> str:
-    """What a type hint admits, for people."""
+    """Describe the values that a type hint admits."""
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(type_in_words, get_args(hint))))
     if get_origin(hint) is Literal:
@@ -244,7 +244,7 @@ def name_and_settings(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _settings_start(text: str) -> int:
-    """Where the bracket opens that the last letter closes; -1 if none does."""
+    """Return the position of the bracket that the last character closes; -1 if there is none."""
     if not text.endswith(")"):
         return -1
     for start, letter in enumerate(text):
@@ -306,7 +306,7 @@ def split_outside_brackets(text: str, mark: str) -> list[str]:
 
 
 def _labeled(text: str) -> tuple[str, bool, str]:
-    """What stands before the first = that is not inside the settings."""
+    """Return the text before the first = outside the settings."""
     head, bracket, tail = text.partition("(")
     label, equals, rest = head.partition("=")
     return (label.strip(), True, rest + bracket + tail) if equals else ("", False, text)

@@ -54,7 +54,7 @@ def is_own(spec: str) -> bool:
 
 
 def from_file(spec: str) -> Callable[..., Any]:
-    """What `file.py:name` names; a file is loaded once, and anew when it or what it imports from beside it changed."""
+    """Return the object that `file.py:name` names; a file is loaded again only when it or its imports changed."""
     sources = _sources.get() or Sources()
     file, name = _parts(spec, sources)
     module, path = _loaded(file, sources), spec.rpartition(":")[0]
@@ -111,7 +111,7 @@ class _Neighbors:
     def find_spec(
         self, name: str, path: Iterable[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a module lies, if it is one of the folder's own: on disk, or there when it was first read."""
+        """Find a module of the folder: on disk, or as it was when first read."""
         for folder in map(Path, path or [str(self.file.parent)]):
             stem = folder / name.rpartition(".")[2]
             for origin, inside in ((stem / "__init__.py", [str(stem)]), (Path(f"{stem}.py"), None)):
@@ -132,7 +132,7 @@ class _Neighbors:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a file became, and the bytes of it and of its neighbors that it was made of."""
+    """Loaded file, with its bytes and those of the neighbors that it imports."""
 
     module: ModuleType
     beside: dict[str, ModuleType]
@@ -175,7 +175,7 @@ def _load(file: Path, sources: Sources) -> _Loaded:
 
 
 def _steady_draws() -> AbstractContextManager[None]:
-    """What a file draws while it is loaded is the same whichever run comes first, and leaves no trace.
+    """Seed the draws of a file while it is loaded, and restore the global state.
 
     Without torch, which labeling's server never loads, nothing depends on it.
     """
@@ -225,7 +225,7 @@ def _parts(spec: str, sources: Sources) -> tuple[Path, str]:
 
 
 def _functions(module: ModuleType) -> list[str]:
-    """What a file has to offer: its public functions and classes, its own ones where it has any."""
+    """Return the public functions and classes of a file, its own ones where it has any."""
     found = {key: value for key, value in vars(module).items() if callable(value) and key[0] != "_"}
     own = [key for key, value in found.items() if getattr(value, "__module__", None) == module.__name__]
     return own or list(found)

@@ -134,7 +134,7 @@ def _lay_out_gains(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def _drawn(gains: Floats) -> Floats:
-    """What a panel must have room for: every seed where they are few, else their mean."""
+    """Return the curves of a panel: every seed where they are few, else their mean."""
     return gains if len(gains) < DRAWN_ONE_BY_ONE else np.asarray(gains.mean(axis=0))
 
 

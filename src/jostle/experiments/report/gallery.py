@@ -24,7 +24,7 @@ SMALLEST = 160
 
 
 class Answer(NamedTuple):
-    """What the model says of an example: a class and how likely it is, or a number."""
+    """Prediction for one example: a class and its probability, or a number."""
 
     label: str
     value: str
@@ -108,7 +108,7 @@ def _shares(outputs: Tensor, task: Task) -> Tensor:
 
 
 def answers_of(outputs: Tensor, task: Task, classes: Sequence[str]) -> list[tuple[Answer, ...]]:
-    """What the model says of each example: the likeliest classes, or shares of pixels and tokens, or numbers."""
+    """Return the prediction for each example: the likeliest classes, shares of pixels and tokens, or numbers."""
     if task.name == "regression":
         return [
             tuple(Answer("predicts", short_number(value)) for value in row)

@@ -38,7 +38,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Strip:
-    """What one strategy picked first, in pick order."""
+    """First picks of one strategy, in pick order."""
 
     label: str
     pictures: tuple[tuple[str, str], ...]  # (name, data URI)

@@ -28,7 +28,7 @@ class Line:
     names: float  # where the first row of names is
 
     def place(self, rank: float) -> float:
-        """Where a rank lies."""
+        """Return the position of a rank on the axis."""
         return LEFT + (RIGHT - LEFT) * (rank - 1) / max(1, self.most - 1)
 
     def draw(self) -> None:
@@ -132,7 +132,7 @@ def win_map(labels: Sequence[str], wins: Floats) -> Figure:
 
 @styled
 def gain_map(labels: Sequence[str], folders: Sequence[str], gains: Floats) -> Figure:
-    """What each strategy gains in each folder, in percent: blue is better than the baseline, red is worse.
+    """Draw the gain of each strategy in each folder, in percent: blue is better than the baseline, red worse.
 
     Folders go down the page, since there may be many.
     """

@@ -148,7 +148,7 @@ def _curves_caption(title: str, seeds: Sequence[int]) -> str:
 
 
 def _gain_lines(results: Results, baseline: str) -> str:
-    """What is drawn around the mean gains; a single seed is its own mean."""
+    """Describe the bars around mean gains; a single seed is its own mean."""
     others = [label for label in results.labels if label != baseline]
     seeds = {len(shared_seeds(results, label, baseline)) for label in others}
     drawn = [
@@ -181,7 +181,7 @@ def areas_section(results: Results, metric: str) -> Section:
 
 
 def _dots_caption(dots: str, interval: str, seeds: Sequence[int]) -> str:
-    """What a figure of dots shows: bars only where there are enough seeds for an interval."""
+    """Return the caption of a figure of dots: it has bars only where there are enough seeds for an interval."""
     if seeds[-1] == 1:
         return f"{dots} (diamond)."
     if seeds[-1] < figures.INTERVAL_SEEDS:
@@ -261,7 +261,7 @@ def first_picks(results: Results) -> dict[str, list[int]]:
 
 
 def gallery_section(results: Results) -> Section | None:
-    """What each strategy picked first, as far as there are previews."""
+    """Show the first picks of each strategy, as far as there are previews."""
     strips = tuple(strip(label, ids, results.previews) for label, ids in first_picks(results).items())
     if not any(each.pictures or each.texts for each in strips):
         return None

@@ -371,7 +371,7 @@ def _duel(across: Across, label: str, other: str) -> Cell:
 
 
 def gains_table(across: Across) -> Table:
-    """What every strategy gains over the baseline in every folder."""
+    """Return the gain of every strategy over the baseline in every folder."""
     labels = [label for label in across.labels if label != across.baseline]
     gains = {label: across.gains(label) for label in labels}
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in labels]}

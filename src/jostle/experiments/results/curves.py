@@ -44,7 +44,7 @@ class Metric(NamedTuple):
 
     @property
     def gain_unit(self) -> str:
-        """What a difference is counted in, as an axis has it."""
+        """Return the unit of a difference, for an axis."""
         return " (points)" if self.percent else ""
 
     @property
@@ -77,7 +77,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def metric_named(name: str) -> Metric:
-    """What is known of a metric; an unknown one is taken as it is, larger being better."""
+    """Return the description of a metric; of an unknown one, larger is better."""
     return METRICS.get(name, Metric(name.replace("_", " ")))
 
 

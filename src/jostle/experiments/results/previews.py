@@ -67,7 +67,7 @@ def keep(folder: Path, ids: Iterable[int], show: Callable[[int], Image.Image | s
 
 
 def read(folder: Path) -> dict[int, Preview]:
-    """What is kept in a folder; whatever is not a small picture or a short text is left out."""
+    """Read the previews of a folder; entries that are neither a small picture nor a short text are left out."""
     try:
         return parse((folder / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

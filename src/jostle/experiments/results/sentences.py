@@ -57,7 +57,7 @@ class Lead:
 
     @property
     def support(self) -> str:
-        """What speaks for it."""
+        """Return the sentence that supports the headline."""
         text = f"ahead in {self.wins} of {self.seeds} seeds"
         if self.seeds < MANY_SEEDS:
             return text
@@ -97,7 +97,7 @@ def _lead(best: str, area: str, baseline: str | None, over_second: Lead, over_ba
 
 
 def details(results: Results, metric: str, baseline: str | None) -> str:
-    """What stands behind the headline."""
+    """Return the sentences below the headline."""
     best, *others = best_first(results, metric)
     seeds, said = len(results.of(best)), [""]
     if baseline in others:

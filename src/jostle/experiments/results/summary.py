@@ -22,7 +22,7 @@ from jostle.utils.names import look_up
 
 @dataclass(frozen=True)
 class Times:
-    """What a strategy costs, means over its seeds."""
+    """Costs of a strategy, means over its seeds."""
 
     label: str
     select: float  # a selection

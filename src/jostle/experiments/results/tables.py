@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """What a reader sees."""
+        """Return the text of the cell."""
         if self.shown is not None:
             return self.shown
         if isinstance(self.value, str):

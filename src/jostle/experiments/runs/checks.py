@@ -153,7 +153,7 @@ def smoke_test_strategy(setup: ExperimentSetup, strategy: Strategy) -> None:
 
 
 def shorten_training(strategy: Strategy) -> Strategy:
-    """The same strategy with two steps of whatever training of its own it has."""
+    """Return a copy of a strategy whose own training takes two steps."""
     own: dict[str, Any] = {field.name: 2 for field in fields(strategy) if field.name in ("steps", "epochs")}
     return replace(strategy, **own)
 

@@ -52,7 +52,7 @@ def cycles(
 
 
 class Selection(NamedTuple):
-    """What was chosen for labeling, and what that cost."""
+    """Picks of one cycle, and their cost."""
 
     ids: Tensor
     seconds: float = 0.0

@@ -89,7 +89,7 @@ class ExperimentSetup:
 
     @cached_property
     def task(self) -> Task:
-        """What the outputs mean."""
+        """Return the task."""
         positive = self.data.positive_class
         return TASKS[self.data.task or "classification"] if positive is None else Classification(positive)
 
@@ -103,7 +103,7 @@ class ExperimentSetup:
 
     @cached_property
     def model_settings(self) -> dict[str, Any]:
-        """What the data says of a network, and the protocol's own settings over it."""
+        """Return the settings of a network that follow from the data, and the protocol's own over them."""
         known = {
             "classes": self.data.outputs,
             "outputs": self.data.outputs,
@@ -162,7 +162,7 @@ def user_file_checksums(protocol: Protocol) -> dict[str, str]:
 
 
 def user_specs(owner: str, entry: Named) -> dict[str, str]:
-    """What an entry takes from files of the user's own: itself, and what its settings name."""
+    """Return the parts of an entry that come from a user's files: itself, and names in its settings."""
     found = {owner: entry.use} if is_own(entry.use) else {}
     for setting, value in entry.settings.items():
         for spec in OWN_SPEC.findall(value) if isinstance(value, str) else ():
@@ -239,7 +239,7 @@ def fit_model(
 
 
 def committee(setup: ExperimentSetup, seed: int, cycle: int) -> Fit:
-    """What a strategy may call to train further models on a dataset of (x, y), each with a seed of its own."""
+    """Return a function that trains further models on a dataset of (x, y), each with a seed of its own."""
 
     def fit(dataset: Any, member: int) -> nn.Module:
         inputs, targets = split_columns(dataset)
@@ -251,7 +251,7 @@ def committee(setup: ExperimentSetup, seed: int, cycle: int) -> Fit:
 def call_user_fit(
     setup: ExperimentSetup, named: Named, inputs: Indexed, targets: Indexed, seed: int
 ) -> nn.Module:
-    """What the user's function `fit(dataset, seed)` trains; one that takes `model` is given a fresh network.
+    """Train with the user's function `fit(dataset, seed)`; one that takes `model` gets a fresh network.
 
     The global generators follow the seed, so a fit that ignores it still repeats.
     """
