@@ -38,11 +38,11 @@ class NoOutputs(Task):
         )
 
     def distribution(self, outputs: Tensor) -> NoReturn:
-        """The same."""
+        """Raise the error that probabilities are missing."""
         self.probabilities(outputs)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> NoReturn:
-        """The same."""
+        """Raise the error that probabilities are missing."""
         self.probabilities(outputs)
 
 

@@ -318,7 +318,7 @@ def squared_differences(rows: Rows, others: Rows) -> Tensor:
 
 
 def _balanced(rows: Outer) -> Outer:
-    """The same rows, their factors about equally long: shifted by powers of two, which round nothing."""
+    """Return rows with factors of about equal length: shifted by powers of two, which round nothing."""
     left, right = exact_lengths(rows.left), exact_lengths(rows.right)
     exponents = ((right / left).log2() / 4).round()
     shift = torch.exp2(torch.where((left > 0) & (right > 0), exponents, 0))[:, None]

@@ -80,9 +80,7 @@ class Task(ABC):
             raise ValueError(f"task={self.name!r} wants {wants}; this model's are of shape {shape}. {SAY}")
 
     def metrics(self, passes: Passes) -> dict[str, float]:
-        """What a model is worth on a test set, the main metric first; `passes` are its outputs and targets, batch by
-        batch.
-        """
+        """Return the metrics of a test set, the main one first; `passes` are outputs and targets, batch by batch."""
         raise NotImplementedError(
             f"the task {self.name!r} does not say how good outputs are: define its metrics"
         )

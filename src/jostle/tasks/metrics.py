@@ -1,4 +1,4 @@
-"""What outputs are worth: metrics of counts and of errors."""
+"""Metrics of counts and of errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def confusion(predicted: Tensor, targets: Tensor, classes: int, ignored: int | N
 
 
 def confusion_of(passes: Passes, ignored: int | None = None) -> Tensor:
-    """The same over all batches of logits (n, c, ...) and targets (n, ...), on the CPU."""
+    """Return the confusion matrix over all batches of logits (n, c, ...) and targets (n, ...), on the CPU."""
     counts = (
         confusion(logits.argmax(1).flatten(), targets.flatten(), logits.shape[1], ignored)
         for logits, targets in passes

@@ -164,7 +164,7 @@ class Across:
         return leads / error if error > 0 else np.zeros_like(leads)
 
     def points(self, label: str) -> dict[str, float]:
-        """The same gains of a `label` as points of AUBC, of folders whose metric is a share."""
+        """Return the gains of a `label` in points of AUBC, of folders whose metric is a share."""
         shares = [name for name in self.has(label) if metric_named(self.metrics[name]).percent]
         return {name: float(self.leads(name, label, self.baseline).mean()) for name in shares}
 
@@ -192,7 +192,7 @@ class Across:
         return dict(zip(labels, holm(found), strict=True))
 
     def seed_tests(self, labels: Sequence[str]) -> dict[str, float]:
-        """The same test of the gains of each of these `labels` in every run: about these folders, not about others like
+        """Test the gains of each of these `labels` in every run: about these folders, not about others like
         them.
         """
         gains = {label: [self._gains(name, label) for name in self.has(label)] for label in labels}

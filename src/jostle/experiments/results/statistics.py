@@ -82,7 +82,7 @@ class Gain:
     p: float
     """Of the Wilcoxon signed-rank test, two-sided; nan with fewer than two seeds."""
     p_holm: float
-    """The same, corrected for the number of strategies compared."""
+    """The p-value corrected for the number of strategies compared."""
 
     @property
     def mean(self) -> float:

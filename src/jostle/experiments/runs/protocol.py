@@ -144,7 +144,7 @@ class Protocol(BaseModel):
         return self.model_dump(mode="json")
 
     def chosen(self, specs: Iterable[Spec]) -> Protocol:
-        """The same with the strategies of these `specs`: a label alone means this protocol's, or the registry's of
+        """Return the protocol with the strategies of these `specs`: a label alone means this protocol's, or the registry's of
         that name.
         """
         strategies: dict[str, Any] = {}
