@@ -144,8 +144,9 @@ class Protocol(BaseModel):
         return self.model_dump(mode="json")
 
     def chosen(self, specs: Iterable[Spec]) -> Protocol:
-        """Return the protocol with the strategies of these `specs`: a label alone means this protocol's, or the registry's of
-        that name.
+        """Return the protocol with the strategies of these `specs`.
+
+        A label alone means this protocol's strategy, or the registry's of that name.
         """
         strategies: dict[str, Any] = {}
         for spec in specs:
