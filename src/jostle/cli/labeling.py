@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jostle.cli import options, serving
+from jostle.cli import assisting, options, serving
 
 if TYPE_CHECKING:
     from jostle.labeling.answers import Answers
@@ -295,6 +295,7 @@ def label(
     host: Host = "127.0.0.1",
     port: Port = None,
     token: Token = None,
+    guide: assisting.GuideFile = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", rich_help_panel=PAGE, help="Open the page.")
     ] = True,
@@ -325,6 +326,7 @@ def label(
         encoder=encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         model=model,
         fit=fit,
+        **assisting.help_settings(guide),
     )
     if audit_only is not None:
         from jostle.labeling.scoring import begin_audit_only
@@ -355,6 +357,7 @@ def serve(
 
     server = serving.bind_server(session, host, port, PORT, token)
     serving.announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
+    assisting.announce_help(session)
     serving.serve_until_interrupt(create_server_app(session, server.auth, title), server, session)
 
 

@@ -32,7 +32,11 @@ def content_json(session: Session, asked: Question) -> dict[str, Any]:
     """Return the content of an example; browsers fetch a picture by its key."""
     if asked.kind == "image":
         return {"kind": "image", "url": f"/api/content/{asked.key}"}
-    content: Content = session.content(asked.key)
+    return shown_json(session.content(asked.key))
+
+
+def shown_json(content: Content) -> dict[str, Any]:
+    """Return a text or a row as the page draws it."""
     if content.kind == "text":
         return {"kind": "text", "texts": list(content.texts)}
     fields = content.fields or {}

@@ -44,6 +44,8 @@ class Settings:
     """What a number is called where it is asked for."""
     known: str | None = None
     """A hidden column whose filled cells are answers already."""
+    guide: str | None = None
+    """Guidelines in Markdown that stand beside the question; "none": no longer."""
 
     @property
     def accuracy_goal(self) -> float | None:

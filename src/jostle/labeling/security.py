@@ -44,6 +44,11 @@ SECURITY_HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+# What is in a picture is never run, whatever it says it is; by its key it never changes.
+PICTURE_HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "cache-control": "private, max-age=31536000, immutable",
+}
 
 # No file of the server is to be had without a token, so the page carries its own style, allowed by its hash.
 UNAUTHORIZED_STYLE = """

@@ -24,6 +24,7 @@ from jostle.labeling.blind import HeldFigures
 from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
 from jostle.labeling.find_routes import add_find_routes
+from jostle.labeling.guide import add_guide_routes
 from jostle.labeling.index import GoneError
 from jostle.labeling.payloads import (
     card_json,
@@ -37,16 +38,11 @@ from jostle.labeling.payloads import (
 )
 from jostle.labeling.remark_routes import add_remark_routes
 from jostle.labeling.review import GridOrder
-from jostle.labeling.security import SecurityMiddleware, ServerAuth
+from jostle.labeling.security import PICTURE_HEADERS, SecurityMiddleware, ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
 
 ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-# What is in a picture is never run, whatever it says it is; by its key it never changes.
-PICTURE_HEADERS = {
-    "content-security-policy": "default-src 'none'; sandbox",
-    "cache-control": "private, max-age=31536000, immutable",
-}
 DISK_FULL = ("disk is full", "no space left")  # words of SQLite, PostgreSQL and systems
 FRESH_SECONDS = 1.0  # seconds that figures are shown before they are computed again
 REST_FACTOR = 20  # times as long as the computing took that nothing is computed: people who answer come first
@@ -161,6 +157,7 @@ def create_app(session: Session, title: str) -> FastAPI:
     add_correction_routes(app, session, seen)
     add_find_routes(app, session)
     add_remark_routes(app, session)
+    add_guide_routes(app, session)
     for missing in (UnknownKeyError, GoneError, NoPageError):
         app.add_exception_handler(missing, _respond_404)
     app.add_exception_handler(ValueError, _respond_400)

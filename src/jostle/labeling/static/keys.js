@@ -13,6 +13,7 @@ const ACTIONS = {
   zoom: ["z", "Enlarge the picture, or show the whole"],
   light: ["*", "Brightness and contrast"],
   suggest: [".", "Show or hide the model's suggestion"],
+  guide: ["/", "Show or hide the guide, where there is one"],
   keys: ["?", "Show these keys"],
 };
 const SCROLLING = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End"];

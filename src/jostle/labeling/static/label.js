@@ -1,13 +1,14 @@
 // One example at a time: a key answers, and the next one is there.
 
-import { cap, roughly } from "./choices.js";
-import { count, counted, h, percent, toast } from "./dom.js";
+import { cap } from "./choices.js";
+import { count, counted, h, toast } from "./dom.js";
 import { doing, inBounds } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
 import { isMany } from "./keys.js";
 import { flag, note, remark } from "./remarks.js";
 import { inputs } from "./replies.js";
 import { address, call, link } from "./server.js";
+import { suggest } from "./suggestions.js";
 import { lights } from "./viewer.js";
 
 const AHEAD = 5; // examples that a browser has open
@@ -45,6 +46,7 @@ export class LabelView {
         h("div", { class: "reply" }, this.hint, this.panel, this.buttons, (this.toolbar = this.tools())),
       ),
     );
+    this.page.guide.open(this);
     this.next();
   }
 
@@ -81,6 +83,7 @@ export class LabelView {
       tool("zoom", "Zoom", "for-image"),
       tool("light", "Light", "for-image"),
       tool("suggest", "Suggestion"),
+      tool("guide", "Guide", "for-guide"),
       tool("keys", "Keys"),
       this.meter,
     );
@@ -112,6 +115,10 @@ export class LabelView {
     if (by === undefined || scrollHeight <= clientHeight) return false;
     this.stage.scrollBy({ top: by });
     return true;
+  }
+
+  guide() {
+    return this.page.guide.toggle();
   }
 
   zoom() {
@@ -180,7 +187,7 @@ export class LabelView {
     this.restore(this.current?.undone);
     this.watch(this.current);
     this.tell();
-    if (this.current && this.suggesting) this.hinted();
+    if (this.current && this.suggesting) suggest(this);
     if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.next(), PAUSE);
   }
 
@@ -351,21 +358,7 @@ export class LabelView {
   suggest() {
     this.suggesting = !this.suggesting;
     this.hint.hidden = true;
-    if (this.suggesting) this.hinted();
-  }
-
-  /** Show what the model takes the example for. */
-  async hinted() {
-    const question = this.current;
-    try {
-      const { answer, confidence } = await call(`/api/suggestion/${encodeURIComponent(question.key)}`);
-      if (question !== this.current || !this.suggesting) return;
-      const sure = confidence === null ? "" : ` (${percent(confidence, 0)})`;
-      this.hint.textContent = answer === null ? "No suggestion for this one." : `The model says ${roughly(answer)}${sure}.`;
-      this.hint.hidden = false;
-    } catch (error) {
-      this.page.failed(error);
-    }
+    if (this.suggesting) suggest(this);
   }
 
   /** Show the keys; a change shows at once. */

@@ -2,6 +2,7 @@
 
 import { byId, counted, dialog, h, toast } from "./dom.js";
 import { GridView } from "./grid.js";
+import { Guide } from "./guide.js";
 import { Keys } from "./keys.js";
 import { LabelView } from "./label.js";
 import { FindView } from "./map.js";
@@ -24,6 +25,7 @@ class Page {
     this.outbox = new Outbox(this.project, () => this.changed(), (words) => toast(words, "bad"));
     await this.outbox.send();
     this.keys = new Keys(this.project);
+    this.guide = new Guide(this);
     this.views = Object.fromEntries(Object.entries(VIEWS).map(([name, View]) => [name, new View(this)]));
     byId("person").addEventListener("click", () => this.introduce());
     addEventListener("hashchange", () => this.turn());
