@@ -19,10 +19,16 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from jostle.statistics.calibration import calibrate_errors
-from jostle.statistics.confidence import ALPHA, AuditSample, UpperBettor, betting_interval
-from jostle.statistics.exact import error_counts, exact_interval
-from jostle.statistics.spending import spend_alpha
+from jostle.statistics.confidence import (
+    ALPHA,
+    AuditSample,
+    UpperBettor,
+    betting_interval,
+    error_counts,
+    exact_interval,
+)
+from jostle.statistics.estimate import calibrate_errors
+from jostle.statistics.proofs import spend_alpha
 
 Array = NDArray[np.float64]
 
@@ -158,7 +164,8 @@ def digits(seeds: int) -> Table:
                 LogisticRegression(C=10, max_iter=1000), rows[train], classes[train], cv=folds, method="predict_proba"
             )  # fmt: skip
             columns = np.searchsorted(np.unique(classes[train]), classes[train])
-            chances = calibrate_errors(held_out, columns).expected_errors(model.predict_proba(rows[rest]))
+            calibration = calibrate_errors(held_out.max(axis=1), held_out.argmax(axis=1) != columns)
+            chances = calibration.expected_errors(model.predict_proba(rows[rest]).max(axis=1))
             errors = (model.predict(rows[rest]) != classes[rest]).astype(np.float64)
             found.setdefault("error", []).append(float(errors.mean()))
             for name, needed in _answers_needed(errors, chances, seed).items():

@@ -33,10 +33,9 @@ from jostle import datasets, strategies
 from jostle.labeling.contents import Content
 from jostle.labeling.encoders import LiteImages
 from jostle.labeling.probe import Softmax, fit_classifier
-from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor
+from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
-from jostle.statistics.exact import exact_interval
-from jostle.statistics.spending import is_candidate, spend_alpha
+from jostle.statistics.proofs import is_candidate, spend_alpha
 
 CLASSES = ("bird", "cat", "dog", "frog", "horse")
 PHOTOS = 12_000  # of the training images, in their order; those of the five classes are used

@@ -134,3 +134,10 @@ def test_any_model_is_scored_on_the_audit(
     assert "cannot be scored by them" in told
     code, _, told = run(capsys, "audit", "none.csv")
     assert (code, "none.csv does not exist" in told) == (2, True)
+    Path("other.labels").mkdir()
+    Path("other.labels/labels.db").touch()
+    code, _, told = run(capsys, "audit", "good.csv")
+    assert code == 2
+    assert told == (
+        "jostle: name one of the projects in this folder with --project: other.labels, photos.labels\n"
+    )

@@ -1,5 +1,6 @@
 """Advice to go on or to stop, and the kappa between successive models that it rests on."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +47,17 @@ def test_no_headline_ends_the_work_under_an_unmet_goal_without_saying_so() -> No
     without = advise(replace(below, goal=None), FLAT, STEADY, left=1000)
     assert without.headline == "More answers bring little: stop here."
     assert not advise(replace(below, audited=10), FLAT, STEADY, left=1000).stop  # too few to say so
+    proofs = (None, Proof(None, 600, 0), Proof(None, 600, 25), Proof(60, 600, 0), Proof(60, 600, 25))
+    unmet = (
+        below,
+        replace(below, measure="mean error", low=0.1, high=0.2, goal=0.05),
+        replace(below, estimate=None),
+    )
+    for found, points, kappas, proof in itertools.product(
+        unmet, (FLAT, RISING, []), (STEADY, [0.5], []), proofs
+    ):
+        given = advise(found, points, kappas, 1000, proof)
+        assert "not proven" in given.headline or not given.stop, (found, proof, given)
 
 
 def test_a_proof_within_reach_comes_before_stopping() -> None:

@@ -1,7 +1,9 @@
 """Confidence sequences: exact martingales over all orders of tiny populations, closed forms, coverage."""
 
 import warnings
+from fractions import Fraction
 from itertools import permutations
+from math import comb
 
 import numpy as np
 import pytest
@@ -13,11 +15,10 @@ from jostle.statistics.confidence import (
     Interval,
     UpperBettor,
     betting_interval,
-    carry_over,
+    error_counts,
+    exact_interval,
     iid_interval,
-    subtract_answered,
 )
-from jostle.statistics.exact import exact_interval
 
 TINY = [
     ([1, 0, 0, 1, 0, 0], [0.9, 0.1, 0.2, 0.3, 0.0, 0.1]),  # good predictions
@@ -142,18 +143,6 @@ def test_an_interval_of_a_sample_is_that_of_its_arranged_arrays() -> None:
     assert sample.interval(z, chances) == betting_interval(z, sample.arrange(chances))
 
 
-def test_answered_picks_leave_with_their_known_errors() -> None:
-    left = subtract_answered(Interval(0.1, 0.2), population=100, answered=20, errors=8)
-    assert (left.low, left.high) == pytest.approx((2 / 80, 12 / 80))
-    with pytest.raises(ValueError, match="21 errors in 20 answered of 100 examples are impossible"):
-        subtract_answered(Interval(0.1, 0.2), 100, 20, 21)
-
-
-def test_a_proof_carries_over_to_a_model_that_changed_little() -> None:
-    moved = carry_over(Interval(0.02, 0.06), 0.03)
-    assert (moved.low, moved.high) == pytest.approx((0.0, 0.09))
-
-
 @pytest.mark.parametrize(
     ("values", "expected", "message"),
     [
@@ -182,3 +171,37 @@ def test_nothing_is_known_of_an_empty_population() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert betting_interval(np.zeros(0), np.zeros(0)) == Interval(0.0, 1.0)
+
+
+def test_two_of_four_by_hand() -> None:
+    # no error in two of four: B(1, 3) = 1/3 over C(2, M) / C(4, M) is 1/3, 2/3 and 2 for M = 0, 1, 2
+    assert error_counts(0, 2, 4, alpha=0.4) == (0, 2)  # all below 2.5
+    assert error_counts(0, 2, 4, alpha=0.6) == (0, 1)  # 2 is above 1.67
+
+
+def counts_by_bayes(errors: int, audited: int, population: int, alpha: Fraction) -> list[int]:
+    prior = Fraction(1, population + 1)
+    seen = [
+        Fraction(comb(count, errors) * comb(population - count, audited - errors), comb(population, audited))
+        for count in range(population + 1)
+    ]
+    total = sum(prior * chance for chance in seen)
+    posteriors = [prior * chance / total for chance in seen]
+    return [
+        count for count, posterior in enumerate(posteriors) if posterior and prior / posterior < 1 / alpha
+    ]
+
+
+@pytest.mark.parametrize("population", [1, 7, 20])
+def test_prior_over_posterior_in_fractions(population: int) -> None:
+    for audited in range(1, population + 1):
+        for errors in range(audited + 1):
+            kept = counts_by_bayes(errors, audited, population, Fraction(97, 1000))  # no ratio is 1000 / 97
+            assert error_counts(errors, audited, population, 0.097) == (kept[0], kept[-1])
+
+
+def test_ends_of_an_audit() -> None:
+    assert exact_interval(0, 0, 40) == Interval(0.0, 1.0)
+    assert exact_interval(3, 40, 40) == Interval(3 / 40, 3 / 40)
+    with pytest.raises(ValueError, match="5 errors in 4 audited of 10 examples are impossible"):
+        error_counts(5, 4, 10, 0.05)

@@ -376,11 +376,14 @@ def check_strategy_name(name: str) -> str:
 def only_project() -> Path:
     """Return the labeling project of this folder, if there is just one."""
     found = sorted(path.parent for path in Path().glob("*.labels/labels.db"))
-    if len(found) != 1:
-        there = f"here are {', '.join(map(str, found))}" if found else "there is no project here"
+    if not found:
         raise ValueError(
-            "name what to label: a folder of images, a .csv, a .parquet or file.py:name; or --demo; "
-            f"or with --project what was begun ({there})"
+            "there is no project in this folder: name one with --project, or begin one with `jostle label` and a "
+            "folder of images, a .csv, a .parquet, file.py:name or --demo"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"name one of the projects in this folder with --project: {', '.join(map(str, found))}"
         )
     return found[0]
 

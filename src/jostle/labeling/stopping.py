@@ -95,7 +95,7 @@ def advise(
     """
     brings = estimate_gain(curve, accuracy.measure == "mean error")
     stable, flat = is_stable(kappas), is_flat(curve, accuracy, brings)
-    provable = proof is not None and proof.questions is not None
+    provable = proof is not None and (proof.questions is not None or proof.asking > 0)
     stop = left == 0 or accuracy.reached or (stable and flat and not provable)
     reasons: tuple[str, ...] = (
         _describe_audit(accuracy),

@@ -1,26 +1,21 @@
 """Statistics of a random audit: intervals, proofs, comparisons, recall. Arrays in, numbers out."""
 
-from jostle.statistics.calibration import ErrorCalibration, calibrate_errors
-from jostle.statistics.classes import ClassQuality, class_qualities
-from jostle.statistics.compare import difference_interval
 from jostle.statistics.confidence import (
     ALPHA,
     AuditSample,
     Interval,
     UpperBettor,
     betting_interval,
-    carry_over,
+    error_counts,
+    exact_interval,
     iid_interval,
-    subtract_answered,
 )
-from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
-from jostle.statistics.exact import error_counts, exact_interval
-from jostle.statistics.forecast import (
-    ProofForecast,
-    answers_to_prove,
-    fewest_answers_to_prove,
-    growth_rate,
-    shift_chances,
+from jostle.statistics.estimate import (
+    ErrorCalibration,
+    calibrate_errors,
+    estimate_mean,
+    estimate_new_data_error,
+    new_data_interval,
 )
 from jostle.statistics.noise import (
     NoiseShare,
@@ -29,9 +24,19 @@ from jostle.statistics.noise import (
     share_of_noise,
     value_of_answer,
 )
+from jostle.statistics.proofs import (
+    ProofForecast,
+    answers_to_prove,
+    decay,
+    fewest_answers_to_prove,
+    growth_rate,
+    is_candidate,
+    shift_chances,
+    spend_alpha,
+)
+from jostle.statistics.quality import ClassQuality, class_qualities, difference_interval
 from jostle.statistics.recall import RecallBound, RecallSequence, recall_lower_bound
 from jostle.statistics.savings import Savings, estimate_savings, shadow_errors
-from jostle.statistics.spending import decay, is_candidate, spend_alpha
 
 __all__ = [
     "ALPHA",
@@ -49,7 +54,6 @@ __all__ = [
     "answers_to_prove",
     "betting_interval",
     "calibrate_errors",
-    "carry_over",
     "class_qualities",
     "decay",
     "difference_interval",
@@ -69,6 +73,5 @@ __all__ = [
     "share_of_noise",
     "shift_chances",
     "spend_alpha",
-    "subtract_answered",
     "value_of_answer",
 ]

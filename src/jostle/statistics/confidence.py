@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln, gammaln
 
 Array = NDArray[np.float64]
 
@@ -156,34 +157,6 @@ class AuditSample:
         return betting_interval(
             values, self.arrange(expected), alpha=alpha, weights=weights, upper_share=upper_share
         )
-
-
-def subtract_answered(interval: Interval, population: int, answered: int, errors: float) -> Interval:
-    """Bound the mean over the examples that are left after some were answered outside the audit.
-
-    A model's interval refers to the population at its training. Picks that people answer later leave the population,
-    and the model's errors on them are known.
-
-    Args:
-        interval: Bounds on the mean over the whole population.
-        population: Number of its examples.
-        answered: How many of them left.
-        errors: Sum of the values of those that left.
-    """
-    left = population - answered
-    if left <= 0 or not 0 <= errors <= answered:
-        raise ValueError(f"{errors} errors in {answered} answered of {population} examples are impossible")
-    low, high = ((population * bound - errors) / left for bound in (interval.low, interval.high))
-    return Interval(min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
-
-
-def carry_over(interval: Interval, changed: float) -> Interval:
-    """Bound the error of a new model by that of an older one on the same population.
-
-    The two err alike where they predict the same, so their errors differ by at most the share of examples whose
-    prediction changed. That share needs no answers, and the bound needs no further alpha.
-    """
-    return Interval(max(interval.low - changed, 0.0), min(interval.high + changed, 1.0))
 
 
 def check_sample(values: ArrayLike, expected: ArrayLike) -> tuple[Array, Array]:
@@ -319,3 +292,31 @@ def invert(capital: Callable[[float], float], low: float, high: float, alpha: fl
         middle = (low + high) / 2
         low, high = (low, middle) if capital(middle) >= limit else (middle, high)
     return high
+
+
+def error_counts(errors: int, audited: int, population: int, alpha: float = ALPHA) -> tuple[int, int]:
+    """Return the fewest and the most errors among all examples that the audit leaves possible.
+
+    With a uniform prior on the error rate, prior(M) / posterior(M) is a ratio of two probabilities of the outcomes in
+    their order: averaged over rates, B(errors + 1, rights + 1), and given M errors, C(N - t, M - errors) / C(N, M).
+    """
+    if not 0 <= errors <= audited <= population:
+        raise ValueError(f"{errors} errors in {audited} audited of {population} examples are impossible")
+    counts = np.arange(errors, population - (audited - errors) + 1)  # (counts,) that are possible at all
+    averaged = betaln(errors + 1, audited - errors + 1)
+    given = _log_choose(population - audited, counts - errors) - _log_choose(population, counts)
+    kept = counts[averaged - given < math.log(1 / alpha)]
+    return int(kept[0]), int(kept[-1])
+
+
+def exact_interval(errors: int, audited: int, population: int, alpha: float = ALPHA) -> Interval:
+    """Bound the share of errors among all examples from uniform draws without replacement."""
+    if not audited:
+        return Interval(0.0, 1.0)
+    fewest, most = error_counts(errors, audited, population, alpha)
+    return Interval(fewest / population, most / population)
+
+
+def _log_choose(n: int, k: NDArray[np.int64]) -> Array:
+    result: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return result
