@@ -175,7 +175,7 @@ MUTANTS = (
     Mutant(
         "kept = counts[averaged - given < math.log(1 / alpha)]",
         "kept = counts[averaged - given < 0]",
-        "statistics/test_exact.py",
+        "statistics/test_confidence.py",
     ),
     Mutant("limit = math.log(1 / alpha)", "limit = 0.0", "statistics/test_confidence.py"),
     Mutant(
