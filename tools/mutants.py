@@ -197,12 +197,10 @@ MUTANTS = (
         "labeling/test_security.py",
     ),
     # files of users
+    Mutant('if row.get("by") != "model"]', "]", "labeling/test_label_files.py"),
     Mutant(
-        'for row in found if row.get("by") != "model"]', "for row in found]", "labeling/test_label_files.py"
-    ),
-    Mutant(
-        'for row in found if row.get("purpose") == "audit"}',
-        "for row in found if False}",
+        'for key, row in found.items() if row.get("purpose") == "audit"}',
+        "for key, row in found.items() if False}",
         "labeling/test_label_files.py",
     ),
     Mutant(

@@ -9,15 +9,10 @@ import pytest
 from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
-from jostle.labeling.class_folders import export_folders, safe_file_name
 from jostle.labeling.contents import SourceError
-from jostle.labeling.label_files import (
-    export,
-    import_labels,
-    keys_by_name,
-    read_rows,
-)
-from jostle.labeling.simulation import answer_all, read_truth
+from jostle.labeling.export import export
+from jostle.labeling.formats.folders import safe_file_name
+from jostle.labeling.imports import import_labels, keys_by_name, read_rows
 from jostle.utils.files import unhidden
 
 
@@ -102,15 +97,15 @@ def test_label_studio(session: Session, tmp_path: Path) -> None:
 
 def test_folders_by_class(session: Session, tmp_path: Path, colors: Path) -> None:
     picked = sum(one.purpose != "audit" for one in session.snapshot().answers)
-    assert export_folders(session, tmp_path / "sorted") == picked
+    assert export(session, tmp_path / "sorted") == picked
     for link in (tmp_path / "sorted").glob("*/*.png"):
         assert link.is_symlink()
         assert link.parent.name == link.name[4:-4]
         assert link.read_bytes() == (colors / link.name).read_bytes()
-    export_folders(session, tmp_path / "copied", "copy")
+    export(session, tmp_path / "copied", means="copy")
     assert not any(path.is_symlink() for path in (tmp_path / "copied").rglob("*"))
     with pytest.raises(FileExistsError, match="is not empty"):
-        export_folders(session, tmp_path / "copied")
+        export(session, tmp_path / "copied")
 
 
 @pytest.mark.parametrize("name", ["../up", "..", "/root", "a/b", ".hidden", "a\\b", "c:d", "end. ", "=1"])
@@ -181,16 +176,12 @@ def test_what_people_label_is_not_written_over_whatever_is_said(tmp_path: Path) 
     assert table.read_bytes() == before
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
-def test_what_was_exported_can_be_imported(
-    session: Session, colors: Path, tmp_path: Path, suffix: str
-) -> None:
-    export(session, tmp_path / f"labels.{suffix}", predictions=True, with_audit=True)
+def test_imported_answers_train_and_measure_nothing(session: Session, colors: Path, tmp_path: Path) -> None:
+    export(session, tmp_path / "labels.csv", predictions=True, with_audit=True)
     other = Session.open(colors, project=tmp_path / "other", answers=COLORS, encoder="pixels")
-    found = import_labels(other, tmp_path / f"labels.{suffix}")
+    found = import_labels(other, tmp_path / "labels.csv")
     assert (found.entered, found.unknown) == (10, ())
     assert other.labels() == session.labels()
-    assert import_labels(other, tmp_path / f"labels.{suffix}").entered == 0  # the same file again
     assert {entry.purpose for entry in other.answers().entries} == {"given"}
     other.train()
     assert other.predictions() is not None
@@ -232,38 +223,6 @@ def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Pat
     after = audit_sample(session)
     assert after.labels.keys() == before.labels.keys() - {places[measured]}
     assert after.population == before.population - len(chosen)
-
-
-def test_several_classes_and_numbers_go_out_and_in(tmp_path: Path) -> None:
-    data = tickets(tmp_path / "t.csv", 20)
-    one = Session.open(
-        data, project=tmp_path / "a", text="message", hide=["topic"], answers=Answers("several", ("x", "y"))
-    )
-    for place, question in enumerate(one.ask(3)):
-        one.tell(question.key, [("x", "y")[:place]][0])
-    for suffix in ("csv", "parquet", "json"):
-        export(one, tmp_path / f"s.{suffix}")
-        again = Session.open(
-            data,
-            project=tmp_path / f"b{suffix}",
-            text="message",
-            hide=["topic"],
-            answers=Answers("several", ("x", "y")),
-        )
-        import_labels(again, tmp_path / f"s.{suffix}")
-        assert again.labels() == one.labels()
-    numbers = Session.open(
-        data, project=tmp_path / "c", text="message", hide=["topic"], answers=Answers("number")
-    )
-    answer_all(numbers, dict.fromkeys(read_truth(numbers.source, "topic", "one"), 2.5), 4)
-    export(numbers, tmp_path / "n.csv")
-    other = Session.open(
-        data, project=tmp_path / "d", text="message", hide=["topic"], answers=Answers("number")
-    )
-    import_labels(other, tmp_path / "n.csv")
-    assert other.labels() == numbers.labels()
-    with pytest.raises(ValueError, match="folders by class are for pictures"):
-        export_folders(numbers, tmp_path / "x")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +273,7 @@ def test_audit_answers_are_left_out_unless_asked_for_and_marked(
         """Names of all examples in an export, and of those that it marks."""
         folder.mkdir()
         if name == "folders":
-            export_folders(session, folder / name, with_audit=with_audit)
+            export(session, folder / name, with_audit=with_audit)
             files = {path.name for path in (folder / name).rglob("*.png")}
             return {file.removeprefix("audit__") for file in files}, {
                 file.removeprefix("audit__") for file in files if file.startswith("audit__")
@@ -325,7 +284,7 @@ def test_audit_answers_are_left_out_unless_asked_for_and_marked(
             names = {task["image"].rpartition("/")[2]: task["jostle_purpose"] for task in tasks}
             names = {each.rpartition("=")[2]: purpose for each, purpose in names.items()}
         else:
-            names = {str(row["name"]): row["purpose"] for row in read_rows(folder / name)}
+            names = {str(row["name"]): row["purpose"] for row in read_rows(session, folder / name)}
         return set(names), {each for each, purpose in names.items() if purpose == "audit"}
 
     everything = {question.name for question in answered}

@@ -8,7 +8,7 @@ import pytest
 from labeling_data import COLORS
 
 from jostle.labeling import Session
-from jostle.labeling.label_files import export
+from jostle.labeling.export import export
 from jostle.labeling.remarks import MAX_NOTE_LENGTH, search_remarks
 from jostle.labeling.store import UnknownKeyError
 

@@ -21,7 +21,10 @@ ANSWERS, PROJECT, LOOP, OWN, PAGE = "Answers", "Project", "Questions", "Model", 
 
 Data = Annotated[
     str | None,
-    typer.Argument(help="A folder of images, a .csv or .parquet of texts or numbers, or file.py:name."),
+    typer.Argument(
+        help="A folder of images, a .csv or .parquet of texts or numbers, a .parquet or saved data set of images, or "
+        "file.py:name."
+    ),
 ]
 Classes = Annotated[
     str | None,

@@ -13,15 +13,26 @@ from jostle.cli.console import say
 MAX_SHOWN = 5  # names that a message lists
 
 
+Format = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="csv, parquet, json, table (your own .csv or .parquet with columns added), huggingface (.parquet or a "
+        "folder), imagefolder, folders (by class), fiftyone, coco or labelstudio. Default: by the name or the content.",
+    ),
+]
+
+
 def export(
     file: Annotated[
         Path,
         typer.Argument(
             callback=options.named,
-            help="Where to write: .csv, .parquet, .json, a name that ends in labelstudio.json, or a folder for "
-            "pictures by class.",
+            help="Where to write: .csv, .parquet, .json, coco.json, labelstudio.json, or a folder for pictures by "
+            "class.",
         ),
     ],
+    format: Format = None,
     predictions: Annotated[
         bool, typer.Option("--predictions", help="Also write the model's predictions for the rest.")
     ] = False,
@@ -34,7 +45,7 @@ def export(
         ),
     ] = False,
     copy: Annotated[
-        bool, typer.Option("--copy", help="Copy pictures into a folder's classes. Default: links.")
+        bool, typer.Option("--copy", help="Copy pictures into a folder. Default: links.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over a file that jostle did not write.")
@@ -47,28 +58,33 @@ def export(
     Examples:
         jostle label export labels.csv
         jostle label export labels.csv --predictions --project photos.labels
+        jostle label export reviews-labeled.csv --format table
+        jostle label export saved --format huggingface
         jostle label export sorted --copy
     """
-    from jostle.labeling.class_folders import export_folders
-    from jostle.labeling.label_files import count_audited, export
+    from jostle.labeling.export import count_audited, export
 
     session = labeling.LabelOptions(None, project=project, db=db).open_session()
     left_out = 0 if with_audit else count_audited(session)
     note = f" ({left_out} audit answers left out; --with-audit adds them)" if left_out else ""
-    if file.suffix:
-        count = export(session, file, predictions=predictions, with_audit=with_audit, overwrite=overwrite)
-        say(f"{count} examples: {file}{note}")
-        return
-    if predictions:
-        raise ValueError(f"--predictions are for files; {file} is a folder, for what people answered")
-    count = export_folders(session, file, "copy" if copy else "link", with_audit)
-    how = "copies" if copy else "links to the originals, which --copy would copy"
-    say(f"{count} pictures in folders by class ({how}): {file}{note}")
+    count = export(
+        session, file, format=format, predictions=predictions, with_audit=with_audit, overwrite=overwrite,
+        means="copy" if copy else "link",
+    )  # fmt: skip
+    linked = any(path.is_symlink() for path in file.rglob("*")) if file.is_dir() else False
+    how = " (links to the originals, which --copy would copy)" if linked else ""
+    say(f"{count} examples: {file}{how}{note}")
 
 
 def import_labels(
-    file: Annotated[Path, typer.Argument(help="Labels made elsewhere: .csv, .parquet or .json.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Labels made elsewhere: .csv, .parquet, .json, or a folder that an export can be."
+        ),
+    ],
     data: labeling.Data = None,
+    format: Format = None,
     classes: labeling.Classes = None,
     several: labeling.Several = False,
     target: labeling.Target = None,
@@ -87,14 +103,14 @@ def import_labels(
         jostle label import old.csv photos/ --classes cat,dog,other
         jostle label import old.csv --project photos.labels --add-classes
     """
-    from jostle.labeling.label_files import import_labels
+    from jostle.labeling.formats import source_format
+    from jostle.labeling.imports import import_labels
 
-    if not file.is_file():
-        raise ValueError(f"{file} does not exist: name a .csv, .parquet or .json of labels")
+    source_format(file, format)  # before a project is begun
     asked = labeling.LabelOptions(
         data, classes, several, target, text, hide, project, db, add_classes=add_classes
     )
-    found = import_labels(asked.open_session(), file, add_classes=add_classes)
+    found = import_labels(asked.open_session(), file, format=format, add_classes=add_classes)
     say(f"{found.entered} new labels from {file}")
     if found.unknown:
         shown = ", ".join(found.unknown[:MAX_SHOWN]) + (", ..." if len(found.unknown) > MAX_SHOWN else "")

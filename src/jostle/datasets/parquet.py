@@ -6,11 +6,10 @@ example's position counts rows over all files in the order of their names, whate
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +17,19 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from jostle.datasets.arrow_files import (
+    ParquetColumns,
+    absolute,
+    class_names,
+    find_row_groups,
+    is_picture_column,
+    name_classes,
+    picture_bytes,
+)
 from jostle.datasets.data import Batch, Data, Split
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import THREADS, Pixels, per_channel, standardize
 from jostle.datasets.pictures import Frame, make_frame, read_image
-from jostle.datasets.table_files import ParquetColumns, absolute, find_row_groups
 from jostle.datasets.tables import encode_targets
 from jostle.datasets.text import load_tokenizer, tokenize_texts
 from jostle.utils.names import unknown
@@ -96,13 +103,10 @@ class ParquetInputs:
         """The bytes of a cell, or of the file that a Hugging Face cell names by its path."""
         group = self.columns.group_at(position)
         name = f"row {position - group.start} of row group {group.number}"
-        content = value.get("bytes") if isinstance(value, dict) else value
-        if content is not None:
-            return Member(Path(group.file), name, content)
-        path = PurePath(value.get("path") or "") if value else PurePath()
-        if not path.name or path.is_absolute() or ".." in path.parts:
+        found = picture_bytes(value, Path(group.file).parent)
+        if found is None:
             raise DataError(f"{group.file}: {name} holds neither bytes nor the path of a file beside it")
-        return Path(group.file).parent / path
+        return Member(Path(group.file), name, found) if isinstance(found, bytes) else found
 
     def originals(self, positions: Sequence[int]) -> Iterator[Any]:
         """The examples as they were written: pictures, texts, or tensors of numbers and token ids."""
@@ -275,8 +279,7 @@ def _column_kind(kind: Any, name: str) -> Kind:
     inner = kind
     while _is_list(inner):
         inner = inner.value_type
-    picture = types.is_struct(kind) and {"bytes", "path"} <= {field.name for field in kind}  # of Hugging Face
-    if picture or types.is_binary(kind) or types.is_large_binary(kind):
+    if is_picture_column(kind):
         return "images"
     if types.is_string(kind) or types.is_large_string(kind):
         return "texts"
@@ -298,20 +301,9 @@ def _labels(
     classes: Sequence[str] | None,
 ) -> tuple[str | None, Tensor, tuple[str, ...]]:
     """Return task, targets and classes of a column of labels; class numbers take the names that Hugging Face wrote."""
-    words = ["" if cell is None else str(cell) for cell in cells]
-    names = _class_names(schema, target)
-    if names and all(type(cell) is int and 0 <= cell < len(names) for cell in cells):
-        words = [names[cell] for cell in cells]
+    names = class_names(schema, target)
+    words = ["" if cell is None else str(cell) for cell in name_classes(cells, names)]
     return encode_targets(Path(str(path)), {target: words}, task, classes or names)
-
-
-def _class_names(schema: Any, target: str) -> list[str] | None:
-    """Return the names of classes that Hugging Face writes beside class numbers; None if there are none."""
-    try:
-        written = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        return [str(name) for name in written["info"]["features"][target]["names"]]
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _number_rows(array: Any, name: str, count: int) -> Tensor:

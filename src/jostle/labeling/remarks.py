@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -100,6 +101,24 @@ def remark_cells(found: list[Remark]) -> dict[str, list[str]]:
         column = {"unsure": "unsure", "flag": "flagged", "note": "notes"}[each.kind]
         cells[column].append(f"{each.person}: {each.text}" if each.kind == "note" else each.person)
     return cells
+
+
+def add_remarks(store: Store, said: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+    """Add remarks by key, in the cells that `remark_cells` returns; a person's own later words stay.
+
+    Args:
+        store: The database.
+        said: Keys of examples, and their cells by column.
+    """
+    columns: dict[str, RemarkKind] = {"unsure": "unsure", "flagged": "flag", "notes": "note"}
+    with store.read_transaction() as tx:
+        known = {tuple(row) for row in tx.execute(select(remarks.c.key, remarks.c.person, remarks.c.kind))}
+    for key, cells in said.items():
+        for column, kind in columns.items():
+            for cell in cells.get(column, ()):
+                person, _, text = cell.partition(": ") if kind == "note" else (cell, "", "")
+                if (key, person, kind) not in known:
+                    record(store, key, person, kind, text)
 
 
 def claim_unsure(store: Store, person: str, held: list[str], n: int) -> list[str]:

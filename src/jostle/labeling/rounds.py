@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, finding, insights, label_files, proofs, queue
+from jostle.labeling import aggregation, audit, finding, imports, insights, proofs, queue
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
@@ -74,7 +74,7 @@ def run_round(
     started, act = time.monotonic(), session.store.last_event()
     session.index.refresh(progress)
     if session.settings.known:
-        label_files.import_column(session, session.settings.known)
+        imports.import_column(session, session.settings.known)
     learner = session.learner()
     training_set = gather_training_set(session, learner, progress, encode_seconds)
     pool = learner.pool(training_set.keys)

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import insert, select
 
-from jostle.labeling import audit, label_files
+from jostle.labeling import audit
 from jostle.labeling.answers import as_class, as_classes, as_number, encode_answer
 from jostle.labeling.contents import SourceError, digest, draw_uniform
+from jostle.labeling.formats.rows import find_column, parse_answer
+from jostle.labeling.imports import NAME_COLUMNS, keys_by_name, read_rows
 from jostle.labeling.records import Accuracy, Predictions
 from jostle.labeling.schema import looks
 from jostle.statistics import ALPHA, AuditSample, ClassQuality, Interval, difference_interval
@@ -60,13 +62,13 @@ def read_predictions(session: Session, path: Path) -> Predictions:
         SourceError: The file has no such columns, or a chance that is none.
         ValueError: The file names a class that the project does not have, or does not predict an audited example.
     """
-    rows, keys = label_files.read_rows(path), label_files.keys_by_name(session)
-    which = label_files.find_column(path, rows, label_files.NAME_COLUMNS)
-    what = label_files.find_column(path, rows, PREDICTION_COLUMNS)
-    sure = next((name for name in rows[0] if name.lower() in CHANCE_COLUMNS), None)
+    rows, keys = read_rows(session, path), keys_by_name(session)
+    columns = list(rows[0]) if rows else []
+    which, what = find_column(path, columns, NAME_COLUMNS), find_column(path, columns, PREDICTION_COLUMNS)
+    sure = next((name for name in columns if name.lower() in CHANCE_COLUMNS), None)
     classes, found = session.book.classes(), dict[str, tuple[Any, float]]()
     for row in rows:
-        key, said = keys.get(str(row.get(which))), label_files.parse_answer(session.kind, row.get(what))
+        key, said = keys.get(str(row.get(which))), parse_answer(session.kind, row.get(what))
         if key is not None and said is not None:
             chance = (
                 UNKNOWN_CHANCE

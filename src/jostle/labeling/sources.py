@@ -16,8 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from PIL import Image
 
+from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import plain_row
 from jostle.labeling.contents import Cell, Content, ContentKind, SourceError, UnreadableError, encode_png
+from jostle.labeling.picture_tables import PictureTable, find_picture_column
 from jostle.labeling.tables import Table
 from jostle.utils.files import IMAGES, is_hidden, is_image
 from jostle.utils.names import printable, restored
@@ -128,11 +130,13 @@ def open_source(
     if is_own(str(spec)):
         return CallableSource(str(spec))
     path = Path(spec).expanduser()
-    if path.is_dir():
+    if not text and holds_arrow(path) and (column := find_picture_column(path)) is not None:
+        return PictureTable(path.absolute(), column)
+    if path.is_dir() and not holds_arrow(path):
         if text or hide:
             raise SourceError(f"{path} is a folder of images and has no columns; got {text or hide}")
         return ImageFolder(path.absolute())
-    if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
+    if not holds_arrow(path) and not (path.suffix.lower() == ".csv" and path.is_file()):
         what = "is not a csv or Parquet file" if path.exists() else "does not exist"
         raise SourceError(f"{path} {what}: name a folder of images, a .csv, a .parquet or file.py:name")
     columns = (text,) if isinstance(text, str) else tuple(text or ())

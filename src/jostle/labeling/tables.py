@@ -82,6 +82,12 @@ class Table:
         """Return the names of the columns."""
         return self.file.header()
 
+    def shown(self) -> list[str]:
+        """Return the names of the columns that people see."""
+        return list(self.texts) or [
+            name for name in self.header() if name not in self.hide and name != self.id
+        ]
+
     def places(self) -> dict[str, str]:
         """Return the key of every row, "" for an empty text; a row that moves keeps its key, and its answers."""
         return dict(self.listing().keys)
@@ -89,8 +95,7 @@ class Table:
     def listing(self) -> Listing:
         """Return the rows as the file is now."""
         with self._lock:
-            status = self.path.stat()
-            stamp = f"{status.st_size}-{status.st_mtime_ns}"
+            stamp = self.file.stamp()
             if self._listing.stamp != stamp:
                 self._listing = self._listed(stamp)
             return self._listing
@@ -137,5 +142,4 @@ class Table:
         header = self.file.header()
         if column not in header:
             raise unknown(f"column of {self.path.name}", column, header)
-        names = list(self.listing().rows)
-        return {name: row[column] for name, row in zip(names, self.file.rows(), strict=True)}
+        return dict(zip(self.listing().rows, self.file.column(column), strict=True))
