@@ -1,7 +1,8 @@
-"""Contracts of every strategy of the registry: the first on every task that it serves, the others on one of them."""
+"""Contracts of every strategy of the registry on one task; those of the call once for each way through the model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -85,13 +86,24 @@ def select(
 
 
 TASKS = ("classification", "binary", "regression", "segmentation", "multi-label", "sequence")
-SERVED = [
-    pytest.param(name, task, id=f"{name}-{task}")
-    for name in strategies.names()
-    for task in TASKS
-    if task in strategies.describe(name).tasks
-]
-FIRST_SERVED = list({param.values[0]: param for param in reversed(SERVED)}.values())
+PATHS = ("entropy", "coreset", "noise-stability", "bald", "qbc", "alfa-mix", "ll4al", "vaal")
+
+
+def cases(served: bool, names: Iterable[str] = strategies.names(), most: int = 1) -> list[Any]:
+    """Strategies with tasks that they serve, or do not serve: the first ones of each."""
+    fitting = {
+        name: [task for task in TASKS if (task in strategies.describe(name).tasks) == served]
+        for name in names
+    }
+    return [
+        pytest.param(name, task, id=f"{name}-{task}")
+        for name, tasks in fitting.items()
+        for task in tasks[:most]
+    ]
+
+
+EVERY = cases(True)
+EACH_PATH = cases(True, PATHS)
 
 
 @pytest.fixture
@@ -104,7 +116,7 @@ def scene(task: str) -> Scene:
     return Scene(task)
 
 
-@pytest.mark.parametrize(("name", "task"), SERVED)
+@pytest.mark.parametrize(("name", "task"), {p.id: p for p in [*EVERY, *cases(True, PATHS, most=9)]}.values())
 def test_distinct_positions_that_repeat_and_leave_the_model_alone(
     strategy: Strategy, scene: Scene, unchanged: Any
 ) -> None:
@@ -138,7 +150,7 @@ class Overwriting(nn.Module):
         return self.model(nn.functional.leaky_relu(x, 0.1, inplace=self.inplace))
 
 
-@pytest.mark.parametrize(("name", "task"), FIRST_SERVED)
+@pytest.mark.parametrize(("name", "task"), EACH_PATH)
 def test_a_model_that_writes_into_its_inputs_picks_the_same_and_leaves_them_alone(
     strategy: Strategy, scene: Scene
 ) -> None:
@@ -158,7 +170,7 @@ def test_a_model_that_writes_into_its_inputs_picks_the_same_and_leaves_them_alon
     np.testing.assert_array_equal(overwriting.scores, plain.scores)
 
 
-@pytest.mark.parametrize(("name", "task"), FIRST_SERVED)
+@pytest.mark.parametrize(("name", "task"), EVERY)
 def test_all_but_the_excluded_can_be_picked_and_rows_are_one_for_each(
     strategy: Strategy, scene: Scene
 ) -> None:
@@ -169,7 +181,7 @@ def test_all_but_the_excluded_can_be_picked_and_rows_are_one_for_each(
     assert sorted(kept.indices.tolist()) == [i for i in range(N) if i not in (0, 7, 8, 23)]
 
 
-@pytest.mark.parametrize(("name", "task"), FIRST_SERVED)
+@pytest.mark.parametrize(("name", "task"), EVERY)
 def test_duplicates_and_constant_inputs_are_served(strategy: Strategy, scene: Scene) -> None:
     model = scene.trained_with(strategy)
     for pool in (scene.pool[:3].repeat(8, *[1] * (scene.pool.ndim - 1)), torch.zeros_like(scene.pool)):
@@ -178,7 +190,7 @@ def test_duplicates_and_constant_inputs_are_served(strategy: Strategy, scene: Sc
         assert not np.isinf(query.scores).any()
 
 
-@pytest.mark.parametrize(("name", "task"), [p for p in FIRST_SERVED if p.values[0] not in DRAWS])
+@pytest.mark.parametrize(("name", "task"), [p for p in EVERY if p.values[0] not in DRAWS])
 def test_a_permuted_pool_gives_permuted_picks(strategy: Strategy, scene: Scene) -> None:
     model = scene.trained_with(strategy)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(8))
@@ -187,7 +199,7 @@ def test_a_permuted_pool_gives_permuted_picks(strategy: Strategy, scene: Scene) 
     assert order[permuted].tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize(("name", "task"), FIRST_SERVED)
+@pytest.mark.parametrize(("name", "task"), EACH_PATH)
 def test_an_interrupt_leaves_no_trace(
     strategy: Strategy, scene: Scene, unchanged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,15 +226,7 @@ def test_an_interrupt_leaves_no_trace(
     check()
 
 
-UNSERVED = [
-    pytest.param(name, task, id=f"{name}-{task}")
-    for name in strategies.names()
-    for task in TASKS
-    if task not in strategies.describe(name).tasks
-]
-
-
-@pytest.mark.parametrize(("name", "task"), {param.values[0]: param for param in UNSERVED}.values())
+@pytest.mark.parametrize(("name", "task"), cases(False))
 def test_a_task_that_is_not_served_is_an_error_that_names_it(
     name: str, task: str, strategy: Strategy, scene: Scene
 ) -> None:

@@ -1,10 +1,7 @@
-import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch import Tensor
 
 from jostle.embeddings.gradients import fisher_roots
-from jostle.strategies import select
 from jostle.strategies.bait import Fisher, information
 
 
@@ -12,44 +9,6 @@ def explicit(p: Tensor, h: Tensor) -> Tensor:
     """V, (n, c, c d), spelled out."""
     away = torch.eye(p.shape[1]).double() - p[:, None, :]
     return p.sqrt()[:, :, None] * (away[:, :, :, None] * h[:, None, None, :]).flatten(2)
-
-
-def plain_bait(pool: Tensor, known: Tensor, n: int, lam: float, forward: int = 2) -> list[int]:
-    """The recipe with a fresh inverse for every example of every step."""
-    everything = torch.cat([pool, known])
-    target = (everything.mT @ everything).mean(0)
-    m = len(known)
-    base = lam * torch.eye(target.shape[0]).double() + (known.mT @ known).mean(0) * m / (m + n)
-    parts = (pool.mT @ pool) * n / (m + n)
-
-    def trace(chosen: list[int]) -> float:
-        return float((torch.linalg.inv(base + parts[chosen].sum(0)) @ target).trace())
-
-    chosen: list[int] = []
-    for _ in range(min(forward * n, len(pool))):
-        left = [i for i in range(len(pool)) if i not in chosen]
-        chosen.append(min(left, key=lambda i: trace([*chosen, i])))
-    while len(chosen) > n:
-        chosen.remove(min(chosen, key=lambda i: trace([j for j in chosen if j != i])))
-    return chosen
-
-
-@pytest.mark.parametrize("n", [1, 4, 9])
-def test_picks_equal_those_of_direct_inversion(n: int) -> None:
-    model = nn.Sequential(nn.Identity(), nn.Linear(4, 3)).double()
-    x, known = torch.randn(14, 4).double(), torch.randn(6, 4).double()
-    with torch.no_grad():
-        roots, known_roots = (explicit(model(rows).softmax(1), rows) for rows in (x, known))
-    labeled = TensorDataset(known, torch.zeros(6).long())
-    query = select("bait", model, x, n=n, labeled=labeled, regularization=0.3, seed=0)
-    assert query.indices.tolist() == plain_bait(roots, known_roots, n, 0.3)
-
-
-def test_regression_takes_the_features() -> None:
-    model = nn.Sequential(nn.Identity(), nn.Linear(4, 1)).double()
-    x, known = torch.randn(14, 4).double(), torch.randn(6, 4).double()
-    query = select("bait", model, x, n=4, labeled=TensorDataset(known, torch.randn(6)), seed=0)
-    assert query.indices.tolist() == plain_bait(x[:, None], known[:, None], 4, 1.0)
 
 
 def test_the_running_state_equals_direct_inversion() -> None:

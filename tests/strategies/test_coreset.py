@@ -4,7 +4,7 @@ from skactiveml.pool import CoreSet as PeerCoreSet
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from jostle.strategies import CoreSet, select
+from jostle.strategies import select
 
 
 def plain(d: int, c: int = 2) -> nn.Module:
@@ -24,10 +24,3 @@ def test_scikit_activeml_picks_the_same() -> None:
     ours = select("coreset", plain(5), x[:60], n=15, labeled=labeled(x[60:]), seed=0)
     assert ours.indices.tolist() == peer.tolist()
     assert (np.diff(ours.scores) <= 0).all()
-
-
-def test_maps_are_averaged() -> None:
-    model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 4, 1)).eval()
-    x, known = torch.randn(12, 3, 8, 8), torch.randn(5, 3, 8, 8)
-    rows = CoreSet().embed(model, x, labeled=TensorDataset(known, torch.zeros(5, 8, 8)), seed=0)
-    torch.testing.assert_close(rows, model[:2](x).mean((2, 3)), rtol=1e-4, atol=1e-6)

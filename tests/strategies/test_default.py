@@ -109,12 +109,6 @@ def test_settings_that_all_strategies_have_reach_it() -> None:
     assert seen
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_a_linear_probe_will_do(outputs: int) -> None:
-    query = strategies.build("default").select(nn.Linear(4, outputs), torch.randn(50, 4), 5, seed=0)
-    assert len(set(query.indices.tolist())) == 5
-
-
 def test_settings_of_the_default_reach_its_strategies() -> None:
     default = strategies.build("default", candidates_per_pick=3, num_perturbations=4, memory_bytes=10**9)
     noise, linear, typical = map(default.chosen, ("noise-herding", "linear-herding", "typiclust"))

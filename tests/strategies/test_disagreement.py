@@ -1,7 +1,5 @@
 """BALD, entropy under dropout and query by committee: closed forms, a peer, and exact averages over masks."""
 
-import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -9,29 +7,14 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 from skactiveml.pool import average_kl_divergence
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
-from zoo import N, SegNet, Squeezing
+from zoo import N
 
 import jostle
-from jostle.embeddings.committee import entropies, jensen_shannon, variance
-from jostle.embeddings.uncertainty import entropy
-from jostle.strategies import Bald, EntropyDropout, QueryByCommittee
+from jostle.embeddings.committee import jensen_shannon
 
 LABELED = TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
-
-
-def test_opposite_certainties_give_ln_2_and_equal_opinions_nothing() -> None:
-    sure = torch.eye(2)
-    torch.testing.assert_close(jensen_shannon([sure, sure.flip(0)]), torch.full((2,), math.log(2)).double())
-    same = torch.rand(5, 4).softmax(1)
-    assert jensen_shannon([same] * 7).max() < 1e-12
-
-
-def test_a_shared_doubt_is_no_disagreement_but_counts_in_the_entropy_of_the_mean() -> None:
-    of_mean, expected = entropies([torch.full((1, 4), 0.25)] * 3)
-    assert of_mean.item() == pytest.approx(math.log(4))
-    assert expected.item() == pytest.approx(math.log(4))
 
 
 def test_disagreement_agrees_with_scikit_activeml_and_scipy() -> None:
@@ -41,71 +24,8 @@ def test_disagreement_agrees_with_scikit_activeml_and_scipy() -> None:
     np.testing.assert_allclose(jensen_shannon(p[:2]), two, atol=1e-12)
 
 
-class Gated(nn.Module):
-    """Two hidden units under dropout of rate 0.5: four masks, of which an average can be written out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden, self.norm, self.drop = nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)
-        self.head = nn.Linear(2, 3)
-        self.head.weight.data *= 4
-        self.norm.running_mean = torch.tensor([0.3, -0.2])
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.drop(self.norm(self.hidden(x))))
-
-
-def exact_passes(model: Gated, pool: Tensor) -> Tensor:
-    """The outputs under each mask, all of them equally likely; BatchNorm as it is in eval mode: (4, n, c)."""
-    h = model.norm.eval()(model.hidden(pool))
-    masks = itertools.product((0.0, 2.0), repeat=2)
-    return torch.stack([model.head(h * torch.tensor(mask)) for mask in masks]).softmax(-1).detach()
-
-
-def test_bald_and_entropy_under_dropout_approach_the_average_over_all_masks() -> None:
-    model, pool = Gated(), torch.randn(20, 3)
-    q = exact_passes(model, pool).double()
-    model.train()
-    bald = Bald(passes=3000).embed(model, pool, seed=1)
-    torch.testing.assert_close(bald, entropy(q.mean(0)) - entropy(q).mean(0), atol=0.03, rtol=0)
-    flat = EntropyDropout(passes=3000).embed(model, pool, seed=1)
-    torch.testing.assert_close(flat, entropy(q.mean(0)), atol=0.03, rtol=0)
-    assert bald.max() > 0.3  # the margin of 0.03 is small beside what is measured
-
-
 def mlp(c: int = 3) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, c))
-
-
-def test_a_committee_disagrees_as_the_formula_says(unchanged: Any) -> None:
-    members, pool = [mlp() for _ in range(4)], torch.randn(N, 6)
-    checks = [unchanged(member) for member in members]
-    scores = QueryByCommittee(members=members).embed(members[0], pool)
-    for check in checks:
-        check()
-    p = torch.stack([member.eval()(pool) for member in members]).detach().double().softmax(-1)
-    torch.testing.assert_close(scores, entropy(p.mean(0)) - entropy(p).mean(0))
-    reverse = QueryByCommittee(members=members[::-1]).embed(members[0], pool)
-    torch.testing.assert_close(scores, reverse)
-    small = QueryByCommittee(members=members).embed(members[0], pool, batch_size=2)
-    torch.testing.assert_close(scores, small)
-
-
-def test_numbers_disagree_by_their_variance() -> None:
-    members, pool = [Squeezing() for _ in range(3)], torch.randn(N, 6)
-    values = np.stack([member(pool).detach().numpy() for member in members]).astype(np.float64)
-    scores = QueryByCommittee(members=members).embed(members[0], pool, batch_size=4)  # a last batch of one
-    np.testing.assert_allclose(scores.numpy(), values.var(0), rtol=1e-4)
-    pairs = torch.randn(5, N, 2)
-    torch.testing.assert_close(variance(pairs), pairs.double().var(0, unbiased=False).mean(1))
-
-
-def test_pixels_are_averaged() -> None:
-    members, pool = [SegNet().eval() for _ in range(3)], torch.randn(N, 3, 8, 8)
-    scores = QueryByCommittee(members=members).embed(members[0], pool)
-    p = torch.stack([member(pool) for member in members]).detach().double().softmax(2)
-    pixels = average_kl_divergence(p.permute(0, 1, 3, 4, 2).reshape(3, N * 64, 5).numpy().copy())
-    np.testing.assert_allclose(scores, pixels.reshape(N, 64).mean(1), atol=1e-8)
 
 
 def test_a_committee_is_trained_on_the_labeled_set_from_seeds_of_its_own() -> None:

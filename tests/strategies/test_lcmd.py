@@ -7,24 +7,6 @@ from jostle.selectors.lcmd import lcmd
 from jostle.strategies import LCMD, select
 
 
-def naive(rows: Tensor, n: int, centers: Tensor) -> list[int]:
-    """All distances anew for every pick."""
-    picks: list[int] = []
-    for _ in range(n):
-        known = torch.cat([centers, rows[picks]])
-        gaps, nearest = (torch.cdist(rows, known) ** 2).min(1)
-        weights = torch.stack([gaps[nearest == c].sum() for c in range(len(known))])
-        picks.append(int(torch.where(nearest == weights.argmax(), gaps, -1).argmax()))
-    return picks
-
-
-def test_picks_equal_those_with_distances_anew() -> None:
-    rows, centers = torch.randn(200, 4).double(), torch.randn(7, 4).double()
-    assert lcmd(rows, 25, centers=centers).tolist() == naive(rows, 25, centers)
-    assert lcmd(rows, 6).tolist() == naive(rows, 6, torch.zeros(1, 4).double())
-    assert lcmd(rows, 1).item() == rows.norm(dim=1).argmax()
-
-
 @pytest.fixture
 def model() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)).double()

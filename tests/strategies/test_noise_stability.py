@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle.selectors import KCenter
@@ -14,39 +14,6 @@ from jostle.strategies import NoiseStability, build, deviations, select
 @pytest.fixture
 def model() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3)).double()
-
-
-def farthest_first(rows: Tensor, centers: Tensor, n: int) -> list[int]:
-    """All distances anew for every pick."""
-    picks: list[int] = []
-    for _ in range(n):
-        picks.append(int(torch.cdist(rows, torch.cat([centers, rows[picks]])).amin(1).argmax()))
-    return picks
-
-
-def test_started_from_the_labeled_set_it_keeps_away_from_what_is_labeled(model: nn.Module) -> None:
-    pool, known = torch.randn(40, 5).double(), torch.randn(7, 5).double()
-    labeled = TensorDataset(known, torch.zeros(7, dtype=torch.long))
-    rows = deviations(model, torch.cat([pool, known]), seed=3)
-    query = select("noise-stability", model, pool, 8, initial_centers="labeled", labeled=labeled, seed=3)
-    assert query.indices.tolist() == farthest_first(rows[:40], rows[40:], 8)
-    from_origin = select("noise-stability", model, pool, 8, labeled=labeled, seed=3)
-    assert from_origin.indices.tolist() == farthest_first(
-        rows[:40], torch.zeros(1, rows.shape[1]).double(), 8
-    )
-    assert query.indices.tolist() != from_origin.indices.tolist()
-
-
-def test_relative_movements_are_over_the_length_of_what_moves() -> None:
-    model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 4), nn.Linear(4, 1)).double()
-    pool = torch.randn(40, 5).double() * torch.logspace(-1, 2, 40).double().unsqueeze(
-        1
-    )  # of very unequal size
-    features = model[:3](pool).detach()
-    rows = deviations(model, pool, seed=3) / features.norm(dim=1, keepdim=True)
-    query = select("noise-stability-relative", model, pool, 8, seed=3)
-    assert query.indices.tolist() == farthest_first(rows, torch.zeros(1, rows.shape[1]).double(), 8)
-    assert query.indices.tolist() != select("noise-stability", model, pool, 8, seed=3).indices.tolist()
 
 
 @pytest.mark.parametrize("selector", ["longest", "uniform", "k-dpp", lambda rows, n: torch.arange(n)])

@@ -12,15 +12,6 @@ from jostle.strategies.sraal import Generator, target_learner, uncertainty
 from jostle.tasks import Classification
 
 
-def test_uncertainty_is_the_published_formula_within_its_bounds() -> None:
-    p = torch.randn(500, 7, generator=torch.Generator().manual_seed(0)).mul(3).double().softmax(1)
-    c, m = 7, p.amax(1)
-    least = ((1 / c - m) ** 2 + (c - 1) * (1 / c - (1 - m) / (c - 1)) ** 2) / c
-    torch.testing.assert_close(uncertainty(p), 1 - m * least / p.var(1, correction=0))
-    assert (uncertainty(p) >= 1 - m - 1e-12).all()
-    assert (uncertainty(p) < 1).all()
-
-
 class Teller(nn.Module):
     """Is sure of images that are bright on the left, and has no idea of those that are bright on the right."""
 

@@ -1,11 +1,8 @@
 import numpy as np
 import torch
 from skactiveml.pool import TypiClust as PeerTypiClust
-from torch import nn
-from torch.utils.data import TensorDataset
 
 from jostle.selectors.typical import Typical, typical
-from jostle.strategies import select
 
 
 def arms(center: float, steps: int) -> torch.Tensor:
@@ -15,26 +12,10 @@ def arms(center: float, steps: int) -> torch.Tensor:
     return torch.stack([line, torch.zeros_like(line)], 1)
 
 
-def test_typicality_by_hand() -> None:
-    rows = torch.tensor([[0.0], [1], [3], [7]]).double()  # two of three neighbors count
-    expected = 1 / (torch.tensor([(1 + 9) / 2, (1 + 4) / 2, (4 + 9) / 2, (16 + 36) / 2]).double() + 1e-5)
-    torch.testing.assert_close(Typical().typicality(rows), expected)
-    assert typical.pick(rows, 1, seed=0).positions.tolist() == [1]
-
-
 def test_scikit_activeml_picks_the_same_middles() -> None:
     rows = torch.cat([arms(0, 4), arms(500, 6), arms(-500, 8)])
     peer = PeerTypiClust(random_state=0, k=4).query(rows.numpy(), np.full(len(rows), np.nan), batch_size=3)
     assert typical(rows, 3, seed=0).tolist() == peer.tolist() == [22, 9, 0]  # the largest cluster first
-
-
-def test_clusters_with_labels_wait() -> None:
-    first, second, third = arms(0, 8), arms(500, 6), arms(-500, 4)
-    model = nn.Sequential(nn.Identity(), nn.Linear(2, 2))
-    labeled = TensorDataset(first[:1], torch.zeros(1).long())
-    pool = torch.cat([first[1:], second, third])
-    query = select("typiclust", model, pool, n=2, labeled=labeled, seed=0)
-    assert query.indices.tolist() == [16, 29]  # middles of the second and third, the larger one first
 
 
 def test_more_picks_than_clusters_come_in_turn() -> None:
