@@ -10,7 +10,7 @@ OLDEST := .venv-oldest/bin
 OLDEST_READY := .venv-oldest/ready
 PEERS := .venv-peers/bin
 PEERS_READY := .venv-peers/ready
-PYTEST := -m pytest -q -n 2
+PYTEST := -m pytest -q -n 2 --dist worksteal
 
 # Everything that pip installs has the version that a constraints file names, build tools included: newer releases of pip
 # read the second variable for these, older ones the first.
@@ -57,8 +57,9 @@ soak: $(READY)  ## 100 people answer 20,000 questions while the labeling server 
 attack: $(READY)  ## random calls, interrupts, kills, corrupt files: ATTACK_SECONDS=3600, or SEED=calls-123 to see one again
 	cd tests && PYTHONPATH=helpers ../$(BIN)/python -m attacks $(if $(SEED),--seed $(SEED),--seconds $(or $(ATTACK_SECONDS),600))
 
-coverage: $(READY)  ## which lines and branches no test reaches
+coverage: $(READY)  ## which lines and branches no test reaches, those of `make test-ray` included
 	JOSTLE_DATA= $(BIN)/python -m coverage run $(PYTEST)
+	$(BIN)/python -m coverage run -m pytest -q -m ray tests/engines
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report
 

@@ -98,19 +98,54 @@ SUBPACKAGES = {
 }  # subpackages that need an extra as a whole; elsewhere imports are where they are used
 
 
-def test_without_the_extras_all_other_subpackages_can_be_imported() -> None:
-    optional = set().union(*USERS_EXTRAS.values()) - REQUIRED
-    packages = [package for package, by in BROUGHT_BY.items() if optional & {spelled(name) for name in by}]
-    modules = [name for name in MODULES if not name.startswith(tuple(SUBPACKAGES)) and "__main__" not in name]
-    code = f"""
-import importlib, sys
-for name in {packages!r}:
+UNIX_ALONE = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog", "readline", "curses")
+WITHOUT_UNIX = f"""
+import importlib, os, signal, sys, warnings
+for name in {UNIX_ALONE!r}:
     sys.modules[name] = None  # importing it is an ImportError
-for name in {modules!r}:
-    importlib.import_module(name)
+warnings.simplefilter("ignore")  # filelock says what it lacks
+import matplotlib.pyplot, multiprocessing.connection, rich.console, scipy.stats, sklearn.cluster, torch, typer
+for name in ("fork", "register_at_fork", "getuid", "geteuid", "nice", "sched_getaffinity", "O_NOFOLLOW"):
+    delattr(os, name) if hasattr(os, name) else None
+for name in ("SIGKILL", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGSTOP", "SIGQUIT", "pause"):
+    delattr(signal, name) if hasattr(signal, name) else None
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+OWN = """
+import torch
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+"""
+
+
+def test_without_unix_and_without_extras_modules_import_and_a_batch_is_picked(tmp_path: Path) -> None:
+    """The subpackages of an extra are imported last, once its packages are there again."""
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    first, last = (
+        [name for name in MODULES if "__main__" not in name and name.startswith(tuple(SUBPACKAGES)) == later]
+        for later in (False, True)
+    )
+    optional = set().union(*USERS_EXTRAS.values()) - REQUIRED
+    extras = [package for package, by in BROUGHT_BY.items() if optional & {spelled(name) for name in by}]
+    code = f"""{WITHOUT_UNIX}
+for name in {extras!r}:
+    sys.modules[name] = None
+for name in {first!r}:
+    importlib.import_module(name)
+for name in {extras!r}:
+    del sys.modules[name]
+for name in {last!r}:
+    importlib.import_module(name)
+from jostle.cli import main
+main()
+"""
+    words = ["pick", "--model", "own.py:model", "--pool", "digits", "-n", "3", "--strategy", "margin"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "picks.csv").read_text(encoding="utf-8").splitlines()) == 4
 
 
 @pytest.mark.parametrize(("part", "extra"), SUBPACKAGES.items())

@@ -1,4 +1,4 @@
-"""What other systems rely on: no module of Unix alone, no encoding left to chance, a start that imports little."""
+"""What other systems rely on: no encoding left to chance, a terminal of few letters, a start that imports little."""
 
 import ast
 import os
@@ -11,46 +11,12 @@ import jostle
 
 ROOT = Path(jostle.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.py"))
-UNIX_ALONE = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog", "readline", "curses")
-MODULES = [".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in SOURCES]
-WITHOUT_UNIX = f"""
-import importlib, os, signal, sys, warnings
-for name in {UNIX_ALONE!r}:
-    sys.modules[name] = None  # importing it is an ImportError
-warnings.simplefilter("ignore")  # filelock says what it lacks
-import matplotlib.pyplot, multiprocessing.connection, rich.console, scipy.stats, sklearn.cluster, torch, typer
-for name in ("fork", "register_at_fork", "getuid", "geteuid", "nice", "sched_getaffinity", "O_NOFOLLOW"):
-    delattr(os, name) if hasattr(os, name) else None
-for name in ("SIGKILL", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGSTOP", "SIGQUIT", "pause"):
-    delattr(signal, name) if hasattr(signal, name) else None
-"""
-OWN = """
-import torch
-
-def model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-"""
 
 
 def python(code: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, **options
     )
-
-
-def test_every_module_imports_where_there_is_no_unix() -> None:
-    modules = [name for name in MODULES if not name.endswith(".__main__")]
-    done = python(f"{WITHOUT_UNIX}\nfor name in {modules!r}:\n    importlib.import_module(name)")
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_batch_is_picked_where_there_is_no_unix(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    words = ["pick", "--model", "own.py:model", "--pool", "digits", "-n", "3", "--strategy", "margin"]
-    done = python(f"{WITHOUT_UNIX}\nfrom jostle.cli import main\nmain()", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert len((tmp_path / "picks.csv").read_text(encoding="utf-8").splitlines()) == 4
 
 
 BINARY = re.compile(r"(tarfile|zipfile|gzip|[A-Z]\w+)\.open")  # of modules and classes that open no text

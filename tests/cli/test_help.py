@@ -48,6 +48,11 @@ def test_a_help_text_fits_80_columns_and_ends_with_three_examples_that_parse(
             context = found.make_context("jostle", list(words), resilient_parsing=True)
             _, found, words = found.resolve_command(context, words)
         found.make_context(command, words)  # raises for an option or an argument that does not exist
+    for parameter in found.params:
+        assert parameter.name == "help" or parameter.help, parameter.name
+        assert all(
+            option in text for option in (*parameter.opts, *parameter.secondary_opts) if option[0] == "-"
+        )
 
 
 def test_subcommands_stand_in_the_help_of_their_command_and_leave_folders_of_their_name_alone(

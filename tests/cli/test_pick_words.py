@@ -96,14 +96,6 @@ def test_pick_with_labels_and_committees(photos: Path, capsys: pytest.CaptureFix
         ),
         ({"--pool": "folder:photos(size=[1,2,3])"}, "folder:photos(size=[1, 2, 3])"),
         ({"--pool": "mine.py:fit"}, "mine.py:fit needs a value for dataset"),
-        ({"--device": "abacus"}, "cannot compute on the device 'abacus'"),
-        (
-            {"--strategy": "noise-stability(num_perturbations=x)"},
-            "num_perturbations takes a whole number; got 'x'",
-        ),
-        ({"--pool": "folder:nowhere"}, "nowhere"),
-        ({"-n": "13"}, "asked for 13 examples from a pool of 12"),
-        ({"--strategy": "nose-stability"}, "did you mean 'noise-stability'"),
     ],
 )
 def test_picking_badly(

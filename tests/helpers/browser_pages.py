@@ -21,10 +21,11 @@ def table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> str:
     return str(path)
 
 
-def on_disk(server: Server) -> list[tuple[str, Any]]:
-    """All events of Ada in order: kind and value."""
+def on_disk(server: Server, person: str = "Ada") -> list[tuple[str, Any]]:
+    """All events of somebody in order: kind and value."""
     with sqlite3.connect(server.project / "labels.db") as reader:
-        found = reader.execute("select act, value from acts where person = 'Ada' order by seq").fetchall()
+        said = "select act, value from acts where person = ? order by seq"
+        found = reader.execute(said, [person]).fetchall()
     reader.close()
     return [(act, None if value is None else json.loads(value)) for act, value in found]
 

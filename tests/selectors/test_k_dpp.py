@@ -21,20 +21,20 @@ def counted(rows: Tensor, k: int, draws: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(list(counts.values())), torch.tensor(list(expected.values()))
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(5, 3, 2), (5, 3, 3), (4, 6, 2), (4, 6, 4), (6, 2, 1)])
+@pytest.mark.parametrize(("n", "d", "k"), [(5, 3, 2), (4, 6, 2), (4, 6, 4)])
 def test_subsets_come_with_their_exact_probabilities(n: int, d: int, k: int) -> None:
     rows = normal(n, d) * torch.linspace(0.3, 2, d)
     with tiny_blocks():
-        assert_frequencies(*counted(rows, k, 500), 500)
+        assert_frequencies(*counted(rows, k, 300), 300)
 
 
 def test_eigenvectors_come_in_proportion_to_products_of_eigenvalues() -> None:
     values = torch.tensor([1e-3, 0.5, 1.0, 3.0, 4.0], dtype=torch.float64)
     expected = determinants(values.sqrt().diag(), 3)
     counts, rng = dict.fromkeys(expected, 0), torch.Generator().manual_seed(0)
-    for _ in range(3000):
+    for _ in range(1000):
         counts[tuple(sorted(_eigenvectors(values.log().numpy(), 3, rng)))] += 1
-    assert_frequencies(torch.tensor(list(counts.values())), torch.tensor(list(expected.values())), 3000)
+    assert_frequencies(torch.tensor(list(counts.values())), torch.tensor(list(expected.values())), 1000)
 
 
 def test_scores_are_the_probabilities_when_picked() -> None:

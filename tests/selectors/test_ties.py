@@ -7,7 +7,7 @@ from torch import Tensor
 
 from jostle.selectors import Selector, break_ties, first_copies, names, selector, tie_keys
 
-COPIES, SEEDS = 6, 240
+COPIES, SEEDS = 6, 90
 
 
 def pool_with_copies(name: str) -> Tensor:

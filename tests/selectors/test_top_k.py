@@ -30,10 +30,6 @@ def test_ties_are_drawn_with_the_seed_and_nothing_else_is(selector: Selector) ->
     assert selector(scores, 14, seed=0).tolist() == picks.positions.tolist()
     assert selector(scores, 5, seed=0).tolist() == picks.positions[:5].tolist()
     assert selector(scores, 14, seed=1).tolist() != picks.positions.tolist()
-    thirds = torch.tensor([int(selector(scores, 3, seed=seed)[2]) for seed in range(600)])
-    counts = thirds.bincount(minlength=14)[1:13]  # 50 each on average
-    assert counts.min() >= 25
-    assert counts.max() <= 80
 
 
 def test_what_is_no_score_is_refused() -> None:
@@ -64,6 +60,3 @@ def test_uniform_draws_a_seeded_order() -> None:
     assert picks.scores.isnan().all()
     assert uniform(rows, 10, seed=0).tolist() == picks.positions[:10].tolist()
     assert uniform(rows, 30, seed=1).tolist() != picks.positions.tolist()
-    firsts = torch.tensor([int(uniform(rows, 1, seed=seed)) for seed in range(600)]).bincount(minlength=30)
-    assert firsts.min() >= 4
-    assert firsts.max() <= 45

@@ -35,16 +35,16 @@ def test_falcun_draws_by_uncertainty_and_distance() -> None:
     p = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.6, 0.3, 0.1], [1.0, 0.0, 0.0]]).double()
     u = torch.tensor([1.0, 1.0, 0.7, 0.0]).double()
     draw = ContrastiveDraws(gamma=2.0)
-    picks = torch.stack([draw.pick(p, 2, weights=u, seed=seed).positions for seed in range(3000)])
+    picks = torch.stack([draw.pick(p, 2, weights=u, seed=seed).positions for seed in range(500)])
     first = (u + (u - u.min()) / (u.max() - u.min())).square()
     torch.testing.assert_close(
-        picks[:, 0].bincount(minlength=4).double() / 3000, first / first.sum(), rtol=0, atol=0.04
+        picks[:, 0].bincount(minlength=4).double() / 500, first / first.sum(), rtol=0, atol=0.1
     )
     after = picks[picks[:, 0] == 0, 1]
     nearest = torch.minimum(u, (p - p[0]).abs().sum(1))[1:]
     relevance = (u[1:] + (nearest - nearest.min()) / (nearest.max() - nearest.min())).square()
     shares = after.bincount(minlength=4)[1:].double() / len(after)
-    torch.testing.assert_close(shares, relevance / relevance.sum(), rtol=0, atol=0.05)
+    torch.testing.assert_close(shares, relevance / relevance.sum(), rtol=0, atol=0.15)
 
 
 def test_seeding_weights_decay_and_the_rest_weighs_as_much_as_the_batch() -> None:

@@ -1,4 +1,4 @@
-"""Copies in a pool are picked about equally often, whichever strategy picks."""
+"""Copies in a pool are picked about equally often; tests/selectors has the same of every selector."""
 
 import pytest
 import torch
@@ -8,16 +8,13 @@ from torch.utils.data import TensorDataset
 from jostle import strategies
 
 COPIES, SIZE, SEEDS, PICKS = 4, 12, 40, 2
-QUICK = {"lcmd": {"sketch": 16}, "noise-stability": {"num_perturbations": 5}}
+QUICK = {"noise-stability": {"num_perturbations": 5}, "flip-cover": {"num_perturbations": 5}}
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "alfa-mix", "badge", "bait", "coreset", "flip-cover", "lcmd", "max-herding", "noise-stability",
-        "prob-cover", "typiclust", "uncertainty-herding",
-    ],
-)  # fmt: skip
+    ["alfa-mix", "bait", "flip-cover", "noise-stability"],  # three that pick by themselves, one by a selector
+)
 def test_each_copy_is_picked_about_as_often(name: str) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))

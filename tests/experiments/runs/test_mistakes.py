@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from commands import run_cli
-from PIL import Image
 from tiny import OWN, tiny_file
 
 
@@ -26,15 +25,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
     [
         (["--set", "pick=2000", "--set", "candidates=all"], "1297 training examples, but the budget is 6010"),
         (["--dataset", "ames", "--data", "."], "train.csv"),
-        (["--dataset", "ames", "--data", "nowhere"], "nowhere"),
-        (["--dataset", "folder:nowhere"], "nowhere"),
-        (["--strategies", "margni"], "did you mean 'margin'"),
-        (["--strategies", "margin(depth=3)"], "depth"),
-        (["--strategies", "noise-stability(num_perturbations=0)"], "num_perturbations must be at least 1"),
-        (
-            ["--strategies", "noise-stability(num_perturbations=x)"],
-            "num_perturbations takes a whole number; got 'x'",
-        ),
         (["--strategies", "own.py:Own(depth=3)"], "unknown setting of own.py:Own 'depth'"),
         (
             ["--strategies", "own.py:Own(num_perturbations=3)", "--set", "model.use=mlp"],
@@ -42,21 +32,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
         ),
         (["--strategies", "own.py:points"], "points in own.py is list; expected a function or a class"),
         (["--strategies", "own.py:data"], "own.py:data made tuple; expected a jostle.Strategy"),
-        (["--strategies", "own.py:Raising"], "Raising does not work in tiny: KeyError: 'color'"),
-        (["--strategies", "own.py:Raising"], "own.py, line 12) (--debug shows the traceback)"),
+        (
+            ["--strategies", "own.py:Raising"],
+            "Raising does not work in tiny: KeyError: 'color' (",
+        ),
         (["--dataset", "own.py:dat"], "'data'? (known: Own, Raising, data)"),
         (["--dataset", "own.py:data(rows=abc)"], "own.py:data(rows='abc'): "),
         (["--dataset", "own.py:data(color=abc)"], "unknown setting of own.py:data 'color'"),
-        (
-            ["--dataset", "folder:photos(size=abc)"],
-            "folder:photos: size takes a whole number or a list [...] or none; got 'abc'",
-        ),
-        (["--dataset", "folder:photos(size=[1,2,3])"], "folder:photos(size=[1, 2, 3]): "),
         (["--set", "model.use=resnet"], "unknown model 'resnet'"),
         (["--set", "model.depth=3"], "depth"),
-        (["--seeds", "none"], "--seeds takes a number"),
         (["--seeds", "0"], "--seeds takes a number"),
-        (["--device", "abacus"], "abacus"),
     ],
 )
 def test_a_users_mistake_ends_with_2_and_writes_nothing(
@@ -69,10 +54,6 @@ def test_a_users_mistake_ends_with_2_and_writes_nothing(
     monkeypatch.delenv("JOSTLE_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(OWN)
-    for name in "ab":
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(5):
-            Image.new("L", (8, 8), 20 * number).save(tmp_path / "photos" / name / f"{number}.png")
     assert run_cli("run", tiny_file(tmp_path), *words, "--out-dir", tmp_path / "runs") == 2
     error = capsys.readouterr().err
     assert said in error

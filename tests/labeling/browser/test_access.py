@@ -1,7 +1,6 @@
 """Everybody can use the page: by keys alone, without keys, with keys of their own, and before they are let in."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,13 @@ Visit = Callable[..., Any]
 SHOWN = ".stage[data-key]:not([data-key=''])"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """Long texts in two classes."""
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Long texts in two classes; every test has people of its own."""
+    folder = tmp_path_factory.mktemp("access")
     lines = "\n".join(f"line {line}" for line in range(200))
-    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
-    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as running:
+    data = table(folder / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
+    with Server([data, "--classes", "good,bad", "--encoder", "words"], folder / "project") as running:
         yield running
 
 
@@ -28,11 +28,24 @@ def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Server, visit:
     answered_by(page, "Enter")
     expect(page, lambda: page.evaluate("document.activeElement.dataset.class"), "bad")
     answered_by(page, "Enter")
-    expect(page, lambda: on_disk(server), [("answer", 1), ("answer", 1)])
+    expect(page, lambda: on_disk(server, "Ada"), [("answer", 1), ("answer", 1)])
+
+
+def test_a_double_click_is_one_answer(server: Server, visit: Visit) -> None:
+    page = visit(server, name="Bo")
+    page.wait_for_selector(SHOWN)
+    first = page.get_attribute(".stage", "data-key")
+    page.click("[data-class=bad]")
+    page.wait_for_selector(f".stage:not([data-key='{first}'])")
+    page.dispatch_event("[data-class=bad]", "click", {"detail": 2})  # at once: the second half of it
+    page.wait_for_timeout(500)
+    assert on_disk(server, "Bo") == [("answer", 1)]
+    page.click("[data-class=good]")
+    expect(page, lambda: on_disk(server, "Bo"), [("answer", 1), ("answer", 0)])
 
 
 def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Server, visit: Visit) -> None:
-    page = visit(server)
+    page = visit(server, name="Cy")
     page.wait_for_selector(SHOWN)
     page.keyboard.press("PageDown")
     page.wait_for_function("() => document.querySelector('.stage').scrollTop > 200")
@@ -46,7 +59,7 @@ def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Serv
 
 
 def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> None:
-    page = visit(server)
+    page = visit(server, name="Di")
     page.wait_for_selector(SHOWN)
     page.keyboard.press("?")
     page.click("[aria-label='Change the key for: good']")
@@ -61,7 +74,7 @@ def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> N
     page.keyboard.press("Escape")
     for key in ("q", "b", " ", "Backspace"):
         page.keyboard.press(key)
-    expect(page, lambda: on_disk(server), [("answer", 0)])
+    expect(page, lambda: on_disk(server, "Di"), [("answer", 0)])
     page.reload()
     page.wait_for_selector(SHOWN)
     assert not page.query_selector_all(".class kbd"), "off is kept"
@@ -81,7 +94,7 @@ def test_who_has_no_token_is_told_what_to_do(server: Server, visit: Visit, chrom
 
 
 def test_unsure_notes_and_flags_by_keys(server: Server, visit: Visit) -> None:
-    page = visit(server)
+    page = visit(server, name="Eve")
     page.wait_for_selector(SHOWN)
     name = page.get_attribute(".stage", "data-name")
     page.keyboard.press(",")
@@ -93,11 +106,11 @@ def test_unsure_notes_and_flags_by_keys(server: Server, visit: Visit) -> None:
     page.keyboard.press("!")
     page.wait_for_selector("[data-action=flag][aria-pressed=true]")
     answered_by(page, "u")
-    assert on_disk(server) == [("skip", None)]
+    assert on_disk(server, "Eve") == [("skip", None)]
     page.goto(f"{server.origin}/#review")
     page.click("text=Remarks")
     item = page.wait_for_selector(f".item:has(h2:text-is('{name}'))")
-    for words in ("unsure by Ada", "flagged by Ada", "“1 odd <b>one</b>” by Ada"):
+    for words in ("unsure by Eve", "flagged by Eve", "“1 odd <b>one</b>” by Eve"):
         assert words in item.inner_text()
     page.fill("input[type=search]", "ODD")
     page.wait_for_selector(".item:has-text('flagged')", state="detached")

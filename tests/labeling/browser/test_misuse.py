@@ -1,7 +1,7 @@
-"""Slips of people at the page: stray keys, two tabs, pictures that are not there, numbers as people write them."""
+"""Numbers and several classes as people give them, and their slips: stray keys, two tabs, pictures that are missing."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,191 +10,171 @@ from browser_pages import answered_by, expect, on_disk, table
 from tools.serving import TOKEN, Person, Server
 
 Visit = Callable[..., Any]
+COLORS = ("red", "green", "blue")
 TIMEOUT = 300  # seconds that a model may take on a busy machine
 
 
-@pytest.fixture
-def prices(tmp_path: Path) -> list[str]:
-    """Houses whose price is asked for."""
-    data = table(tmp_path / "houses.csv", ["id", "area", "price"], ([i, 40 + i, ""] for i in range(30)))
-    return [data, "--target", "price"]
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Houses whose price is asked for; here as below every test has people of its own."""
+    folder = tmp_path_factory.mktemp("prices")
+    data = table(folder / "houses.csv", ["id", "area", "price"], ([i, 40 + i, ""] for i in range(30)))
+    with Server([data, "--target", "price"], folder / "project") as running:
+        yield running
 
 
-@pytest.fixture
-def tickets(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def tickets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Long texts, several classes of which can be right."""
+    folder = tmp_path_factory.mktemp("tickets")
     lines = "\n".join(f"line {line}" for line in range(200))
-    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
-    return [data, "--classes", "billing,bug,praise", "--several", "--encoder", "words"]
+    data = table(folder / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
+    words = [data, "--classes", "billing,bug,praise", "--several", "--encoder", "words"]
+    with Server(words, folder / "project") as running:
+        yield running
 
 
-def test_numbers_are_read_as_english_and_never_guessed(
-    prices: list[str], tmp_path: Path, visit: Visit
-) -> None:
-    with Server(prices, tmp_path / "project") as server:
-        page = visit(server)
-        page.wait_for_selector("input[aria-label=price]")
-        for typed in ("1,250", "1 250 000.5", "-1,000", "1e3", ".5"):
-            answered_by(page, *typed, "Enter")
-        expect(page, lambda: [value for _, value in on_disk(server)], [1250, 1250000.5, -1000, 1000, 0.5])
-        for typed, readings in (
-            ("1,25", "1.25 or 125"),
-            ("0,250", "0.25 or 250"),
-            ("12,3456", "12.3456 or 123456"),
-        ):
-            page.fill("input[name=number]", typed)
-            page.keyboard.press("Enter")
-            page.wait_for_selector(f".toast.shown:has-text('{readings}')")
-        for typed in ("1,2,3", "0x10", "1 25", "Infinity", "1.250,5"):
-            page.fill("input[name=number]", typed)
-            page.keyboard.press("Enter")
-            page.wait_for_selector(".toast.shown:has-text('not a number')")
-            page.evaluate("document.getElementById('toast').textContent = ''")
-        assert len(on_disk(server)) == 5
+@pytest.fixture(scope="module")
+def pictures(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Pictures in three colors."""
+    words = [str(photos), "--classes", ",".join(COLORS), "--round-size", "9", "--encoder", "pixels"]
+    with Server(words, tmp_path_factory.mktemp("pictures")) as running:
+        yield running
 
 
-def test_undo_and_edit_bring_back_the_number_that_is_stored(
-    prices: list[str], tmp_path: Path, visit: Visit
-) -> None:
+def test_numbers_are_read_as_english_and_never_guessed(prices: Server, visit: Visit) -> None:
+    page = visit(prices, name="Ada")
+    page.wait_for_selector("input[aria-label=price]")
+    assert page.get_attribute("input[name=number]", "placeholder") == "price"
+    assert "area" in page.inner_text(".stage")
+    assert "price" not in page.inner_text(".stage")
+    for typed in ("1,250", "1 250 000.5", "-1,000", "1e3", ".5"):
+        answered_by(page, *typed, "Enter")
+    expect(page, lambda: [value for _, value in on_disk(prices, "Ada")], [1250, 1250000.5, -1000, 1000, 0.5])
+    for typed, readings in (
+        ("1,25", "1.25 or 125"),
+        ("0,250", "0.25 or 250"),
+        ("12,3456", "12.3456 or 123456"),
+    ):
+        page.fill("input[name=number]", typed)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f".toast.shown:has-text('{readings}')")
+    for typed in ("1,2,3", "0x10", "1 25", "Infinity", "1.250,5"):
+        page.fill("input[name=number]", typed)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".toast.shown:has-text('not a number')")
+        page.evaluate("document.getElementById('toast').textContent = ''")
+    page.wait_for_selector("input[aria-invalid]")
+    answered_by(page, "Escape", " ")  # out of the field, and on
+    answered_by(page, "Escape", "Backspace")
+    expect(page, lambda: [act for act, _ in on_disk(prices, "Ada")][5:], ["skip", "withdrawal"])
+
+
+def test_undo_and_edit_bring_back_the_number_that_is_stored(prices: Server, visit: Visit) -> None:
     exact = "1234.567890123"
-    with Server(prices, tmp_path / "project") as server:
-        page = visit(server)
-        page.wait_for_selector("input[aria-label=price]")
-        answered_by(page, *exact, "Enter")
-        page.keyboard.type("77")  # begun on the next one
-        answered_by(page, "Escape", "Backspace")
-        expect(page, lambda: page.input_value("input[name=number]"), exact)
-        page.focus("input[name=number]")
-        answered_by(page, "Enter")
-        expect(page, lambda: page.input_value("input[name=number]"), "77")
-        expect(page, lambda: [value for _, value in on_disk(server)], [float(exact), None, float(exact)])
-        page.goto(f"{server.origin}/#review")
-        page.click("text=All answers")
-        field = page.wait_for_selector(".item input")
-        assert field.input_value() == exact
+    page = visit(prices, name="Bo")
+    page.wait_for_selector("input[aria-label=price]")
+    answered_by(page, *exact, "Enter")
+    page.keyboard.type("77")  # begun on the next one
+    answered_by(page, "Escape", "Backspace")
+    expect(page, lambda: page.input_value("input[name=number]"), exact)
+    page.focus("input[name=number]")
+    answered_by(page, "Enter")
+    expect(page, lambda: page.input_value("input[name=number]"), "77")
+    expect(page, lambda: [value for _, value in on_disk(prices, "Bo")], [float(exact), None, float(exact)])
+    page.goto(f"{prices.origin}/#review")
+    page.click("text=All answers")
+    page.fill("input[type=search]", "Bo")
+    page.wait_for_selector(".item:has-text('by Ada')", state="detached")
+    field = page.wait_for_selector(".item:has-text('by Bo') input")
+    assert field.input_value() == exact
 
 
 def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
-    tickets: list[str], tmp_path: Path, visit: Visit
+    tickets: Server, visit: Visit
 ) -> None:
-    with Server(tickets, tmp_path / "project") as server:
-        page = visit(server)
-        page.wait_for_selector(".stage:has-text('ticket')")
-        before = page.get_attribute(".stage", "data-key")
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".toast.shown:has-text('none of them')")
-        assert on_disk(server) == []
-        assert page.get_attribute(".stage", "data-key") == before
-        answered_by(page, "1", "3", "Enter")
-        answered_by(page, "Backspace")
-        ticked = "[...document.querySelectorAll('[aria-pressed=true]')].map((each) => each.dataset.class)"
-        expect(page, lambda: page.evaluate(ticked), ["billing", "praise"])
-        answered_by(page, "3", "Enter")
-        answered_by(page, "Enter", "Enter")
-        wanted = [[0, 2], [0], []]
-        expect(page, lambda: [value for act, value in on_disk(server) if act == "answer"], wanted)
+    page = visit(tickets, name="Ada")
+    page.wait_for_selector(".stage:has-text('ticket')")
+    before = page.get_attribute(".stage", "data-key")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".toast.shown:has-text('none of them')")
+    assert on_disk(tickets, "Ada") == []
+    assert page.get_attribute(".stage", "data-key") == before
+    answered_by(page, "1", "2", "2", "p", "Enter")  # by digits and letters; not the second after all
+    answered_by(page, "Backspace")
+    ticked = "[...document.querySelectorAll('[aria-pressed=true]')].map((each) => each.dataset.class)"
+    expect(page, lambda: page.evaluate(ticked), ["billing", "praise"])
+    answered_by(page, "3", "Enter")
+    answered_by(page, "Enter", "Enter")
+    wanted = [[0, 2], [0], []]
+    expect(page, lambda: [value for act, value in on_disk(tickets, "Ada") if act == "answer"], wanted)
 
 
-def test_a_double_click_is_one_answer(tmp_path: Path, visit: Visit) -> None:
-    data = table(tmp_path / "notes.csv", ["id", "text"], ([i, f"note {i}"] for i in range(9)))
-    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as server:
-        page = visit(server)
-        page.wait_for_selector(".stage:has-text('note')")
-        first = page.get_attribute(".stage", "data-key")
-        page.click("[data-class=bad]")
-        page.wait_for_selector(f".stage:not([data-key='{first}'])")
-        page.dispatch_event("[data-class=bad]", "click", {"detail": 2})  # at once: the second half of it
-        page.wait_for_timeout(500)
-        assert on_disk(server) == [("answer", 1)]
-        page.click("[data-class=good]")
-        expect(page, lambda: on_disk(server), [("answer", 1), ("answer", 0)])
+def test_each_tab_has_its_own_person(tickets: Server, visit: Visit) -> None:
+    first = visit(tickets, name="Cy")
+    first.wait_for_selector(".stage:has-text('ticket')")
+    second = first.context.new_page()
+    second.goto(f"{tickets.origin}/?token={TOKEN}")
+    second.wait_for_selector("dialog[open]")
+    assert second.input_value("input[name=name]") == "Cy"  # offered, and asked
+    second.fill("input[name=name]", "Di")
+    second.keyboard.press("Enter")
+    second.wait_for_selector(".stage:has-text('ticket')")
+    first.goto(tickets.origin)
+    first.wait_for_selector(".stage:has-text('ticket')")
+    expect(first, lambda: (first.inner_text("#person"), second.inner_text("#person")), ("Cy", "Di"))
 
 
-def test_the_next_text_begins_at_its_beginning(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
-    with Server(tickets, tmp_path / "project") as server:
-        page = visit(server)
-        page.wait_for_selector(".stage:has-text('ticket')")
-        page.evaluate("document.querySelector('.stage').scrollTop = 900")
-        assert page.evaluate("document.querySelector('.stage').scrollTop") > 100
-        answered_by(page, "1", "Enter")
-        expect(page, lambda: page.evaluate("document.querySelector('.stage').scrollTop"), 0)
+def test_a_picture_is_answered_when_it_can_be_seen(pictures: Server, visit: Visit) -> None:
+    page = visit(pictures, name=None)
+    page.wait_for_selector("dialog[open]")
+    held: list[Any] = []
+    page.route("**/api/content/*", lambda route: held.append(route))  # they never come
+    page.keyboard.type("Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-class=red]")
+    page.keyboard.press("1")
+    page.wait_for_selector(".toast.shown:has-text('Wait for the picture')")
+    assert on_disk(pictures, "Ada") == []
+    expect(page, lambda: bool(held), True)
+    held.pop(0).continue_()
+    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.keyboard.press("1")
+    expect(page, lambda: on_disk(pictures, "Ada"), [("answer", 0)])
 
 
-def test_each_tab_has_its_own_person(tickets: list[str], tmp_path: Path, visit: Visit) -> None:
-    with Server(tickets, tmp_path / "project") as server:
-        first = visit(server, name="Ada")
-        first.wait_for_selector(".stage:has-text('ticket')")
-        second = first.context.new_page()
-        second.goto(f"{server.origin}/?token={TOKEN}")
-        second.wait_for_selector("dialog[open]")
-        assert second.input_value("input[name=name]") == "Ada"  # offered, and asked
-        second.fill("input[name=name]", "Bo")
-        second.keyboard.press("Enter")
-        second.wait_for_selector(".stage:has-text('ticket')")
-        first.goto(server.origin)
-        first.wait_for_selector(".stage:has-text('ticket')")
-        expect(first, lambda: (first.inner_text("#person"), second.inner_text("#person")), ("Ada", "Bo"))
+def test_a_picture_that_cannot_be_shown_can_only_be_skipped(pictures: Server, visit: Visit) -> None:
+    page = visit(pictures, name=None)
+    page.wait_for_selector("dialog[open]")
+    page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
+    page.keyboard.type("Bo")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".stage .broken")
+    page.keyboard.press("1")
+    page.wait_for_selector(".toast.shown:has-text('cannot be shown')")
+    page.keyboard.press(" ")
+    expect(page, lambda: on_disk(pictures, "Bo"), [("skip", None)])
 
 
-def test_a_picture_is_answered_when_it_can_be_seen(photos: Path, tmp_path: Path, visit: Visit) -> None:
-    with Server([str(photos), "--classes", "red,green,blue"], tmp_path / "project") as server:
-        page = visit(server, name=None)
-        page.wait_for_selector("dialog[open]")
-        held: list[Any] = []
-        page.route("**/api/content/*", lambda route: held.append(route))  # they never come
-        page.keyboard.type("Ada")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("[data-class=red]")
-        page.keyboard.press("1")
-        page.wait_for_selector(".toast.shown:has-text('Wait for the picture')")
-        assert on_disk(server) == []
-        expect(page, lambda: bool(held), True)
-        held.pop(0).continue_()
-        page.wait_for_selector(".stage[data-key]:not([data-key=''])")
-        page.keyboard.press("1")
-        expect(page, lambda: on_disk(server), [("answer", 0)])
-
-
-def test_a_picture_that_cannot_be_shown_can_only_be_skipped(
-    photos: Path, tmp_path: Path, visit: Visit
-) -> None:
-    with Server([str(photos), "--classes", "red,green,blue"], tmp_path / "project") as server:
-        page = visit(server, name=None)
-        page.wait_for_selector("dialog[open]")
-        page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
-        page.keyboard.type("Ada")
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".stage .broken")
-        page.keyboard.press("1")
-        page.wait_for_selector(".toast.shown:has-text('cannot be shown')")
-        page.keyboard.press(" ")
-        expect(page, lambda: on_disk(server), [("skip", None)])
-
-
-def test_tiles_whose_pictures_are_not_shown_are_not_answered(
-    photos: Path, tmp_path: Path, visit: Visit
-) -> None:
-    names = ("red", "green", "blue")
-    words = [str(photos), "--classes", ",".join(names), "--round-size", "9", "--encoder", "pixels"]
-    with Server(words, tmp_path / "project") as server:
-        somebody, end = Person("Bo", server.port), time.monotonic() + TIMEOUT
-        for _ in range(12):
-            question = somebody.questions(1)[0]
-            number = question["name"].removesuffix(".png")
-            somebody.answer(question["key"], names[int(number) % 3 if number.isdecimal() else 7 % 3])
-        while not somebody.call("GET", "/api/grid?class=red&n=24")[1]["examples"]:
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        page = visit(server)
-        page.wait_for_selector(".stage[data-key]:not([data-key=''])")
-        page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
-        page.goto(f"{server.origin}/#grid")
-        page.wait_for_selector(".tile .broken")
-        page.click(".tile .face")
-        page.keyboard.press("1")
-        page.wait_for_selector(".toast.shown:has-text('not answered')")
-        page.click(".bulk .done")
-        assert on_disk(server) == []
+def test_tiles_whose_pictures_are_not_shown_are_not_answered(pictures: Server, visit: Visit) -> None:
+    somebody, end = Person("Di", pictures.port), time.monotonic() + TIMEOUT
+    for _ in range(12):
+        question = somebody.questions(1)[0]
+        number = question["name"].removesuffix(".png")
+        somebody.answer(question["key"], COLORS[int(number) % 3 if number.isdecimal() else 7 % 3])
+    while not somebody.call("GET", "/api/grid?class=red&n=24")[1]["examples"]:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    page = visit(pictures, name="Cy")
+    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
+    page.goto(f"{pictures.origin}/#grid")
+    page.wait_for_selector(".tile .broken")
+    page.click(".tile .face")
+    page.keyboard.press("1")
+    page.wait_for_selector(".toast.shown:has-text('not answered')")
+    page.click(".bulk .done")
+    assert on_disk(pictures, "Cy") == []
 
 
 def test_the_end_of_a_project_says_what_to_do_next(tmp_path: Path, visit: Visit) -> None:
