@@ -29,10 +29,10 @@ class Mutant:
     new: str
     """Text in its place."""
     tests: str
-    """Test files or folders under tests/, separated by blanks."""
+    """Test files, folders or tests of a file under tests/, separated by blanks."""
 
 
-SCORES = "strategies/test_classical.py"
+ORACLE = "attacks/test_oracles.py::test_picks_are_those_of_the_definition"
 PERTURBED = "embeddings/test_deviations.py embeddings/test_perturbations.py"
 STORE = "labeling/test_store.py labeling/test_session.py labeling/test_session_answers.py"
 STATISTICS = "experiments/results/test_statistics.py experiments/results/test_curves.py"
@@ -95,15 +95,15 @@ MUTANTS = (
         "selectors/test_herding_selector.py",
     ),
     # scores
-    Mutant("return 1 - (first - second)", "return 1 - first", SCORES),
-    Mutant("torch.special.entr(p).sum(-1)", "torch.special.entr(p).amax(-1)", SCORES),
+    Mutant("return 1 - (first - second)", "return 1 - first", f"{ORACLE}[margin]"),
+    Mutant("torch.special.entr(p).sum(-1)", "torch.special.entr(p).amax(-1)", f"{ORACLE}[entropy]"),
     Mutant("return (of_mean - expected).clamp(min=0)", "return of_mean", "strategies/test_disagreement.py"),
     Mutant(
         "left.scatter_(1, predicted, -left.sum(1, keepdim=True))",
         "left.scatter_(1, predicted, left.sum(1, keepdim=True))",
-        "strategies/test_badge.py",
+        f"{ORACLE}[badge]",
     ),
-    Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", SCORES),
+    Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", f"{ORACLE}[egl]"),
     # draws of k-means++, seeds
     Mutant(
         "ratios = times if only_copies else times / distances",
@@ -184,6 +184,25 @@ MUTANTS = (
         "labeling/test_stopping.py",
     ),
     Mutant("(observed - expected) / (1 - expected)", "observed", "labeling/test_stopping.py"),
+    # label noise, recall, and examples that are found
+    Mutant("ratio = classes / (classes - 1)", "ratio = 1.0", "statistics/test_noise.py"),
+    Mutant(
+        "joint[:, said] = belief[:, said] * (1 - answer_error)",
+        "joint[:, said] = belief[:, said]",
+        "statistics/test_noise.py",
+    ),
+    Mutant("missed = max(most - audited, 0)", "missed = 0", "statistics/test_recall.py"),
+    Mutant(
+        "shown = [key for key in keys if key not in audited]", "shown = list(keys)", "labeling/test_find.py"
+    ),
+    Mutant("[*page, *(key for key in reached if key in audited)]", "page", "labeling/test_find.py"),
+    Mutant(
+        "return bool(self.answered or self.answer or self.person)", "return False", "labeling/test_find.py"
+    ),
+    Mutant("clean = None  # an emptied note is withdrawn", "pass", "labeling/test_remarks.py"),
+    Mutant(
+        "new = _unsure_keys(tx, person, n, store.clock())", "new = list[str]()", "labeling/test_remarks.py"
+    ),
     # access to the server
     Mutant("return name == self.host.lower()", "return True", "labeling/test_security.py"),
     Mutant(
