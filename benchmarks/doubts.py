@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from jostle.labeling import mistakes
+from jostle.labeling import insights
 from jostle.labeling.probe import Softmax, fit_classifier
 
 LISTED = 50  # doubts that 0.2 listed
@@ -41,7 +41,7 @@ def count_doubts(
     held = fit_classifier(Softmax(), rows, places, np.eye(classes)[given], seed).held_out  # (n, c)
     against = held.argmax(1) != given
     listed = np.flatnonzero(against)[np.argsort(-held.max(1)[against])][:LISTED]
-    likely = np.flatnonzero(against & (mistakes.class_mistakes(held, given) >= mistakes.EVEN))
+    likely = np.flatnonzero(against & (insights.class_mistakes(held, given) >= insights.EVEN))
     found = [[len(which), wrong[which].sum()] for which in (listed, likely)]
     return np.array(found), int(wrong.sum())
 

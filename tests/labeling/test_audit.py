@@ -8,7 +8,7 @@ from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 from scipy.stats import beta
 
-from jostle.labeling import Session, audit, proofs
+from jostle.labeling import Session, audit, queue
 from jostle.labeling.records import Predictions
 from jostle.labeling.trainer import is_round_due
 from jostle.statistics import ALPHA, betting_interval
@@ -134,7 +134,7 @@ def test_a_goal_that_the_model_meets_is_proven_with_few_questions(tmp_path: Path
         said = classes.names[int(found.answer(found.places[key], classes))]  # type: ignore[arg-type]
         wrong += said != color_in(session.question(key).name)
     assert 1 - wrong / len(left) >= accuracy.low  # by the truth
-    assert proofs.begin(session) == 0  # nothing is left to prove
+    assert queue.begin(session) == 0  # nothing is left to prove
 
 
 def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -> None:

@@ -10,8 +10,8 @@ from running_server import Running
 from tools.serving import Person
 
 from jostle.labeling import Session
-from jostle.labeling.blind import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_blind
-from jostle.labeling.payloads import progress_json
+from jostle.labeling.audit import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_blind
+from jostle.labeling.routes import progress_json
 
 ANSWERS = 60
 

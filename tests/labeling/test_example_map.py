@@ -13,13 +13,13 @@ from sklearn.neighbors import NearestNeighbors
 from jostle.labeling import Session
 from jostle.labeling.example_map import (
     ExampleMap,
+    MapBuilder,
     embed_neighbors,
     first_map,
     inside_polygon,
     nearest_neighbors,
     warm_start,
 )
-from jostle.labeling.map_builder import MapBuilder
 
 
 @pytest.fixture(scope="module")

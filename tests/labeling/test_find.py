@@ -12,9 +12,8 @@ from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.audit import audit_sample
-from jostle.labeling.find import NO_COLOR, Finder, Search
-from jostle.labeling.lookups import answer_lookups, look_up
-from jostle.labeling.map_builder import MapBuilder
+from jostle.labeling.example_map import MapBuilder
+from jostle.labeling.find import NO_COLOR, Finder, Search, answer_lookups, look_up
 from jostle.labeling.schema import examples
 
 

@@ -6,7 +6,7 @@ import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
-from jostle.labeling import Session, finding
+from jostle.labeling import Session, stopping
 from jostle.labeling.trainer import is_round_due
 
 
@@ -35,7 +35,7 @@ def test_a_search_finds_the_class_and_stops_by_a_bound_that_holds(session: Sessi
         answers += 10
         if is_round_due(session):
             session.train()
-        found = finding.recall(session)
+        found = stopping.recall(session)
         assert found is not None
         assert found.low <= found.found / total + 1e-9  # at every look
         assert found.missed >= total - found.found

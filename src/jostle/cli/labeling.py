@@ -341,7 +341,7 @@ def label(
 def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
     """Return the share of random questions: all of them for a given model, half of them in a search."""
     from jostle.labeling.answers import parse_share
-    from jostle.labeling.finding import FIND_AUDIT
+    from jostle.labeling.stopping import FIND_AUDIT
 
     if only is not None and given is not None:
         raise ValueError("--audit-only asks random questions alone: leave --audit out")

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from jostle.labeling.contents import Content, UnreadableError, digest, make_thumbnail, to_browser_format
-from jostle.labeling.payloads import shown_json
+from jostle.labeling.routes import shown_json
 from jostle.labeling.security import PICTURE_HEADERS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, finding, insights, mistakes, queue, stopping
+from jostle.labeling import aggregation, audit, insights, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import (
     Answer,
@@ -21,7 +21,7 @@ from jostle.labeling.answers import (
     as_number,
     decode_answer,
 )
-from jostle.labeling.blind import is_blind
+from jostle.labeling.audit import is_blind
 from jostle.labeling.contents import Question
 from jostle.labeling.index import GoneError
 from jostle.labeling.records import (
@@ -118,7 +118,7 @@ def doubts(session: Session, n: int) -> list[Doubt]:
         if not any(one.act == "correction" for one in group)
     }
     chances = mistake_chances(session.kind, found, open_ones, classes)
-    worst = sorted((key for key in chances if chances[key] >= mistakes.EVEN), key=lambda key: -chances[key])
+    worst = sorted((key for key in chances if chances[key] >= insights.EVEN), key=lambda key: -chances[key])
     return [
         Doubt(
             Question(key, session.source.kind, by_key[key][0].name),
@@ -142,17 +142,17 @@ def mistake_chances(
     scores = found.scores[[found.places[key] for key in known]].astype(np.float64)  # (m, c) or (m, 1)
     if kind == "number":
         given = np.array([as_number(labels[key]) for key in known])
-        chances = mistakes.number_mistakes(scores[:, 0], given)
+        chances = insights.number_mistakes(scores[:, 0], given)
     else:
         joined = np.zeros((len(known), len(columns)))
         for number, score in zip(found.numbers, scores.T, strict=True):
             joined[:, columns.index(classes.merged[int(number)])] += score
         if kind == "one":
             which = np.array([columns.index(as_class(labels[key])) for key in known])
-            chances = mistakes.class_mistakes(joined, which)
+            chances = insights.class_mistakes(joined, which)
         else:
             having = np.array([[number in as_classes(labels[key]) for number in columns] for key in known])
-            chances = mistakes.set_mistakes(joined.clip(0, 1), having)
+            chances = insights.set_mistakes(joined.clip(0, 1), having)
     return {
         key: float(chance)
         for key, chance in zip(known, chances, strict=True)
@@ -243,10 +243,10 @@ def progress(session: Session) -> Progress:
     accuracy, curve = audit.accuracy(session, sample), audit.curve(session, sample)
     proof = audit.proof(session, accuracy, sample)
     kappas = audit.kappas(session)
-    remaining, found = queue.count_unanswered(session), finding.recall(session)
+    remaining, found = queue.count_unanswered(session), stopping.recall(session)
     advice = stopping.advise(accuracy, curve, kappas, remaining, proof)
     if found is not None:
-        advice = finding.advise(found, remaining)
+        advice = stopping.advise_search(found, remaining)
     return Progress(
         kind=session.kind,
         examples=here,

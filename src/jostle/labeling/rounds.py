@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, finding, imports, insights, proofs, queue
+from jostle.labeling import aggregation, audit, imports, insights, queue, stopping
 from jostle.labeling.answers import Classes, StoredAnswer, as_classes
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
@@ -99,7 +99,7 @@ def run_round(
     summary["seconds"] = round(time.monotonic() - started, 3)
     session.store.begin_round(ranked, summary)
     if summary.get("candidate"):
-        proofs.begin(session)
+        queue.begin(session)
     remove_old_predictions(session, number)
     return number
 
@@ -178,7 +178,7 @@ def rank_next(
     asked = [purpose for purpose in training_set.purposes.values() if purpose in ("pick", "audit")]
     length = queue.BATCHES_PER_RANKING * settings.batch
     n, measured = queue.split_batch(length, settings.audit, len(asked), asked.count("audit"))
-    if settings.find and finding.is_dry(session):
+    if settings.find and stopping.is_dry(session):
         n, measured = 0, length
     audited = queue.next_audit(training_set.unasked(), measured, settings.seed)
     if model is None:
@@ -192,7 +192,7 @@ def rank_next(
     candidates = training_set.candidates()
     if settings.find and model is not None:
         seen = Predictions(session.kind, training_set.keys, np.array(targets.numbers), model.scores)
-        chances = finding.class_chances(session, seen)[candidates]
+        chances = stopping.class_chances(session, seen)[candidates]
         picked = candidates[np.argsort(-chances, kind="stable")[:n]].tolist()
     else:
         picked = queue.pick(strategy, network, pool, n, candidates=candidates, most=most, seed=seed, **call)

@@ -20,13 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from jostle.labeling.answers import Answer, assign_keys, clean_person_name
-from jostle.labeling.blind import HeldFigures
+from jostle.labeling.audit import HeldFigures
 from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
-from jostle.labeling.find_routes import add_find_routes
 from jostle.labeling.guide import add_guide_routes
 from jostle.labeling.index import GoneError
-from jostle.labeling.payloads import (
+from jostle.labeling.review import GridOrder
+from jostle.labeling.routes import (
+    add_find_routes,
+    add_remark_routes,
     card_json,
     disagreement_json,
     doubt_json,
@@ -36,8 +38,6 @@ from jostle.labeling.payloads import (
     suggestion_json,
     to_json,
 )
-from jostle.labeling.remark_routes import add_remark_routes
-from jostle.labeling.review import GridOrder
 from jostle.labeling.security import PICTURE_HEADERS, SecurityMiddleware, ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError

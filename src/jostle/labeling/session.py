@@ -14,18 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import (
-    aggregation,
-    audit,
-    contents,
-    finding,
-    proofs,
-    queue,
-    remarks,
-    review,
-    sources,
-    stopping,
-)
+from jostle.labeling import aggregation, audit, contents, queue, remarks, review, sources, stopping
 from jostle.labeling.answers import (
     Answer,
     AnswerKind,
@@ -345,8 +334,8 @@ class Session:
 
     def advice(self) -> Advice:
         """Return advice to go on or to stop, with reasons."""
-        if (search := finding.recall(self)) is not None:
-            return finding.advise(search, queue.count_unanswered(self))
+        if (search := stopping.recall(self)) is not None:
+            return stopping.advise_search(search, queue.count_unanswered(self))
         found = self.accuracy()
         left, forecast = queue.count_unanswered(self), audit.proof(self, found)
         return stopping.advise(found, self.curve(), audit.kappas(self), left, forecast)
@@ -357,7 +346,7 @@ class Session:
         Args:
             questions: Number of questions. None: as many as the forecast says.
         """
-        return proofs.begin(self, questions)
+        return queue.begin(self, questions)
 
     def progress(self) -> Progress:
         """Return everything about the progress."""

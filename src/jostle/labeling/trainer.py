@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from jostle.labeling.lookups import answer_lookups
-from jostle.labeling.map_builder import MapBuilder
+from jostle.labeling.example_map import MapBuilder
+from jostle.labeling.find import answer_lookups
 from jostle.labeling.records import read_status, write_status
 from jostle.utils.user_files import line_in_own_file
 
