@@ -1,6 +1,6 @@
 """Tables in which one label of ten is wrong, as data sets to run: the answers of careless people.
 
-`jostle run benchmarks/protocols/noise-segment.toml`. The labels that measure are right.
+`jostle run benchmarks/protocols/noise-satimage-cold.toml`. The labels that measure are right.
 """
 
 from dataclasses import replace
@@ -14,9 +14,9 @@ from jostle.rng import generator
 SHARE = 0.1  # of the labels to be asked for
 
 
-def segment() -> Data:
-    """Pieces of outdoor images (KEEL segment, 7 classes)."""
-    return with_wrong_labels("keel:segment")
+def satimage() -> Data:
+    """Soil in satellite images (KEEL satimage, 6 classes)."""
+    return with_wrong_labels("keel:satimage")
 
 
 def splice() -> Data:

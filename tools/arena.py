@@ -18,7 +18,7 @@ from typing import Any
 from jostle import datasets, strategies
 from jostle.experiments.report.comparison import load_all
 from jostle.experiments.results.across import Across, clear_sign
-from jostle.experiments.results.curves import Results
+from jostle.experiments.results.curves import Floats, Results
 from jostle.experiments.results.store import experiment_name
 from jostle.experiments.results.summary import times
 from jostle.strategies.default import default_for
@@ -44,6 +44,7 @@ def settings(across: Across, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         seen = {
             label: {
                 "gain": round(gains[label][name], DIGITS),
+                "error": round(standard_error(across.seed_gains(name, label)), DIGITS),
                 "saved": round(saved[label][name], DIGITS),
                 "seeds": len(across.leads(name, label, across.baseline)),
                 "clear": clear_sign(across.leads(name, label, across.baseline)),
@@ -56,6 +57,11 @@ def settings(across: Across, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         told = {**(told or facts(name, results)), "kind": kind_of(name, results)}
         made.append({**told, "seen": named_strategies(name, seen, told["task"])})
     return made
+
+
+def standard_error(gains: Floats) -> float:
+    """The standard error of a mean over seeds; 0 for a single one, of which nothing is known."""
+    return float(gains.std(ddof=1) / len(gains) ** 0.5) if len(gains) > 1 else 0.0
 
 
 def kind_of(name: str, results: Results) -> str:

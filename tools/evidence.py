@@ -4,7 +4,8 @@ A block from `<!-- aubc results/mnist accuracy -->` to `<!-- end -->` holds that
 `results/mnist.tar.xz`, or the link to that figure, which is drawn into `docs/figures`. The paper's own numbers stand in
 `results/paper.toml`. Several experiments, `results/arena-*`, are judged together by the strategies that all of them
 have, against random or `baseline=default`. `make bench-scale` records `results/scale.json`. `tools/confirmation.py` has
-the blocks of the default and its confirmation, `tools/guide_page.py` those that `jostle advise` reads.
+the blocks of the default and its confirmation, `tools/guide_page.py` those that `jostle advise` reads, and
+`tools/conditions.py` those of harder conditions, a row for each word, and of the ceiling.
 """
 
 import json
@@ -31,10 +32,11 @@ from jostle.experiments.results.store import PACKED, experiment_name
 from jostle.experiments.results.summary import aubc_table, gain_table, over, ratio_table, times
 from jostle.experiments.results.tables import Table
 from jostle.utils.names import look_up
-from tools import confirmation, guide_page, scale_page
+from tools import conditions, confirmation, guide_page, scale_page
 from tools.extrapolation import full_cycle
 
 BLOCK = re.compile(r"(<!-- (\w+) (results/\S+)((?: \S+)*) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+CATALOG = ("strategy", "rank", "error less, %", "worst, %", "where", "ahead : behind", "p, runs", "passes")
 Paper = Mapping[str, Any]  # of one protocol: what -> label -> number
 
 
@@ -69,6 +71,9 @@ def gathered(page: str, root: Path) -> Evidence:
             paths = sorted(root.glob(folder + PACKED), key=experiment_name)
             settings = [confirmation.read(load_once(path)) for path in paths]
             return f"{opening}{confirmation.BLOCKS[kind](settings)}{closing}"
+        if kind == "conditions":
+            judgments = [judged([word]) for word in [folder, *rest.split()]]
+            return f"{opening}{without_legend(conditions.conditions_table(judgments))}{closing}"
         if kind in (*TABLES_ACROSS, *FIGURES_ACROSS):
             return f"{opening}{together(kind, [folder, *rest.split()])}{closing}"
         results = load_once(root / (folder + PACKED))
@@ -79,11 +84,14 @@ def gathered(page: str, root: Path) -> Evidence:
         table = look_up("block", kind, TABLES)(results, printed.get(results.name, {}), *rest.split())
         return f"{opening}{without_legend(table)}{closing}"
 
-    def together(kind: str, words: list[str]) -> str:
+    def judged(words: list[str]) -> Across:
         paths = [path for word in words if "=" not in word for path in root.glob(word + PACKED)]
         settings = dict(word.split("=") for word in words if "=" in word)
         runs = {experiment_name(path): load_once(path) for path in sorted(paths, key=experiment_name)}
-        across = shared(Across.of(runs, **settings))
+        return shared(Across.of(runs, **settings))
+
+    def together(kind: str, words: list[str]) -> str:
+        across = judged(words)
         if kind in TABLES_ACROSS:
             return without_legend(TABLES_ACROSS[kind](across))
         drawn[f"{kind}.svg"] = svg(FIGURES_ACROSS[kind](across))
@@ -154,7 +162,11 @@ def rank_diagram(across: Across) -> Figure:
 
 
 TABLES: dict[str, Callable[..., Table]] = {"aubc": areas, "gains": gains, "ratios": ratios}
-TABLES_ACROSS: dict[str, Callable[[Across], Table]] = {"overview": overview_table}
+TABLES_ACROSS: dict[str, Callable[[Across], Table]] = {
+    "overview": overview_table,
+    "catalog": lambda across: overview_table(across).only(CATALOG),
+    "ceiling": conditions.ceiling_table,
+}
 FIGURES_ACROSS: dict[str, Callable[[Across], Figure]] = {"arena_ranks": rank_diagram, "arena_gains": gain_map}
 FIGURES: dict[str, Callable[..., Figure]] = {"curves": figures.learning_curves, "setting": setting}
 

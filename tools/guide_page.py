@@ -25,7 +25,7 @@ def table() -> str:
         "labels at the start": [Cell(labels) for _, labels, _ in names],
         "batch": [Cell(batch) for _, _, batch in names],
         "settings, runs": [Cell(None, shown=f"{len(group.settings)}, {group.seeds}") for group in groups],
-        "`default`: gain": [Cell(None, shown=gain(each)) for each in own],
+        "`default`: gain ± 95 %": [Cell(None, shown=interval(each)) for each in own],
         "range": [
             Cell(None, shown=MISSING if each is None else f"{percent(each.worst)} to {percent(each.best)}")
             for each in own
@@ -35,16 +35,19 @@ def table() -> str:
         ],
         "passes": [Cell(None if each is None else each.passes, digits=1) for each in own],
         "best other": [
-            Cell(None, shown=MISSING if each is None else f"`{each.strategy}` {gain(each)}") for each in best
+            Cell(None, shown=MISSING if each is None else f"`{each.strategy}` {interval(each)}")
+            for each in best
         ],
         "its passes": [Cell(None if each is None else each.passes, digits=1) for each in best],
     }
     return bare(Table.of("", columns)) + "\n"
 
 
-def gain(record: guide.Record | None) -> str:
-    """A mean gain in percent."""
-    return MISSING if record is None else percent(record.gain)
+def interval(record: guide.Record | None) -> str:
+    """A mean gain in percent, with half of its 95 % interval."""
+    if record is None:
+        return MISSING
+    return f"{Cell(100 * record.gain, digits=0, signed=True).text} ± {Cell(100 * record.within, digits=0).text} %"
 
 
 def percent(share: float) -> str:

@@ -19,7 +19,7 @@ from jostle.advice import Case, Seen, Setting, advise, arena, guide, nearest
 def setting(
     name: str, task: str = "classification", classes: int = 2, labels: int = 10, **seen: float
 ) -> Setting:
-    found = {label: Seen(gain, gain, 5, 1 if gain > 0 else -1, 1.0) for label, gain in seen.items()}
+    found = {label: Seen(gain, gain, 5, 1 if gain > 0 else -1, 1.0, 0.05) for label, gain in seen.items()}
     return Setting(name, name, task, classes, 1000, labels, 10, found)
 
 
@@ -67,6 +67,7 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     own = more.record("default")
     assert own is not None
     assert (own.gain, own.worst, own.best, own.ahead, own.behind) == (pytest.approx(0.2), 0.1, 0.3, 2, 0)
+    assert own.within == pytest.approx(1.96 * 0.05 / 2**0.5)  # of the mean of two
     best = more.best_except("default")
     assert best is not None
     assert (best.strategy, best.gain, best.behind) == ("margin", pytest.approx(0.1), 1)  # b lacks badge
@@ -74,7 +75,7 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     assert guide.find_group("tables", 2, 3, 10) == few
     assert guide.find_group("regressions", 1, 3, 10) is None
     said = advise(Case("classification", 2, 1000, n=10, labels=100)).why[1]
-    assert "over 2 settings default took away +20% of random's error (+10% to +30%)" in said
+    assert "over 2 settings default took away +20% ± 7% of random's error (+10% to +30%)" in said
 
 
 @pytest.mark.usefixtures("small_arena")
@@ -120,6 +121,7 @@ def test_the_file_is_made_of_runs(tmp_path: Path) -> None:
     assert margin["seeds"] == 2
     # areas: 60 for random, 75 and 70 for margin, by trapezes; random lacks 40 points of 100
     assert margin["gain"] == pytest.approx((15 + 10) / 2 / 40, abs=1e-3)
+    assert margin["error"] == pytest.approx(2.5 / 40, abs=1e-3)  # of two seeds: half their difference
     assert "random" not in first["seen"]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from synthetic_runs import lines, write_run, write_runs
+from tools.conditions import SHOWN
 from tools.evidence import gathered
 from tools.extrapolation import full_cycle
 from tools.pack_results import pack
@@ -120,3 +121,23 @@ def test_ratios_are_of_the_quickest_seeds(root: Path, small: Path) -> None:
     assert rows(page)["bald"] == ["2.50", "1.01", "2.50"]
     assert rows(page)["coreset"] == ["1.00", "1.00", "1.00"]
     assert rows(page)["qbc"][1:] == ["4.97", "–"]
+
+
+def test_a_condition_is_a_row_with_gains_over_random(root: Path) -> None:
+    better = {label: [[0.5, 0.7, 0.7], [0.5, 0.7, 0.7]] for label in SHOWN}
+    for name in ("arena-a", "noise-a"):
+        pack(
+            write_runs(root / "runs" / name, {"random": [[0.5, 0.6, 0.5], [0.5, 0.6, 0.5]], **better}),
+            root / "results",
+        )
+    page = gathered("<!-- conditions results/arena-* results/noise-* -->\n<!-- end -->\n", root).page
+    assert rows(page)["one label of ten is wrong"][:2] == ["a", "2"]
+    assert rows(page)["as it is"][2] == "+22.2 (1.000)"  # areas 55 and 65: 10 of 45 points
+
+
+def test_a_gain_is_read_as_a_share_of_the_oracles(root: Path) -> None:
+    curves = {"random": [[0.5, 0.5, 0.5]], "margin": [[0.5, 0.6, 0.6]], "oracle": [[0.5, 0.7, 0.7]]}
+    pack(write_runs(root / "runs" / "oracle-a", curves), root / "results")
+    page = gathered("<!-- ceiling results/oracle-* -->\n<!-- end -->\n", root).page
+    assert rows(page)["margin"][:2] == ["+15.0", "50"]
+    assert list(rows(page))[-2:] == ["oracle", "margin"]

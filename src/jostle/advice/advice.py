@@ -80,8 +80,8 @@ def of_the_group(case: Case) -> list[str]:
     number = len(group.settings)
     said = [
         f"{kind}, labels {labels}, batches {batch}: over {number} setting{'s' if number > 1 else ''} default took away "
-        f"{own.gain:+.0%} of random's error ({own.worst:+.0%} to {own.best:+.0%}), significantly ahead of random in "
-        f"{own.ahead} and behind in {own.behind}"
+        f"{own.gain:+.0%} ± {own.within:.0%} of random's error ({own.worst:+.0%} to {own.best:+.0%}), significantly "
+        f"ahead of random in {own.ahead} and behind in {own.behind}"
     ]
     best = group.best_except("default")
     if best is not None and best.gain > own.gain:

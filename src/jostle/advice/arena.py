@@ -29,6 +29,8 @@ class Seen:
     """1 where the seeds agree that it is ahead of random, -1 where behind, 0 where they cannot tell."""
     passes: float | None
     """Passes over the candidates that a selection took; None where they were not counted."""
+    error: float = 0.0
+    """The standard error of `gain` over the seeds."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ class Record:
     """Settings in which it is significantly behind random."""
     passes: float | None
     """Mean passes over the pool for a selection; None where they were not counted."""
+    within: float
+    """Half the width of a 95 % interval of the mean gain, over seeds in these settings."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def record(label: str, seen: Iterable[arena.Seen]) -> Record:
         sum(each.clear > 0 for each in seen),
         sum(each.clear < 0 for each in seen),
         sum(passes) / len(passes) if len(passes) == len(seen) else None,
+        1.96 * math.hypot(*(each.error for each in seen)) / len(seen),
     )
 
 

@@ -27,7 +27,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.head(self.body(x))
 
-def fit(dataset, seed, model, epochs=2):
+def fit(dataset, seed: int, model: nn.Module, epochs: int = 2):
     """Trains what it is given; shuffles as the global generator says."""
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(epochs):

@@ -153,10 +153,10 @@ class Across:
         The error is the baseline's AUBC, or what it lacks to 100 %: so a tenth means the same for accuracies, for IoU
         and for errors of a regression.
         """
-        return {name: float(self._gains(name, label).mean()) for name in self.has(label)}
+        return {name: float(self.seed_gains(name, label).mean()) for name in self.has(label)}
 
-    def _gains(self, name: str, label: str) -> Floats:
-        """Of each seed, (seeds,)."""
+    def seed_gains(self, name: str, label: str) -> Floats:
+        """Shares of the baseline's error that the strategy `label` takes away in the folder `name`, (seeds,)."""
         theirs = self.areas[name][self.baseline]
         base = float(np.mean([theirs[seed] for seed in theirs.keys() & self.areas[name][label].keys()]))
         error = 100 - base if metric_named(self.metrics[name]).percent else abs(base)
@@ -195,7 +195,7 @@ class Across:
         """Test the gains of each of these `labels` in every run: about these folders, not about others like
         them.
         """
-        gains = {label: [self._gains(name, label) for name in self.has(label)] for label in labels}
+        gains = {label: [self.seed_gains(name, label) for name in self.has(label)] for label in labels}
         found = [wilcoxon(np.concatenate([np.empty(0), *gains[label]])) for label in labels]
         return dict(zip(labels, holm(found), strict=True))
 

@@ -204,7 +204,8 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-GIVEN = ("dataset", "seed", "model")  # what a fit of the user's own may take besides its settings
+# what a fit of the user's own may take besides its settings, with values that its type hints allow
+GIVEN = {"dataset": None, "seed": 0, "model": None}
 
 
 def fit_model(
@@ -281,7 +282,7 @@ def user_fit(named: Named) -> Any:
         raise TypeError(
             f"fit {named.use} takes ({', '.join(takes)}); expected (dataset, seed), and model if it likes"
         )
-    given = {name: None for name in GIVEN if name in takes}
+    given = {name: value for name, value in GIVEN.items() if name in takes}
     check_settings(named.use, fit, {**named.settings, **given}, takes.keys() - given.keys())
     return fit
 
