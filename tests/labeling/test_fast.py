@@ -4,13 +4,16 @@ import socket
 from pathlib import Path
 
 import pytest
-from benchmarks.labeling import computed, pictures, resident, rows
+from benchmarks.labeling import pictures, resident
+from sqlalchemy import event
 from tools.serving import Person, Server
 
+from jostle.labeling.contents import digest
+from jostle.labeling.store import QueueEntry, Store
 from jostle.utils.sockets import listener
 
 MEMORY = 500  # MB, without the encoder
-GROWTH = 4  # how much more an answer may cost among twenty times as many examples
+GROWTH = 1.5  # how much more an answer may cost among twenty times as many examples
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="memory is read from /proc")
 
@@ -28,29 +31,29 @@ def test_a_folder_is_asked_about_before_it_is_read_by_a_server_without_torch(tmp
         assert "libtorch" not in Path(f"/proc/{server.process.pid}/maps").read_text()
 
 
-@needs_proc
 def test_an_answer_costs_little_however_many_examples_there_are(tmp_path: Path) -> None:
-    few, many = (computing_of_answers(tmp_path / str(size), size) for size in (500, 10_000))
-    assert many < GROWTH * few
+    few, many = (steps_of_answers(tmp_path / f"{size}.db", size) for size in (500, 10_000))
+    assert 0 < many < GROWTH * few
 
 
-def computing_of_answers(folder: Path, size: int) -> float:
-    """Seconds that the server computes while five people give a hundred answers to this many rows."""
-    folder.mkdir()
-    rows(folder / "rows.csv", size)
-    with Server([str(folder / "rows.csv"), "--classes", "a,b"], folder / "project") as server:
-        assert server.process is not None
-        people = [Person(f"p{number}", server.port) for number in range(5)]
-        hands = {each.name: each.questions(5) for each in people}
-        before = computed(server.process.pid)
-        for turn in range(100):
-            each = people[turn % 5]
-            key = hands[each.name].pop(0)["key"]
-            have = [question["key"] for question in hands[each.name]]
-            each.answer(key, "a")
-            hands[each.name] += each.questions(5, have)
-        assert resident(server.process.pid) < MEMORY
-        return computed(server.process.pid) - before
+def steps_of_answers(path: Path, size: int) -> int:
+    """Steps of the database, by fives, while five people give a hundred answers to this many examples."""
+    store, steps = Store(str(path)), 0
+    keys = [digest(str(number).encode()) for number in range(size)]
+    with store.write_transaction() as tx:
+        store.add_examples(tx, [(key, key, 1) for key in keys])
+    store.begin_round([QueueEntry(key, "pick") for key in keys], {})
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    event.listen(store.engine, "checkout", lambda connection, *_: connection.set_progress_handler(count, 5))
+    for turn in range(100):
+        person = f"p{turn % 5}"
+        store.record(store.claim(person, 5)[0], person, "answer", 0)
+    store.close()
+    return steps
 
 
 def test_a_reply_does_not_wait_until_its_head_is_confirmed() -> None:
