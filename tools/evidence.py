@@ -48,11 +48,20 @@ class Evidence:
     figures: Mapping[str, str]  # file name -> SVG
 
 
+def load_once(path: Path) -> Results:
+    """Load an experiment, or return it as it was loaded before if its file has not changed since."""
+    return _load_at(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _load_at(path: Path, changed: int) -> Results:
+    return load(path)
+
+
 def gathered(page: str, root: Path) -> Evidence:
     """Make every block of the page from the raw results below `root`."""
     printed = tomllib.loads((root / "results" / "paper.toml").read_text())
     drawn: dict[str, str] = {}
-    load_once = cache(load)
 
     def made(found: re.Match[str]) -> str:
         opening, kind, folder, rest, body, closing = found.groups()

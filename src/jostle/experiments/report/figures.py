@@ -206,12 +206,8 @@ def aubc_dots(results: Results, metric: str) -> Figure:
     order = best_first(results, metric)[::-1]
     figure, axes = _rows(order)
     for y, label in enumerate(order):
-        color, values = shown[label].color, areas[label]
-        _seeds(axes, values, y, color)
-        if len(values) >= INTERVAL_SEEDS:
-            low, high = band(values[:, None])
-            axes.plot([low[0], high[0]], [y, y], color=color, lw=2.2, solid_capstyle="round")
-        axes.plot(values.mean(), y, "D", color=color, ms=7, mew=0)
+        low, high = band(areas[label][:, None])
+        _draw_row(axes, y, areas[label], (low[0], high[0]), shown[label].color)
     axes.set_xlabel(f"AUBC of {metric_named(metric).axis}" + ("" if higher else " (smaller is better)"))
     figure.tight_layout()
     return figure
@@ -225,11 +221,7 @@ def gain_dots(gains: Sequence[Gain], reference: str, metric: str, labels: Sequen
     figure, axes = _rows([gain.label for gain in order])
     axes.axvline(0, color=INK, lw=0.9)
     for y, gain in enumerate(order):
-        color = shown[gain.label].color
-        _seeds(axes, gain.differences, y, color)
-        if gain.differences.size >= INTERVAL_SEEDS:
-            axes.plot([gain.low, gain.high], [y, y], color=color, lw=2.2, solid_capstyle="round")
-        axes.plot(gain.mean, y, "D", color=color, ms=7, mew=0)
+        _draw_row(axes, y, gain.differences, (gain.low, gain.high), shown[gain.label].color)
     axes.set_xlabel(f"gain in AUBC over {reference}" + metric_named(metric).gain_unit)
     figure.tight_layout()
     return figure
@@ -286,7 +278,10 @@ def _rows(names: Sequence[str]) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _seeds(axes: Axes, values: Floats, y: float, color: str) -> None:
-    """Single seeds just below their mean, so that neither hides the other; one alone is its mean."""
+def _draw_row(axes: Axes, y: float, values: Floats, interval: tuple[float, float], color: str) -> None:
+    """A mean with its interval, and single seeds just below it, so that neither hides the other."""
     if len(values) > 1:
         axes.plot(values, np.full(len(values), y - 0.24), "o", color=color, ms=3.6, alpha=0.5, mew=0)
+    if len(values) >= INTERVAL_SEEDS:
+        axes.plot(interval, [y, y], color=color, lw=2.2, solid_capstyle="round")
+    axes.plot(values.mean(), y, "D", color=color, ms=7, mew=0)

@@ -112,20 +112,9 @@ def win_map(labels: Sequence[str], wins: Floats) -> Figure:
     axes = figure.subplots()
     for (row, column), value in np.ndenumerate(cells):
         if np.isfinite(value):
-            corner = (column + 0.03, row + 0.03)
-            axes.add_patch(Rectangle(corner, 0.94, 0.94, color=GOOD, alpha=0.06 + 0.94 * value, lw=0))
-            text = f"{value:.2f}" if value else "0"
-            ink = "white" if value > 0.5 else INK
-            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink, fontsize=8)
-    axes.set(xlim=(0, len(names)), ylim=(0, len(names) + 1))
+            _cell(axes, row, column, f"{value:.2f}" if value else "0", value)
     axes.axhline(len(names), color=INK, lw=1.2)
-    axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=40, ha="left", rotation_mode="anchor")
-    axes.set_yticks(np.arange(len(names) + 1) + 0.5, [*names, "mean of column"])
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.set_aspect("equal")
-    axes.invert_yaxis()
+    _finish_map(axes, [*names, "mean of column"], names)
     figure.tight_layout()
     return figure
 
@@ -165,7 +154,7 @@ def duel_map(labels: Sequence[str], ahead: Floats, behind: Floats) -> Figure:
 
 def _cell(axes: Axes, row: int, column: int, text: str, strength: float) -> None:
     """A cell whose color says how good it is, from -1 to 1."""
-    color = GOOD if strength > 0 else BAD
+    color = GOOD if strength >= 0 else BAD
     shade = Rectangle(
         (column + 0.03, row + 0.05), 0.94, 0.9, color=color, alpha=0.06 + 0.8 * abs(strength), lw=0
     )
