@@ -101,7 +101,7 @@ MUTANTS = (
     Mutant(
         "left.scatter_(1, predicted, -left.sum(1, keepdim=True))",
         "left.scatter_(1, predicted, left.sum(1, keepdim=True))",
-        f"{ORACLE}[badge]",
+        f"strategies/test_badge.py {ORACLE}[badge]",
     ),
     Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", f"{ORACLE}[egl]"),
     # draws of k-means++, seeds
@@ -150,7 +150,9 @@ MUTANTS = (
     ),
     Mutant("if cycle.cycle != place:", "if False:", "experiments/results/test_store.py"),
     Mutant("priority[labeled] = torch.inf", "pass", "experiments/runs/test_loop.py"),
-    Mutant("(a[1:] + a[:-1]) / 2 @ np.diff(n)", "a[1:] @ np.diff(n)", STATISTICS),
+    Mutant(
+        "(curves[..., 1:] + curves[..., :-1]) / 2 @ np.diff(n)", "curves[..., 1:] @ np.diff(n)", STATISTICS
+    ),
     Mutant(
         "rank += np.where(same(mine, theirs), 0.5, theirs > mine)",
         "rank += np.where(same(mine, theirs), 0.0, theirs > mine)",

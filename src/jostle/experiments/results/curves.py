@@ -218,7 +218,7 @@ class Results:
 
     def aubc(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
         """The area under the budget curve of each seed of a `label` in a `metric`, (seeds,)."""
-        return np.array([aubc(self.counts, curve) for curve in self.curves(label, metric, seeds)])
+        return _areas(self.counts, self.curves(label, metric, seeds))
 
 
 def aubc(counts: ArrayLike, values: ArrayLike) -> float:
@@ -226,12 +226,19 @@ def aubc(counts: ArrayLike, values: ArrayLike) -> float:
 
     A curve of constant `values` gives its constant; a single point gives its value.
     """
-    n, a = np.asarray(counts, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if n.shape != a.shape or n.ndim != 1 or not n.size:
-        raise ValueError(f"a curve needs as many counts as values; {n.shape} and {a.shape} arrived")
+    return float(_areas(counts, np.asarray(values, dtype=np.float64)))
+
+
+def _areas(counts: ArrayLike, curves: Floats) -> Floats:
+    """Area under each of some curves, (..., points) -> (...)."""
+    n = np.asarray(counts, dtype=np.float64)
+    if n.ndim != 1 or not n.size or curves.shape[-1:] != n.shape:
+        raise ValueError(f"a curve needs as many counts as values; {n.shape} and {curves.shape} arrived")
     if np.any(np.diff(n) <= 0):
         raise ValueError(f"labeled counts must grow; {n.tolist()} arrived")
-    return float(a[0]) if n.size == 1 else float((a[1:] + a[:-1]) / 2 @ np.diff(n) / (n[-1] - n[0]))
+    if n.size == 1:
+        return np.asarray(curves[..., 0])
+    return np.asarray((curves[..., 1:] + curves[..., :-1]) / 2 @ np.diff(n) / (n[-1] - n[0]))
 
 
 def load(path: str | Path) -> Results:
