@@ -1,7 +1,8 @@
 """Shared fixtures: seeds, small models of every kind, and the real data's folder where there is one."""
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,14 @@ import pytest
 import torch
 from torch import nn
 from unchanged import remembered
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_list_of_projects() -> Iterator[None]:
+    """Keep projects of tests out of the user's list."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOSTLE_STATE", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from tools.serving import Server
 
 pytest.importorskip("sqlalchemy", reason="labeling needs the extra `label`")
 
-from jostle.cli import labeling, main
-from jostle.cli.serving import lock_project
+from jostle.cli import labeling, main, serving
 from jostle.labeling import Session
+from jostle.labeling.project import lock_project
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
@@ -141,3 +141,39 @@ def test_any_model_is_scored_on_the_audit(
     assert told == (
         "jostle: name one of the projects in this folder with --project: other.labels, photos.labels\n"
     )
+
+
+def test_people_get_a_token_once_and_lose_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JOSTLE_STATE", str(tmp_path / "state"))
+    project = str(tmp_path / "photos.labels")
+    Session.open(colored_folder(tmp_path / "photos", 6), answers=COLORS, encoder="pixels").close()
+    code, out, told = run(capsys, "people", "add", project, "anna", "--role", "review")
+    assert (code, out.startswith("http://127.0.0.1:8321/?token=")) == (0, True)
+    assert "shown this once" in told
+    assert run(capsys, "people", "list", project)[1] == "anna\treview\n"
+    code, _, told = run(capsys, "people", "add", project, "anna")
+    assert (code, "'anna' has a token: remove it first" in told) == (2, True)
+    assert run(capsys, "people", "remove", project, "anna")[0] == 0
+    assert run(capsys, "people", "list", project)[1] == "nobody has a token of their own\n"
+    code, _, told = run(capsys, "people", "list", "nowhere")
+    assert (code, "nowhere is not the folder of a labeling project" in told) == (2, True)
+
+
+def test_label_alone_lists_projects_also_of_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JOSTLE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(serving, "serve_until_interrupt", lambda *_: None)
+    assert run(capsys, "--no-browser", "--port", 0)[1].startswith("No projects yet.")
+    session = Session.open(
+        colored_folder(tmp_path / "photos", 6), answers=COLORS, encoder="pixels", goal="90%"
+    )
+    session.tell(session.ask()[0].key, "red")
+    session.close()
+    code, out, told = run(capsys, "--no-browser", "--port", 0)
+    assert (code, told.startswith("http://127.0.0.1:")) == (0, True)
+    assert out.splitlines()[1].split()[:6] == ["photos", "1", "of", "6", "90", "%"]

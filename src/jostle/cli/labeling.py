@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jostle.cli import assisting, options, serving
+from jostle.cli.projects import serve_projects
 
 if TYPE_CHECKING:
     from jostle.labeling.answers import Answers
     from jostle.labeling.session import Session
 
-PORT = 8321  # unless told otherwise: a page that is open finds the server again
 DEMO_PROJECT = Path("digits.labels")
 
 ANSWERS, PROJECT, LOOP, OWN, PAGE = "Answers", "Project", "Questions", "Model", "Page"  # groups of options
@@ -168,14 +168,10 @@ class LabelOptions:
 
     def open_session(self, **settings: Any) -> Session:
         """Open the session; raise an ImportError that names the extra if a package is missing."""
-        try:
-            import fastapi  # noqa: F401
-            import uvicorn  # noqa: F401
+        serving.check_packages()
+        from jostle.labeling.answers import split_class_keys
+        from jostle.labeling.session import Session
 
-            from jostle.labeling.answers import split_class_keys
-            from jostle.labeling.session import Session
-        except ImportError as missing:
-            raise ImportError(f"{missing.name} is missing: pip install 'jostle[label]'") from None
         settings |= {"answers": self.answers(), "db": self.db, "target": self.target}
         settings |= {"add_classes": self.add_classes}
         data = self.source()
@@ -306,36 +302,41 @@ def label(
     """Label on a page while a model learns behind it, until an audit says that it is enough.
 
     Stop it whenever you like: every answer is on disk, and the same command resumes.
+    Without anything to label, the page shows the projects of this machine.
     A folder that has the name of a subcommand is given as a path: ./export.
 
     Examples:
         jostle label photos/ --classes cat,dog,other
         jostle label reviews.csv --text review --classes good,bad --goal 95%
         jostle label --demo
+        jostle label
     """
     from jostle.labeling.answers import parse_share
 
     if audit_only is not None and not audit_only.is_file():
         raise ValueError(f"--audit-only {audit_only}: there is no such file of predictions")
     asked = LabelOptions(data, classes, several, target, text, hide, project, db, demo, add_classes)
-    session = asked.open_session(
-        strategy=None if strategy is None else check_strategy_name(strategy),
-        batch=round_size,
-        audit=audit_share(audit, audit_only, find),
-        find=find,
-        goal=goal,  # an accuracy or an error, as the project has classes or numbers
-        overlap=None if overlap is None else parse_share(overlap, "--overlap"),
-        seed=seed,
-        encoder=encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
-        model=model,
-        fit=fit,
+    settings = {
+        "strategy": None if strategy is None else check_strategy_name(strategy),
+        "batch": round_size,
+        "audit": audit_share(audit, audit_only, find),
+        "find": find,
+        "goal": goal,  # an accuracy or an error, as the project has classes or numbers
+        "overlap": None if overlap is None else parse_share(overlap, "--overlap"),
+        "seed": seed,
+        "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
+        "model": model,
+        "fit": fit,
         **assisting.help_settings(guide),
-    )
+    }
+    if asked == LabelOptions(None) and set(settings.values()) == {None}:
+        return serve_projects(host, port, token, browser)
+    session = asked.open_session(**settings)
     if audit_only is not None:
         from jostle.labeling.scoring import begin_audit_only
 
         begin_audit_only(session, audit_only)
-    serve(session, asked.title, host, port, token, browser)
+    return serve(session, asked.title, host, port, token, browser)
 
 
 def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
@@ -356,12 +357,14 @@ def serve(
     session: Session, title: str, host: str, port: int | None, token: str | None, browser: bool
 ) -> None:
     """Serve the page until Ctrl-C."""
+    from jostle.labeling.projects import register_project
     from jostle.labeling.server import create_server_app
 
-    server = serving.bind_server(session, host, port, PORT, token)
+    server = serving.bind_server(session.project, host, port, serving.PORT, token)
+    register_project(session.project, session.open_args["db"])
     serving.announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
     assisting.announce_help(session)
-    serving.serve_until_interrupt(create_server_app(session, server.auth, title), server, session)
+    serving.serve_session(create_server_app(session, server.auth, title), server, session)
 
 
 def check_strategy_name(name: str) -> str:

@@ -156,9 +156,9 @@ def serve(
     session = asked.open_session(batch=round_size)
     from jostle.labeling.labelstudio_backend import create_backend_app
 
-    server = serving.bind_server(session, host, port, PORT, token)
+    server = serving.bind_server(session.project, host, port, PORT, token)
     address = server.auth.address.replace("/?token=", "/")
     serving.announce(
         address, server.auth, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."
     )
-    serving.serve_until_interrupt(create_backend_app(session, server.auth), server, session)
+    serving.serve_session(create_backend_app(session, server.auth), server, session)

@@ -6,10 +6,11 @@ import socket
 import sys
 import webbrowser
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import BaseFileLock
 from rich.console import Console
 
 from jostle.utils.sockets import listener
@@ -18,58 +19,54 @@ if TYPE_CHECKING:
     from jostle.labeling.security import ServerAuth
     from jostle.labeling.session import Session
 
-ADDRESS = ".server"  # file of a project: where its server is, with the token
+PORT = 8321  # unless told otherwise: a page that is open finds the server again
 SWITCH_SECONDS = (
     5e-4  # seconds that a thread computes before another may: an answer does not wait for somebody's figures
 )
 
 
+def check_packages() -> None:
+    """Raise an ImportError that names the extra if a package for labeling is missing."""
+    missing = [name for name in ("fastapi", "uvicorn", "sqlalchemy") if find_spec(name) is None]
+    if missing:
+        raise ImportError(f"{', '.join(missing)} is missing: pip install 'jostle[label]'")
+
+
 @dataclass(frozen=True)
 class BoundServer:
-    """Socket and token of a server that is about to run, and the lock that keeps others from the project."""
+    """Socket and token of a server that is about to run, and the lock that keeps others from a project."""
 
     auth: ServerAuth
     socket: socket.socket
-    lock: BaseFileLock
+    lock: BaseFileLock | None
 
 
-def bind_server(session: Session, host: str, port: int | None, usual: int, token: str | None) -> BoundServer:
-    """Bind the socket of a server; one that other machines reach needs a token that somebody chose."""
+def bind_server(
+    folder: Path, host: str, port: int | None, usual: int, token: str | None, project: bool = True
+) -> BoundServer:
+    """Bind the socket of a server; one that other machines reach needs a token that somebody chose.
+
+    Args:
+        folder: Where the server keeps its own token.
+        host: Address to listen on.
+        port: Port; None: the usual one, or any where that is taken.
+        usual: The usual port.
+        token: The token; None: the server's own.
+        project: Whether the folder is a project, which has one server at a time.
+    """
+    from jostle.labeling.project import lock_project, write_address
     from jostle.labeling.security import ServerAuth, is_loopback, read_token
 
     if token is None and not is_loopback(host):
         raise ValueError(f"--host {host} opens the server to other machines: say who gets in with --token")
-    chosen = read_token(session.project) if token is None else token
+    chosen = read_token(folder) if token is None else token
     ServerAuth(chosen, 0, host)  # a token that cannot be used is an error before anything listens
-    lock = lock_project(session.project)
+    lock = lock_project(folder) if project else None
     listening = bind_socket(host, port, usual)
     auth = ServerAuth(chosen, int(listening.getsockname()[1]), host)
-    write_private(session.project / ADDRESS, auth.address)
+    if project:
+        write_address(folder, auth.address)
     return BoundServer(auth, listening, lock)
-
-
-def lock_project(project: Path) -> BaseFileLock:
-    """Return the lock of a project's server, which lasts until the process ends.
-
-    Raises:
-        ValueError: Another server has the project; the message says where it is.
-    """
-    lock = FileLock(project / ".server.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        place = project / ADDRESS
-        address = place.read_text(encoding="utf-8") if place.exists() else "another address"
-        raise ValueError(
-            f"a server of this project is running: open {address}, or end it before another is started"
-        ) from None
-    return lock
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read."""
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8")
 
 
 def bind_socket(host: str, port: int | None, usual: int = 0) -> socket.socket:
@@ -99,12 +96,26 @@ def announce(address: str, auth: ServerAuth, words: str, browser: bool = False) 
         webbrowser.open(address)
 
 
-def serve_until_interrupt(app: Any, server: BoundServer, session: Session) -> None:
+def serve_session(app: Any, server: BoundServer, session: Session) -> None:
     """Run an application until Ctrl-C, with the session learning in the background."""
+    from jostle.labeling.trainer import Trainer
+
+    trainer = Trainer(session)
+    trainer.start()
+    try:
+        serve_until_interrupt(app, server)
+    finally:
+        trainer.stop()
+        session.close()
+        if server.lock is not None:
+            server.lock.release()
+
+
+def serve_until_interrupt(app: Any, server: BoundServer) -> None:
+    """Run an application until Ctrl-C."""
     import uvicorn
 
     from jostle.labeling.connections import LimitedProtocol
-    from jostle.labeling.trainer import Trainer
 
     config = uvicorn.Config(
         app,
@@ -116,11 +127,4 @@ def serve_until_interrupt(app: Any, server: BoundServer, session: Session) -> No
         timeout_graceful_shutdown=2,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
-    trainer = Trainer(session)
-    trainer.start()
-    try:
-        uvicorn.Server(config).run(sockets=[server.socket])
-    finally:
-        trainer.stop()
-        session.close()
-        server.lock.release()
+    uvicorn.Server(config).run(sockets=[server.socket])

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
 
 DATABASE = "labels.db"
+ADDRESS = ".server"  # file of a project: where its server is, with the token
 
 
 @dataclass(frozen=True)
@@ -166,3 +169,28 @@ def default_folder(data: str | Path | Source | None) -> Path:
         raise ValueError("name the project's folder: data that is not a file has no place beside it")
     path = Path(str(data).rpartition(":")[0] if ".py:" in str(data) else data).expanduser().absolute()
     return path.with_name(f"{path.stem if path.is_file() else path.name}.labels")
+
+
+def lock_project(project: Path) -> BaseFileLock:
+    """Return the lock of a project's server, which lasts until the process ends.
+
+    Raises:
+        ValueError: Another server has the project; the message says where it is.
+    """
+    lock = FileLock(project / ".server.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        place = project / ADDRESS
+        address = place.read_text(encoding="utf-8") if place.exists() else "another address"
+        raise ValueError(
+            f"a server of this project is running: open {address}, or end it before another is started"
+        ) from None
+    return lock
+
+
+def write_address(project: Path, address: str) -> None:
+    """Write where the server of a project is; the token is in it, so that its owner alone can read it."""
+    path = project / ADDRESS
+    path.touch(mode=0o600)
+    path.write_text(address, encoding="utf-8")

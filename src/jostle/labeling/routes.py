@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.find import ColorBy, Finder, Match, Search
 from jostle.labeling.index import GoneError
+from jostle.labeling.people import Sender
 from jostle.labeling.records import Card, Disagreement, Doubt, Entries, Entry, Progress, Suggestion
 from jostle.labeling.remarks import MAX_NOTE_LENGTH, Remark, RemarkKind, search_remarks
 from jostle.labeling.session import Session
@@ -175,7 +176,7 @@ class RemarkBody(BaseModel):
     """A remark; without a text it is withdrawn."""
 
     model_config = ConfigDict(extra="forbid")
-    person: Annotated[str, Field(min_length=1, max_length=200)]
+    person: Sender
     key: Annotated[str, Field(min_length=1, max_length=64)]
     kind: RemarkKind
     text: Annotated[str, Field(max_length=MAX_NOTE_LENGTH)] | None = ""

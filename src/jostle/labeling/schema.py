@@ -175,6 +175,16 @@ remarks = (
 )
 
 
+people = Table(  # who has a token of their own
+    "people",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", String(8), nullable=False),  # label, review or manage
+    Column("digest", String(64), nullable=False, unique=True),  # of the token
+    Column("at", Float, nullable=False),
+)
+
+
 class StoreError(ValueError):
     """A database that cannot be used; the message says which and why."""
 

@@ -19,6 +19,10 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fastapi import HTTPException
+from fastapi.concurrency import run_in_threadpool
+
+from jostle.labeling.people import find_person, signed_in
+from jostle.labeling.store import Store
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,6 +35,7 @@ MAX_BODY_BYTES = 256 * 1024  # bytes; a full batch of kept answers has a tenth o
 MAX_LENGTH_DIGITS = 20  # digits; Python refuses to read very long ones
 MIN_TOKEN_LENGTH = 8
 MAX_GUESSES, GUESS_SECONDS = 20, 60.0  # different wrong tokens of one address within so many seconds
+MAX_TOKENS = 8  # of one request that are looked at: none makes hundreds of guesses
 MAX_ADDRESSES = 10_000  # whose guesses are remembered
 WILDCARDS = frozenset({"0.0.0.0", "::"})  # nosec  # B104: recognized here, never the default
 SECURITY_HEADERS = {
@@ -84,10 +89,10 @@ UNAUTHORIZED_PAGE = f"""<!doctype html>
 <main>
 <h1>This page needs its token</h1>
 <p>Open the address that the server printed: it has the token in it. You can also enter the token here.</p>
-<form action="/" method="get">
+<form action="." method="get">
 <label>Token <input name="token" autocomplete="off" required></label>
 <button>Open</button></form>
-<p>Did you come here by a link from another page? <a href="/">Go on</a></p>
+<p>Did you come here by a link from another page? <a href=".">Go on</a></p>
 </main>
 </html>
 """
@@ -209,9 +214,17 @@ class GuessLimit:
 class SecurityMiddleware:
     """ASGI middleware that passes on permitted requests only, and sets the headers of every response."""
 
-    def __init__(self, app: App, auth: ServerAuth, largest: int = MAX_BODY_BYTES) -> None:
+    def __init__(
+        self,
+        app: App,
+        auth: ServerAuth,
+        largest: int = MAX_BODY_BYTES,
+        store: Store | None = None,
+        guesses: GuessLimit | None = None,
+    ) -> None:
         self.app, self.auth, self.largest = app, auth, largest
-        self.guesses = GuessLimit()
+        self.store = store  # of a project, whose people have tokens of their own
+        self.guesses = guesses or GuessLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on lifespan events, close web sockets, and check requests."""
@@ -224,35 +237,50 @@ class SecurityMiddleware:
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or respond with the reason why not."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self.find_refusal(scope, headers)
+        shown, client = find_tokens(scope, headers, self.auth.cookie), (scope.get("client") or ("",))[0]
+        refusal = self.find_refusal(scope, headers, client)
+        token = None if refusal else await self.find_valid(shown)
+        if refusal is None and token is None:
+            self.guesses.add(client, shown)
+            refusal = 401, UNAUTHORIZED_PAGE
+        if refusal is None and content_length(headers) > self.largest:
+            refusal = 413, f"At most {self.largest} bytes."
         if refusal is not None:
             await respond(send, *refusal, UNAUTHORIZED_HEADERS if refusal[0] == 401 else {})
-        elif scope["method"] == "GET" and query_tokens(scope) and is_page(scope):
-            await self.set_cookie(scope, send)
+        elif token is not None and scope["method"] == "GET" and query_tokens(scope) and is_page(scope):
+            await self.set_cookie(scope, send, token)
         else:
             await self.forward(scope, receive, send)
 
-    def find_refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        """Return the status and words of a refusal; None if the request may pass."""
+    def find_refusal(self, scope: Scope, headers: dict[str, str], client: str) -> tuple[int, str] | None:
+        """Return the status and words of a refusal before tokens are read; None if there is none."""
         if not self.auth.accepts_host(headers.get("host", "")):
             return 421, "This server does not answer to that Host."
         if is_cross_site(scope["method"], headers):
             return 403, "Another site sent this."
-        shown, client = find_tokens(scope, headers, self.auth.cookie), (scope.get("client") or ("",))[0]
         if self.guesses.is_exceeded(client):
             return 429, "Too many wrong tokens came from this address: try again in a minute."
-        if not any(self.auth.is_valid_token(each) for each in shown):
-            self.guesses.add(client, shown)
-            return 401, UNAUTHORIZED_PAGE
-        if content_length(headers) > self.largest:
-            return 413, f"At most {self.largest} bytes."
         return None
 
-    async def set_cookie(self, scope: Scope, send: Send) -> None:
+    async def find_valid(self, shown: Iterable[str]) -> str | None:
+        """Return the first valid token, and note whose it is; a withdrawn one is valid no longer."""
+        for token in shown:
+            if self.auth.is_valid_token(token):
+                signed_in.set(None)
+                return token
+            if self.store is None:
+                continue
+            if (person := await run_in_threadpool(find_person, self.store, token)) is not None:
+                signed_in.set(person)
+                return token
+        return None
+
+    async def set_cookie(self, scope: Scope, send: Send, token: str) -> None:
         """Store the token in a cookie that scripts cannot read, and drop it from the address."""
         rest = [pair for pair in query_pairs(scope) if pair[0] != "token"]
         place = quote(scope["path"].lstrip("/\\")) + (f"?{urlencode(rest)}" if rest else "")
-        cookie = f"{self.auth.cookie}={self.auth.token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
+        path = "/" if self.auth.is_valid_token(token) else f"{scope.get('root_path', '')}/"
+        cookie = f"{self.auth.cookie}={token}; Path={path}; HttpOnly; SameSite=Strict; Max-Age=31536000"
         await respond(send, 303, "", {"location": f"/{place}", "set-cookie": cookie})
 
     async def forward(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -271,12 +299,13 @@ class SecurityMiddleware:
 
 
 def find_tokens(scope: Scope, headers: dict[str, str], cookie: str) -> list[str]:
-    """Return every token of a request: in its address, its cookie or its Authorization header."""
-    return [
+    """Return the tokens of a request: in its address, its Authorization header or its cookies."""
+    found = [
         *query_tokens(scope),
-        *cookie_tokens(headers.get("cookie", ""), cookie),
         *authorization_tokens(headers),
+        *cookie_tokens(headers.get("cookie", ""), cookie),
     ]
+    return found[:MAX_TOKENS]
 
 
 def query_pairs(scope: Scope) -> list[tuple[str, str]]:
@@ -308,7 +337,7 @@ def authorization_tokens(headers: dict[str, str]) -> list[str]:
 
 def is_page(scope: Scope) -> bool:
     """Return whether a request is for a page in a browser's address bar."""
-    return not scope["path"].startswith("/api/")
+    return not scope["path"].startswith(f"{scope.get('root_path', '')}/api/")
 
 
 def content_length(headers: dict[str, str]) -> int:

@@ -9,13 +9,11 @@ import errno
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from itertools import groupby
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy.exc import DBAPIError
 
@@ -25,6 +23,8 @@ from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.contents import digest
 from jostle.labeling.guide import add_guide_routes
 from jostle.labeling.index import GoneError
+from jostle.labeling.pages import add_assets, load_template
+from jostle.labeling.people import Sender, check_role, current_role, signed_in
 from jostle.labeling.review import GridOrder
 from jostle.labeling.routes import (
     add_find_routes,
@@ -42,7 +42,6 @@ from jostle.labeling.security import PICTURE_HEADERS, SecurityMiddleware, Server
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
 
-ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 DISK_FULL = ("disk is full", "no space left")  # words of SQLite, PostgreSQL and systems
 FRESH_SECONDS = 1.0  # seconds that figures are shown before they are computed again
 REST_FACTOR = 20  # times as long as the computing took that nothing is computed: people who answer come first
@@ -58,7 +57,7 @@ class PersonBody(BaseModel):
     """Body of a post; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
-    person: Name
+    person: Sender
 
 
 class AnswerBody(BaseModel):
@@ -149,7 +148,13 @@ class NoPageError(LookupError):
 
 def create_app(session: Session, title: str) -> FastAPI:
     """Create the page and its API without security checks."""
-    app = FastAPI(title="jostle label", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="jostle label",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(check_role)],
+    )
     add_page_routes(app, session, title)
     add_question_routes(app, session)
     seen = ProgressCache(HeldFigures(lambda: progress_json(session.progress())).get)
@@ -168,7 +173,7 @@ def create_app(session: Session, title: str) -> FastAPI:
 
 def create_server_app(session: Session, auth: ServerAuth, title: str) -> SecurityMiddleware:
     """Create the application that a server runs."""
-    return SecurityMiddleware(create_app(session, title), auth)
+    return SecurityMiddleware(create_app(session, title), auth, store=session.store)
 
 
 def _respond_404(_: Request, reason: Exception) -> Response:
@@ -193,30 +198,26 @@ def _respond_400(_: Request, reason: Exception) -> Response:
 
 def add_page_routes(app: FastAPI, session: Session, title: str) -> None:
     """Add the page, its files, and the description of the project."""
-    loader = PackageLoader("jostle.labeling")
-    template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(
-        "page.html.j2"
-    )
-    assets = {file.name: file.read_bytes() for file in (files("jostle.labeling") / "static").iterdir()}
+    template = load_template("page.html.j2")
+    add_assets(app)
 
     @app.get("/")
-    def page() -> HTMLResponse:
-        return HTMLResponse(template.render(project=title))
-
-    @app.get("/static/{name}")
-    def asset(name: str) -> Response:
-        suffix = name[name.rfind(".") :]
-        if name not in assets:
-            raise NoPageError(f"no file {name!r}")
-        return Response(assets[name], media_type=ASSETS[suffix])
+    def page(request: Request) -> HTMLResponse:
+        several = (
+            bool(request.scope["root_path"]) and signed_in.get() is None
+        )  # projects of the server's owner
+        home = "/" if several else "#label"
+        return HTMLResponse(template.render(project=title, role=current_role(), home=home))
 
     @app.get("/api/project")
     def project() -> dict[str, Any]:
         chosen = session.book.own_keys()
         keys = assign_keys(list(session.book.classes().names.values()), chosen)
         classes = [{"name": name, "keys": own, "own": chosen.get(name)} for name, own in keys.items()]
+        who, place = signed_in.get(), str(session.project.resolve())
         return {
-            "id": digest(str(session.project.resolve()).encode()),
+            "id": digest((f"{place} {who.name}" if who else place).encode()),  # a browser keeps things by it
+            "person": who and who.name,
             "answers": {"kind": session.kind, "name": session.settings.target, "classes": classes},
         }
 
@@ -225,7 +226,7 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
     """Add questions and answers: two calls, so that an answer does not wait for later questions."""
 
     @app.get("/api/questions")
-    def questions(person: str, n: FewQuery = 5, have: KeysQuery = []) -> dict[str, Any]:  # noqa: B006
+    def questions(person: Sender, n: FewQuery = 5, have: KeysQuery = []) -> dict[str, Any]:  # noqa: B006
         """Return the open questions of a person: all keys, and the contents that the page does not have."""
         found = session.ask(n, person)
         new = [question_json(session, each) for each in found if each.key not in have]

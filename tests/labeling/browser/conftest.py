@@ -60,6 +60,7 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
         name: str | None = "Ada",
         view: str = "label",
         origin: str | None = None,
+        token: str = TOKEN,
         **settings: Any,
     ) -> Any:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
@@ -69,7 +70,7 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda line: "Content Security Policy" in line.text and errors.append(line.text))
         page.goto(
-            f"{origin or server.origin}/?token={TOKEN}" + (f"&name={name}" if name else "") + f"#{view}"
+            f"{origin or server.origin}/?token={token}" + (f"&name={name}" if name else "") + f"#{view}"
         )
         return page
 

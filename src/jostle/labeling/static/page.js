@@ -9,7 +9,7 @@ import { FindView } from "./map.js";
 import { Outbox } from "./outbox.js";
 import { ProgressView } from "./progress.js";
 import { ReviewView } from "./review.js";
-import { Away, call, link } from "./server.js";
+import { Away, call, link, local } from "./server.js";
 
 const VIEWS = { label: LabelView, grid: GridView, find: FindView, review: ReviewView, progress: ProgressView };
 const OFTEN = 5000; // ms between looks at the figures
@@ -31,7 +31,8 @@ class Page {
     addEventListener("hashchange", () => this.turn());
     addEventListener("pagehide", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
-    this.person = given || sessionStorage.getItem(NAME);
+    this.person = this.own || given || sessionStorage.getItem(NAME);
+    byId("person").disabled = Boolean(this.own); // a token of one's own has a name
     if (!this.person) await this.introduce();
     this.named(this.person);
     this.turn();
@@ -53,8 +54,9 @@ class Page {
 
   /** Read the project again: its classes may have changed. */
   async refresh() {
-    const { id, answers } = await call("/api/project");
+    const { id, person, answers } = await call("/api/project");
     this.project = id;
+    this.own = person;
     this.spec = answers;
   }
 
@@ -88,13 +90,14 @@ class Page {
   /** Give open questions back, so that others are asked them. */
   leave() {
     const body = new Blob([JSON.stringify({ person: this.person })], { type: "application/json" });
-    navigator.sendBeacon("/api/release", body);
+    navigator.sendBeacon(local("/api/release"), body);
   }
 
   /** Open the view that the address names. */
   turn() {
-    const name = location.hash.slice(1) in VIEWS ? location.hash.slice(1) : "label";
-    for (const link of document.querySelectorAll("nav a"))
+    const links = [...document.querySelectorAll("nav a")]; // views that this person may open
+    const name = links.some(({ hash }) => hash === location.hash) ? location.hash.slice(1) : "label";
+    for (const link of links)
       if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     this.view?.close?.();

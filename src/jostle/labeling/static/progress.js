@@ -3,7 +3,7 @@
 import { curve } from "./curve.js";
 import { count, counted, dialog, h, percent } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
-import { call } from "./server.js";
+import { call, local } from "./server.js";
 
 const OFTEN = 3000; // ms between looks
 const LEFT =
@@ -76,7 +76,7 @@ export class ProgressView {
       h("ul", {}, advice.reasons.map((each) => h("li", {}, each))),
       h(
         "p",
-        { class: "acts" },
+        { class: "acts manage" },
         offered && h("button", { type: "button", class: "done", onclick: prove }, `Prove it: about ${counted(proof.questions, "random question")}`),
         h("button", { type: "button", class: "quiet", disabled: busy, onclick: train }, busy ? doing(status) : "Train now"),
       ),
@@ -154,9 +154,9 @@ export class ProgressView {
         h("th", { scope: "row" }, name),
         h("td", { class: "fill" }, h("meter", { min: 0, max: most, value: n, "aria-label": counted(n, "answer") })),
         h("td", { class: "figure" }, count(n)),
-        h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `Change ${name}`, onclick: () => this.change(name) }, "Change")),
+        h("td", {}, h("button", { type: "button", class: "quiet manage", "aria-label": `Change ${name}`, onclick: () => this.change(name) }, "Change")),
       );
-    const add = h("button", { type: "button", class: "quiet", onclick: () => this.add() }, "Add a class");
+    const add = h("button", { type: "button", class: "quiet manage", onclick: () => this.add() }, "Add a class");
     return [h("h2", {}, "Answers by class"), h("table", { class: "bars" }, h("tbody", {}, classes.map(bar))), add];
   }
 
@@ -222,7 +222,7 @@ const disagreement = ({ answer_error: wrong, model_error: model, twice }) =>
 /** A pair of classes, with examples. */
 function confusion({ answer, prediction, count: n, examples }) {
   const shown = (each) =>
-    each.kind === "image" ? h("img", { src: `/api/content/${encodeURIComponent(each.key)}?small=true`, alt: each.name, title: each.name, loading: "lazy" }) : h("span", {}, each.name);
+    each.kind === "image" ? h("img", { src: local(`/api/content/${encodeURIComponent(each.key)}?small=true`), alt: each.name, title: each.name, loading: "lazy" }) : h("span", {}, each.name);
   return h("div", { class: "confusion" }, h("p", {}, `“${answer}” taken for “${prediction}”: ${counted(n, "time")}`), h("div", { class: "pictures" }, examples.map(shown)));
 }
 

@@ -24,6 +24,9 @@ function seen(there) {
   link.changed();
 }
 
+/** An address beside this page: a server may have several projects, each in a folder of its own. */
+export const local = (path) => `.${path}`;
+
 /** Get bytes. */
 export const bytes = (path) => call(path, undefined, () => {}, (reply) => reply.arrayBuffer());
 
@@ -33,7 +36,7 @@ export async function call(path, body = undefined, done = () => {}, read = (repl
   const post = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   let reply;
   try {
-    reply = await fetch(path, { ...(body === undefined ? {} : post), signal: AbortSignal.timeout(PATIENCE) });
+    reply = await fetch(local(path), { ...(body === undefined ? {} : post), signal: AbortSignal.timeout(PATIENCE) });
     if (reply.ok) done();
     const said = reply.ok ? await read(reply) : null;
     seen(reply.status < 500 || reply.status === FULL);

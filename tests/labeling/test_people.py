@@ -1,0 +1,87 @@
+"""People with tokens of their own: their names, their roles, and the end of a token."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+from running_server import Running
+from tools.serving import TOKEN, Person
+
+from jostle.labeling import Session
+from jostle.labeling.people import (
+    ROLES,
+    ROUTE_ROLES,
+    Role,
+    add_person,
+    find_person,
+    list_people,
+    remove_person,
+)
+from jostle.labeling.schema import people
+from jostle.labeling.server import create_app
+from jostle.labeling.store import Store
+
+
+@pytest.fixture
+def running(session: Session) -> Iterator[Running]:
+    server = Running(session)
+    yield server
+    server.stop()
+
+
+def call_route(person: Person, route: str) -> int:
+    """The status of a call; bodies and queries have only the person, which a permitted route may find too little."""
+    method, _, path = route.partition(" ")
+    path = path.format(name="page.js", key="0" * 32)
+    sent = f"?person={person.name}" if method == "GET" else ""
+    return person.call(method, path + sent, {"person": person.name} if method == "POST" else None)[0]
+
+
+def test_every_route_has_a_role(session: Session) -> None:
+    routes = [each for each in create_app(session, "test").routes if isinstance(each, APIRoute)]
+    assert {f"{method} {route.path}" for route in routes for method in route.methods} == set(ROUTE_ROLES)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_opens_its_routes_and_no_other(running: Running, session: Session, role: Role) -> None:
+    anna = Person("anna", running.port, add_person(session.store, "anna", role))
+    allowed = {route for route, wanted in ROUTE_ROLES.items() if ROLES.index(wanted) <= ROLES.index(role)}
+    assert {route for route in ROUTE_ROLES if call_route(anna, route) != 403} == allowed
+
+
+def test_nobody_answers_as_somebody_else(running: Running, session: Session) -> None:
+    anna = Person("anna", running.port, add_person(session.store, " anna ", "manage"))
+    key = anna.questions(1)[0]["key"]
+    assert anna.answer(key, "red")["kept"]
+    assert anna.call("GET", "/api/project")[1]["person"] == "anna"
+    anna.name = "bob"
+    for route in ("GET /api/questions", "POST /api/undo", "POST /api/release", "POST /api/remark"):
+        assert call_route(anna, route) == 403
+    assert [each.person for each in session.answers().entries] == ["anna"]
+    owner = Person("bob", running.port, TOKEN)
+    assert owner.questions(1)
+    assert owner.call("GET", "/api/project")[1]["person"] is None
+
+
+def test_a_withdrawn_token_ends_at_once(running: Running, session: Session) -> None:
+    anna = Person("anna", running.port, add_person(session.store, "anna", "label"))
+    assert anna.call("GET", "/api/project")[0] == 200
+    remove_person(session.store, "anna")
+    assert anna.call("GET", "/api/project")[0] == 401
+    with pytest.raises(ValueError, match="has no token; nobody has one"):
+        remove_person(session.store, "anna")
+
+
+def test_tokens_are_kept_as_hashes_and_named_once(url: str) -> None:
+    store = Store(url)
+    token = add_person(store, "anna", "review")
+    with store.read_transaction() as tx:
+        assert token not in str(tx.execute(people.select()).all())
+    assert [(each.name, each.role) for each in list_people(store)] == [("anna", "review")]
+    assert find_person(store, token) == list_people(store)[0]
+    assert find_person(store, token[:-1]) is None
+    with pytest.raises(ValueError, match="'anna' has a token: remove it first"):
+        add_person(store, "anna", "label")
+    with pytest.raises(ValueError, match="must be one of label, review, manage; got 'boss'"):
+        add_person(store, "bob", "boss")  # type: ignore[arg-type]
+    store.close()
