@@ -1,6 +1,7 @@
 """Databases of both kinds, and small data to label."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from labeling_data import COLORS, colored_folder, picture
 
 pytest.importorskip("sqlalchemy", reason="labeling needs the extra `label`")
+
+from answering import labeled
 
 from jostle.labeling import Session
 
@@ -54,6 +57,28 @@ def colors(tmp_path: Path) -> Path:
 def session(colors: Path) -> Iterator[Session]:
     """A project of pictures in three colors."""
     opened = Session.open(colors, answers=COLORS, batch=20, encoder="pixels")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def forty_answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of pictures in three colors, and their project with forty true answers and a model."""
+    folder = tmp_path_factory.mktemp("forty")
+    photos = colored_folder(folder / "colors")
+    made = Session.open(photos, answers=COLORS, batch=20, encoder="pixels", project=folder / "project")
+    made.train()
+    labeled(made, 40)
+    made.train()
+    made.close()
+    return folder
+
+
+@pytest.fixture
+def trained(forty_answers: Path, tmp_path: Path) -> Iterator[Session]:
+    """A copy of that project; its pictures belong to all."""
+    copied = shutil.copytree(forty_answers / "project", tmp_path / "trained")
+    opened = Session.open(forty_answers / "colors", project=copied)
     yield opened
     opened.close()
 

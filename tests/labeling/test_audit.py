@@ -14,17 +14,6 @@ from jostle.labeling.trainer import is_round_due
 from jostle.statistics import ALPHA, betting_interval
 
 
-@pytest.fixture
-def trained(tmp_path: Path) -> Session:
-    """A project with a model and some audit answers."""
-    folder = colored_folder(tmp_path / "photos", 150)
-    session = Session.open(folder, answers=COLORS, batch=20, encoder="pixels")
-    session.train()
-    labeled(session, 40)
-    session.train()
-    return session
-
-
 def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
     sample, found = audit.audit_sample(trained), Predictions.load(trained.round_folder(2))
     assert found is not None

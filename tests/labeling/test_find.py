@@ -17,12 +17,6 @@ from jostle.labeling.find import NO_COLOR, Finder, Search, answer_lookups, look_
 from jostle.labeling.schema import examples
 
 
-def labeled(session: Session, n: int) -> None:
-    for _ in range(n):
-        (question,) = session.ask(1, "ada")
-        session.tell(question.key, question.name.split("-")[1].removesuffix(".png"), "ada")
-
-
 def mapped(session: Session) -> Finder:
     builder = MapBuilder(session)
     while builder.step():
@@ -33,15 +27,6 @@ def mapped(session: Session) -> Finder:
 def audited(session: Session) -> set[str]:
     with session.store.read_transaction() as tx:
         return set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
-
-
-@pytest.fixture
-def known(session: Session) -> Session:
-    """A project with a model."""
-    session.train()
-    labeled(session, 45)
-    session.train()
-    return session
 
 
 @pytest.fixture
@@ -62,8 +47,8 @@ def keys(finder: Finder, **search: object) -> list[str]:
     return [each.question.key for each in finder.find(Search(**search), 0, 200).matches]  # type: ignore[arg-type]
 
 
-def test_words_are_found_in_names_and_texts(known: Session, texts: Session) -> None:
-    named = Finder(known).find(Search(words="-RED 12"), 0, 200).matches
+def test_words_are_found_in_names_and_texts(trained: Session, texts: Session) -> None:
+    named = Finder(trained).find(Search(words="-RED 12"), 0, 200).matches
     assert named
     assert all("-red" in each.question.name and "12" in each.question.name for each in named)
     found = Finder(texts).find(Search(words="Refund card"), 0, 200)
@@ -76,23 +61,23 @@ def test_words_are_found_in_names_and_texts(known: Session, texts: Session) -> N
     assert {each.question.key for each in found.matches} == wanted
 
 
-def test_more_like_this_has_the_same_color(known: Session) -> None:
-    finder = mapped(known)
+def test_more_like_this_has_the_same_color(trained: Session) -> None:
+    finder = mapped(trained)
     one = next(each for each in finder.find(Search(words="blue"), 0, 1).matches)
     found = finder.find(Search(like=one.question.key), 0, 12).matches
     assert found[0].question.key == one.question.key
     assert sum("blue" in each.question.name for each in found) >= 9
 
 
-def test_filters_agree_with_what_was_answered_and_predicted(known: Session) -> None:
-    finder, hidden = Finder(known), audited(known)
+def test_filters_agree_with_what_was_answered_and_predicted(trained: Session) -> None:
+    finder, hidden = Finder(trained), audited(trained)
     assert hidden
-    labels = {key: answer for key, answer in known.labels().items() if key not in hidden}
+    labels = {key: answer for key, answer in trained.labels().items() if key not in hidden}
     assert set(keys(finder, answered=True)) == labels.keys()
     assert set(keys(finder, answer="green")) == {key for key, answer in labels.items() if answer == "green"}
     assert keys(finder, person="bob") == []
-    assert set(keys(finder, person="ada")) == labels.keys()
-    predictions = known.predictions()
+    assert set(keys(finder, person="you")) == labels.keys()
+    predictions = trained.predictions()
     assert predictions is not None
     red = {key for key in predictions.keys if COLORS[predictions.best[predictions.places[key]]] == "red"}
     assert set(keys(finder, predicted="red")) == red - hidden
@@ -101,45 +86,45 @@ def test_filters_agree_with_what_was_answered_and_predicted(known: Session) -> N
     assert sure == sorted(sure)  # type: ignore[type-var]
 
 
-def test_what_was_displayed_leaves_the_audit_whether_audited_or_not(known: Session) -> None:
+def test_what_was_displayed_leaves_the_audit_whether_audited_or_not(trained: Session) -> None:
     """The audited examples that the search passes over leave too: else those left would be a biased sample."""
-    finder, before = Finder(known), audit_sample(known)
+    finder, before = Finder(trained), audit_sample(trained)
     order = finder._ordered(Search(predicted="red", answered=False))
     shown = finder.find(Search(predicted="red", answered=False), 0, 10).matches
     assert len(shown) == 10
-    assert not {each.question.key for each in shown} & audited(known)  # nobody learns what is audited
+    assert not {each.question.key for each in shown} & audited(trained)  # nobody learns what is audited
     reached = order[: order.index(shown[-1].question.key) + 1]
-    after = audit_sample(known)
+    after = audit_sample(trained)
     assert set(after.labels) == set(before.labels) - set(reached)
-    with known.store.read_transaction() as tx:
+    with trained.store.read_transaction() as tx:
         wanted = set(tx.execute(select(examples.c.key).where(examples.c.wanted)).scalars())
     assert wanted >= set(reached)
     assert not wanted & set(order[len(reached) :])  # only what was displayed counts
 
 
-def test_what_is_answered_is_found_without_touching_the_audit(known: Session) -> None:
-    before = audit_sample(known)
-    assert keys(Finder(known), answered=True)
-    assert audit_sample(known) == before
+def test_what_is_answered_is_found_without_touching_the_audit(trained: Session) -> None:
+    before = audit_sample(trained)
+    assert keys(Finder(trained), answered=True)
+    assert audit_sample(trained) == before
 
 
-def test_a_dot_counts_once_somebody_looks_at_it(known: Session) -> None:
-    finder, before = mapped(known), audit_sample(known)
+def test_a_dot_counts_once_somebody_looks_at_it(trained: Session) -> None:
+    finder, before = mapped(trained), audit_sample(trained)
     for by in ("answer", "prediction", "doubt"):
         assert len(finder.colors(by)) == 150  # type: ignore[arg-type]
-    assert audit_sample(known) == before
+    assert audit_sample(trained) == before
     free = next(key for key in before.labels)
     assert finder.look(free).answer is None  # an audited example looks unanswered
-    assert audit_sample(known).population == before.population - 1
+    assert audit_sample(trained).population == before.population - 1
 
 
-def test_colors_of_dots_tell_classes_and_hide_the_audit(known: Session) -> None:
-    finder, hidden = mapped(known), audited(known)
-    found, labels = finder.map(), known.labels()
+def test_colors_of_dots_tell_classes_and_hide_the_audit(trained: Session) -> None:
+    finder, hidden = mapped(trained), audited(trained)
+    found, labels = finder.map(), trained.labels()
     assert found is not None
     for key, color in zip(found.keys, finder.colors("answer").tolist(), strict=True):
         assert color == (COLORS.index(labels[key]) if key in labels and key not in hidden else NO_COLOR)  # type: ignore[arg-type]
-    predictions = known.predictions()
+    predictions = trained.predictions()
     assert predictions is not None
     expected = [int(predictions.best[predictions.places[key]]) for key in found.keys]
     assert finder.colors("prediction").tolist() == expected

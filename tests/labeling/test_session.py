@@ -94,54 +94,45 @@ def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: S
     assert sample.population == 150 - 2 - 1  # two picked, one wanted
 
 
-def test_a_suggestion_is_never_shown_for_the_audit(session: Session) -> None:
-    session.train()
-    labeled(session, 30)
-    session.train()
-    by = purposes(session)
+def test_a_suggestion_is_never_shown_for_the_audit(trained: Session) -> None:
+    by = purposes(trained)
     audited = next(key for key, purpose in by.items() if purpose == "audit")
     free = next(key for key, purpose in by.items() if purpose is None)
-    assert session.suggestion(audited) is None
-    found = session.suggestion(free)
+    assert trained.suggestion(audited) is None
+    found = trained.suggestion(free)
     assert found is not None
     assert found.answer in COLORS
     assert found.confidence is not None
     assert 1 / 3 <= found.confidence <= 1
 
 
-def test_a_grid_shows_what_the_model_takes_for_a_class(session: Session) -> None:
-    session.train()
-    labeled(session, 40)
-    session.train()
-    cards = session.grid("red", 10)
+def test_a_grid_shows_what_the_model_takes_for_a_class(trained: Session) -> None:
+    cards = trained.grid("red", 10)
     assert len(cards) == 10
     assert {card.suggestion.answer for card in cards} == {"red"}
     sure = [card.suggestion.confidence for card in cards]
     assert sure == sorted(sure, reverse=True)  # type: ignore[type-var]
-    assert all(purposes(session)[card.question.key] is None for card in cards)
-    session.tell(cards[0].question.key, "red")
-    assert purposes(session)[cards[0].question.key] == "pick"
-    assert cards[0].question.key not in [card.question.key for card in session.grid("red", 10)]
+    assert all(purposes(trained)[card.question.key] is None for card in cards)
+    trained.tell(cards[0].question.key, "red")
+    assert purposes(trained)[cards[0].question.key] == "pick"
+    assert cards[0].question.key not in [card.question.key for card in trained.grid("red", 10)]
 
 
-def test_what_a_grid_showed_measures_nothing(session: Session) -> None:
+def test_what_a_grid_showed_measures_nothing(trained: Session) -> None:
     """A card that the audit comes to is answered with the model's word beside it, or left for being unclear."""
     from jostle.labeling.audit import audit_sample
     from jostle.labeling.store import QueueEntry
 
-    session.train()
-    labeled(session, 40)
-    session.train()
-    before = audit_sample(session)
-    shown = [card.question.key for card in session.grid("red", 10)]
-    counted = audit_sample(session)
+    before = audit_sample(trained)
+    shown = [card.question.key for card in trained.grid("red", 10)]
+    counted = audit_sample(trained)
     dropped = len(before.labels) - len(counted.labels)  # audited ones among the surest
     assert counted.population == before.population - 10 - dropped
-    session.store.begin_round([QueueEntry(shown[0], "audit")], {})
-    assert [question.key for question in session.ask(1, "bob")] == [shown[0]]
-    session.tell(shown[0], "red")
-    assert purposes(session)[shown[0]] == "audit"
-    assert audit_sample(session) == counted
+    trained.store.begin_round([QueueEntry(shown[0], "audit")], {})
+    assert [question.key for question in trained.ask(1, "bob")] == [shown[0]]
+    trained.tell(shown[0], "red")
+    assert purposes(trained)[shown[0]] == "audit"
+    assert audit_sample(trained) == counted
 
 
 def test_doubts_are_the_wrong_answers(session: Session) -> None:
