@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import ZOO
 
 import jostle
-from jostle.inference.isolation import private_copy, scoring_device, unwrapped
+from jostle.inference.isolation import private_copy, scoring_device
 
 X = torch.randn(30, 6)
 
@@ -116,13 +115,6 @@ def test_what_cannot_be_separated_is_refused() -> None:
     own = {"weight": nn.Parameter(torch.randn(3, 6))}
     with pytest.raises(ValueError, match="a copy of Insists shares or lacks weight"):
         private_copy(model)
-
-
-@pytest.mark.parametrize("kind", ZOO)
-def test_ordinary_models_are_copied_as_ever(kind: str) -> None:
-    model = unwrapped(ZOO[kind][0]())
-    made = private_copy(model)
-    assert list(made.state_dict()) == list(model.state_dict())
 
 
 def test_a_model_is_scored_where_there_is_float64() -> None:

@@ -9,10 +9,7 @@ from torch.utils.data import TensorDataset
 
 from jostle import strategies
 
-NAMES = [
-    "alfa-mix", "badge", "bald", "core-gcn", "coreset", "default", "drop-query", "flip-cover", "margin-herding",
-    "noise-stability", "power-margin", "qbc", "typiclust",
-]  # fmt: skip
+NAMES = ["alfa-mix", "badge", "bald", "core-gcn", "default", "noise-stability", "qbc", "typiclust"]
 
 
 class Asking(nn.Module):

@@ -39,8 +39,8 @@ def rows() -> Tensor:
     return torch.randn(300, 4, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("labeled", [0, 1, 9])
-@pytest.mark.parametrize("look", [1, 7, 64])
+@pytest.mark.parametrize("labeled", [0, 9])
+@pytest.mark.parametrize("look", [1, 64])
 def test_lazy_picks_are_those_of_the_plain_algorithm(
     rows: Tensor, labeled: int, look: int, monkeypatch: Any
 ) -> None:
@@ -53,22 +53,6 @@ def test_lazy_picks_are_those_of_the_plain_algorithm(
     expected, gains = plain_greedy(rows, 40, centers, weights, sigma)
     assert picks.positions.tolist() == expected
     torch.testing.assert_close(picks.scores, torch.tensor(gains, dtype=torch.float64))
-
-
-def test_a_case_by_hand() -> None:
-    # three rows at 0, 60 and 180 degrees: distances 1, 2 and sqrt(3); k = exp(-d^2) with width 1
-    angles = torch.tensor([0.0, 60.0, 180.0], dtype=torch.float64).deg2rad()
-    rows = torch.stack([angles.cos(), angles.sin()], 1) * torch.tensor([[5.0], [0.1], [2.0]])
-    near, far, across = math.exp(-1), math.exp(-4), math.exp(-3)
-    picks = max_herding.pick(rows, 3, seed=0)
-    assert picks.positions.tolist() == [1, 2, 0]
-    after_two = 1 - near  # only row 0 itself is still covered better by row 0
-    assert picks.scores.tolist() == pytest.approx([1 + near + across, 1 - across, after_two])
-    heavy = torch.tensor([10.0, 1.0, 1.0])
-    assert max_herding.pick(rows, 1, seed=0).scores.item() != pytest.approx(10 + near + far)
-    first = max_herding.pick(rows, 1, weights=heavy, seed=0)
-    assert first.positions.tolist() == [0]
-    assert first.scores.item() == pytest.approx(10 + near + far)
 
 
 def test_the_width_follows_the_labeled_rows() -> None:
