@@ -95,7 +95,9 @@ def test_rows_that_were_changed_on_disk_are_computed_again(tmp_path: Path, pool:
     assert torch.equal(jostle.deviations(model, pool, cache_path=path, **CALL), whole)
 
 
-def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
+def test_kill_9_loses_one_chunk_at_most(
+    tmp_path: Path, pool: Tensor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = (
         "import os, signal, sys, torch, jostle\n"
         "from torch import nn\n"
@@ -113,16 +115,14 @@ def test_kill_9_loses_one_chunk_at_most(tmp_path: Path, pool: Tensor) -> None:
         "print(space.seen)\n"
     )
 
-    def run(most: int) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", script, str(tmp_path / "rows"), str(most)]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
-
-    assert run(160).returncode == -signal.SIGKILL
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "rows"), "160"], check=False)
+    assert killed.returncode == -signal.SIGKILL
     lines = (tmp_path / "rows.journal").read_text().splitlines()[1:]
     done = json.loads(lines[-1])[0]
     assert 160 / (K + 1) - 2 * N // CACHED_CHUNKS <= done < N
-    finished = run(10**6)
-    assert int(finished.stdout) <= (N - done) * (K + 1) + 6, finished.stderr
+    monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path / "rows"), str(10**6)])
+    exec(compile(script, "<string>", "exec"), {"__name__": "__main__"})
+    assert int(capsys.readouterr().out) <= (N - done) * (K + 1) + 6
     torch.manual_seed(0)
     rows = jostle.deviations(nn.Linear(6, 3), pool, space="logits", **CALL)
     assert np.array_equal(np.load(tmp_path / "rows"), rows.numpy())

@@ -18,10 +18,8 @@ from jostle.strategies import build
 
 N, M, CLASSES, PAD = 34, 9, 4, 0
 QUICK: dict[str, dict[str, Any]] = {
-    "noise-stability": {"num_perturbations": 4}, "noise-stability-relative": {"num_perturbations": 4},
-    "noise-stability-m": {"num_perturbations": 4},
-    "noise-stability-d": {"num_perturbations": 4}, "bald": {"passes": 4}, "entropy-dropout": {"passes": 4},
-    "core-gcn": {"epochs": 5}, "uncertain-gcn": {"epochs": 5}, "qbc": {"committee": 3}, "ll4al": {"tokens": "mean"},
+    "noise-stability": {"num_perturbations": 4}, "bald": {"passes": 4}, "batch-bald": {"passes": 4},
+    "entropy-dropout": {"passes": 4}, "core-gcn": {"epochs": 5}, "qbc": {"committee": 3}, "ll4al": {"tokens": "mean"},
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from jostle.labeling.queries import MAX_ATTEMPTS, retry_conflicts
 from jostle.labeling.schema import classes, events
 from jostle.labeling.store import Store
 
-CALLS = int(os.environ.get("JOSTLE_CALLS", "600"))  # `make soak` makes 10,000
+CALLS = int(os.environ.get("JOSTLE_CALLS", "300"))  # `make soak` makes 10,000
 
 
 def test_ten_people_deadlock_nowhere_and_lose_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
