@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from jostle.labeling import insights
 from jostle.labeling.probe import Softmax, fit_classifier
+from jostle.statistics.mistakes import EVEN, class_mistakes
 
 LISTED = 50  # doubts that 0.2 listed
 DATA = {
@@ -41,7 +41,7 @@ def count_doubts(
     held = fit_classifier(Softmax(), rows, places, np.eye(classes)[given], seed).held_out  # (n, c)
     against = held.argmax(1) != given
     listed = np.flatnonzero(against)[np.argsort(-held.max(1)[against])][:LISTED]
-    likely = np.flatnonzero(against & (insights.class_mistakes(held, given) >= insights.EVEN))
+    likely = np.flatnonzero(against & (class_mistakes(held, given) >= EVEN))
     found = [[len(which), wrong[which].sum()] for which in (listed, likely)]
     return np.array(found), int(wrong.sum())
 

@@ -10,11 +10,10 @@ from sklearn.metrics import cohen_kappa_score
 from jostle.labeling.records import Accuracy, Point, Proof
 from jostle.labeling.stopping import (
     advise,
-    concordance,
     estimate_gain,
     is_stable,
-    kappa,
 )
+from jostle.statistics.agreement import concordance, kappa
 
 GOOD = Accuracy("accuracy", 0.97, 0.955, 0.985, 0.95, 200, 5000, 8, 0.95, True)
 STEADY = [0.9, 0.992, 0.995, 0.996]

@@ -7,115 +7,18 @@ mistakes they make. For numbers it is the median.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import select
 
-from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class, as_classes, as_number
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer
 from jostle.labeling.schema import events, examples, standing
 from jostle.labeling.store import EventKind, Purpose, Store, parse_value
-
-Votes = Mapping[str, Mapping[str, int]]  # key -> person -> class
-PRIOR_RIGHT, PRIOR_WRONG = (
-    4.0,
-    1.0,
-)  # what is believed of a person beforehand, in answers: right so often, each mistake so often
-MAX_EM_STEPS = 50  # of expectation and maximization
-
-
-def nominal_distance(a: Hashable, b: Hashable) -> float:
-    """Return the distance of two classes: 0 or 1."""
-    return float(a != b)
-
-
-def jaccard_distance(a: frozenset[int], b: frozenset[int]) -> float:
-    """Return the distance of two sets of classes: the share of their union that they do not share."""
-    return 1 - len(a & b) / len(a | b) if a | b else 0.0
-
-
-def squared_distance(a: float, b: float) -> float:
-    """Return the squared difference of two numbers."""
-    return (a - b) ** 2
-
-
-def krippendorff_alpha(
-    units: Sequence[Sequence[Hashable]], distance: Callable[..., float] = nominal_distance
-) -> float | None:
-    """Return Krippendorff's alpha of answers by example; None where no example has two, or all answers are equal."""
-    paired = [unit for unit in units if len(unit) > 1]
-    total = sum(map(len, paired))
-    if total < 2:
-        return None
-    if distance is squared_distance:
-        observed, expected = _squared_disagreement(paired, total)
-    else:
-        observed = sum(_sum_distances(Counter(unit), distance) / (len(unit) - 1) for unit in paired) / total
-        expected = _sum_distances(Counter(answer for unit in paired for answer in unit), distance) / (
-            total * (total - 1)
-        )
-    return None if expected == 0 else 1 - observed / expected
-
-
-def _sum_distances(counts: Counter[Hashable], distance: Callable[..., float]) -> float:
-    """The sum of distances over all ordered pairs."""
-    return sum(n * m * distance(a, b) for a, n in counts.items() for b, m in counts.items() if a != b)
-
-
-def _squared_disagreement(units: Sequence[Sequence[Hashable]], total: int) -> tuple[float, float]:
-    """Observed and expected squared distance, without looking at pairs."""
-
-    def pairs(values: NDArray[np.float64]) -> float:
-        return float(2 * len(values) ** 2 * values.var())  # the sum over all ordered pairs
-
-    groups = [np.array(unit, dtype=np.float64) for unit in units]
-    observed = sum(pairs(group) / (len(group) - 1) for group in groups) / total
-    return observed, pairs(np.concatenate(groups)) / (total * (total - 1))
-
-
-def dawid_skene(votes: Votes, classes: int) -> dict[str, NDArray[np.float64]]:
-    """Return the probability of each class for each example; people are weighted by their mistakes.
-
-    Expectation and maximization start from the share of votes. A person's confusion matrix has a prior of `PRIOR_RIGHT`
-    right answers and `PRIOR_WRONG` mistakes for each other class, so that few answers do not make anybody infallible.
-    """
-    people = sorted({person for given in votes.values() for person in given})
-    keys = list(votes)
-    said = np.full((len(keys), len(people)), -1)  # (n, people)
-    for row, key in enumerate(keys):
-        for person, answer in votes[key].items():
-            said[row, people.index(person)] = answer
-    ballots = np.stack([(said == c) for c in range(classes)], axis=2).astype(np.float64)  # (n, people, c)
-    belief = ballots.sum(1) / ballots.sum((1, 2), keepdims=False)[:, None]  # (n, c)
-    before = np.full((classes, classes), PRIOR_WRONG) + (PRIOR_RIGHT - PRIOR_WRONG) * np.eye(classes)
-    for _ in range(MAX_EM_STEPS):
-        confusion = np.einsum("nt,npc->ptc", belief, ballots) + before  # (people, true, said)
-        confusion /= confusion.sum(2, keepdims=True)
-        prior = (belief.sum(0) + 1) / (len(keys) + classes)  # (c,)
-        log = np.log(prior) + np.einsum("npc,ptc->nt", ballots, np.log(confusion))  # (n, c)
-        new = np.exp(log - log.max(1, keepdims=True))
-        new /= new.sum(1, keepdims=True)
-        settled = float(np.abs(new - belief).max()) < 1e-6
-        belief = new
-        if settled:
-            break
-    return dict(zip(keys, belief, strict=True))
-
-
-def consensus(votes: Votes, classes: int) -> dict[str, int]:
-    """Return the class of each example: the one all chose, or the likeliest by `dawid_skene`; of equals the first."""
-    disputed = any(len(set(given.values())) > 1 for given in votes.values())
-    if not disputed:
-        return {key: next(iter(given.values())) for key, given in votes.items()}
-    likely = dawid_skene({key: given for key, given in votes.items() if len(given) > 1}, classes)
-    return {
-        key: next(iter(given.values())) if len(set(given.values())) == 1 else int(likely[key].argmax())
-        for key, given in votes.items()
-    }
+from jostle.statistics.agreement import krippendorff_alpha
 
 
 @dataclass(frozen=True)
@@ -142,13 +45,6 @@ class Snapshot:
     labels: dict[str, Any]  # stored answers by key
 
 
-DISTANCES: dict[AnswerKind, Callable[..., float]] = {
-    "one": nominal_distance,
-    "several": jaccard_distance,
-    "number": squared_distance,
-}
-
-
 def current_answers(store: Store, kind: AnswerKind, classes: Classes) -> list[CurrentAnswer]:
     """Return all events that were not superseded or withdrawn, the earliest first."""
     joined = (
@@ -172,13 +68,7 @@ def current_answers(store: Store, kind: AnswerKind, classes: Classes) -> list[Cu
 
 def renumber(kind: AnswerKind, value: StoredAnswer | None, classes: Classes) -> StoredAnswer | None:
     """Replace merged classes of a stored answer by the number they have now."""
-    if value is None:
-        return None
-    if kind == "number":
-        return value
-    if kind == "one":
-        return classes.merged[as_class(value)]
-    return sorted({classes.merged[number] for number in as_classes(value)})
+    return None if value is None else ANSWER_TYPES[kind].renumber(value, classes)
 
 
 def aggregate(
@@ -195,34 +85,14 @@ def aggregate(
             assert one.value is not None
             votes[one.key][one.person] = one.value
     open_votes = {key: by for key, by in votes.items() if key not in corrected}
-    return {**_combine(kind, open_votes, list(classes.names)), **corrected}
-
-
-def _combine(
-    kind: AnswerKind, votes: Mapping[str, Mapping[str, StoredAnswer]], numbers: Sequence[int]
-) -> dict[str, StoredAnswer]:
-    if kind == "number":
-        return {key: float(np.median([as_number(v) for v in by.values()])) for key, by in votes.items()}
-    if kind == "one":
-        place = {number: i for i, number in enumerate(numbers)}
-        ballots = {key: {who: place[as_class(v)] for who, v in by.items()} for key, by in votes.items()}
-        return {key: numbers[i] for key, i in consensus(ballots, len(numbers)).items()}
-    sets: dict[str, list[int]] = {key: [] for key in votes}
-    for number in numbers:
-        having = {
-            key: {who: int(number in as_classes(v)) for who, v in by.items()} for key, by in votes.items()
-        }
-        for key, yes in consensus(having, 2).items():
-            sets[key] += [number] if yes else []
-    return {**sets}
+    return {**ANSWER_TYPES[kind].combine(open_votes, list(classes.names)), **corrected}
 
 
 def agreement(kind: AnswerKind, answers: Iterable[CurrentAnswer]) -> float | None:
     """Return Krippendorff's alpha over the examples that several people answered."""
+    answer_type = ANSWER_TYPES[kind]
     units: dict[str, list[Hashable]] = defaultdict(list)
     for one in answers:
         if one.act == "answer" and one.value is not None:
-            units[one.key].append(
-                frozenset(as_classes(one.value)) if kind == "several" else as_number(one.value)
-            )
-    return krippendorff_alpha(list(units.values()), DISTANCES[kind])
+            units[one.key].append(answer_type.comparable(one.value))
+    return krippendorff_alpha(list(units.values()), answer_type.distance)

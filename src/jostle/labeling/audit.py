@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import and_, func, select
 
-from jostle.labeling.answers import Classes, StoredAnswer, as_class, as_number
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.records import Accuracy, NewData, Point, Predictions, Proof
 from jostle.labeling.schema import examples, looks, queue
@@ -103,7 +104,7 @@ def audit_sample(session: Session) -> ProjectAudit:
 
 
 def prediction_errors(
-    kind: str, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
+    kind: AnswerKind, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
 ) -> Array:
     """Return the error of each labeled example that a model predicts: 0 or 1, or the absolute error of a number."""
     known = [
@@ -111,9 +112,7 @@ def prediction_errors(
         for key, answer in labels.items()
         if key in found.places
     ]
-    if kind == "number":
-        return np.array([abs(as_number(said) - as_number(answer)) for said, answer in known])
-    return np.array([float(said != answer) for said, answer in known])
+    return np.array([ANSWER_TYPES[kind].error(said, answer) for said, answer in known])
 
 
 def measure(
@@ -264,7 +263,7 @@ def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None)
     if predictions is None or goal is None or found.reached:
         return None
     measured = measure(session, sample or audit_sample(session), predictions, found.scale)
-    largest = goal / measured.unit if session.kind == "number" else 1 - goal
+    largest = ANSWER_TYPES[session.kind].largest_error(goal, measured.unit)
     if not 0 < largest < 1:
         return None
     alpha = UPPER_SHARE * model_shares(session)[found.round]

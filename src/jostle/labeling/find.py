@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select, update
 
-from jostle.labeling.answers import Answer, StoredAnswer, as_class, as_classes, decode_answer
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import Answer, AnswerKind, StoredAnswer, decode_answer
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.example_map import ExampleMap, inside_polygon
 from jostle.labeling.records import Predictions, Suggestion
@@ -190,12 +191,8 @@ class Finder:
             keys = [key for key in keys if (key in labels) is search.answered]
         if search.answer is not None:
             number = session.book.classes().number(search.answer)
-            several = session.kind == "several"
-            keys = [
-                key
-                for key in keys
-                if key in labels and (number in as_classes(labels[key]) if several else labels[key] == number)
-            ]
+            chosen = ANSWER_TYPES[session.kind].class_numbers
+            keys = [key for key in keys if key in labels and number in chosen(labels[key])]
         if search.person is not None:
             theirs = {one.key for one in session.snapshot().answers if one.person == search.person}
             keys = [key for key in keys if key in theirs and key in labels]
@@ -232,13 +229,13 @@ def _by_confidence(keys: list[str], found: Predictions, sign: int) -> list[str]:
     return sorted(known, key=lambda key: sign * float(found.confidence[found.places[key]]))
 
 
-def _answer_color(kind: str, value: StoredAnswer | None, place: dict[int, int]) -> int:
+def _answer_color(kind: AnswerKind, value: StoredAnswer | None, place: dict[int, int]) -> int:
     """Return the color of an answer: of several classes the first; numbers have one color."""
     if value is None:
         return NO_COLOR
-    if kind == "number":
+    if not ANSWER_TYPES[kind].has_classes:
         return 0
-    chosen = as_classes(value) if kind == "several" else [as_class(value)]
+    chosen = ANSWER_TYPES[kind].class_numbers(value)
     return place[chosen[0]] if chosen else NO_COLOR
 
 

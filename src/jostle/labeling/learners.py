@@ -19,7 +19,8 @@ from torch.utils.data import TensorDataset
 from jostle.core import Joined
 from jostle.datasets.views import Examples, split_columns, take_rows
 from jostle.inference.reader import output_of
-from jostle.labeling.answers import AnswerKind, StoredAnswer, as_class, as_classes, as_number
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind, StoredAnswer
 from jostle.labeling.encoders import encode_rows, encoder_for, import_transformers, load_picture
 from jostle.labeling.index import GoneError, Index, ProgressCallback
 from jostle.labeling.probe import Probe, Sigmoids, Softmax, fit_classifier, fit_regressor
@@ -28,7 +29,6 @@ from jostle.tasks import TASKS, Task
 from jostle.training.train import Recipe, forward, train
 from jostle.utils.user_files import from_file
 
-MIN_NUMBERS = 5  # answers before a number is learned
 PICTURE_SIDE = 224  # of the pictures that a user's own model is given
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RECIPE = Recipe(epochs=20, batch=32, optimizer="adam", lr=1e-3)  # for a model that brings no fit
@@ -54,23 +54,13 @@ class TrainingTargets:
         cls, kind: AnswerKind, answers: Sequence[StoredAnswer], places: Sequence[int], numbers: Sequence[int]
     ) -> TrainingTargets:
         """Return stored answers as targets."""
-        where = {number: i for i, number in enumerate(numbers)}
-        if kind == "several":
-            table = [[float(number in as_classes(answer)) for number in numbers] for answer in answers]
-            targets = np.array(table, dtype=np.float64).reshape(len(answers), len(numbers))
-        else:
-            code = (lambda a: where[as_class(a)]) if kind == "one" else as_number
-            targets = np.array([code(answer) for answer in answers], dtype=np.float64)
+        targets = ANSWER_TYPES[kind].encode_targets(answers, numbers)
         return cls(kind, numbers, np.array(places, dtype=np.int64), targets)
 
     @property
     def is_enough(self) -> bool:
         """Whether the targets differ, so that a model can be trained."""
-        if self.kind == "number":
-            return len(self.places) >= MIN_NUMBERS
-        if self.kind == "one":
-            return len(set(self.values.tolist())) > 1
-        return len(self.places) > 1 and bool((self.values.std(0) > 0).any())
+        return ANSWER_TYPES[self.kind].is_enough(self.values)
 
     def tensor(self) -> Tensor:
         """Return the targets as the task takes them."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer
 from jostle.labeling.contents import Question
 from jostle.labeling.store import Store
@@ -240,7 +241,6 @@ class Progress:
 
 
 PREDICTIONS_FILE = "predictions.npz"
-EVEN = 0.5  # a class of several is predicted when it is likelier than not
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +264,7 @@ class Predictions:
     @cached_property
     def confidence(self) -> NDArray[np.float32]:
         """Probability of the answer, (n,); for several classes that of the least sure one."""
-        if self.kind == "several":
-            return np.maximum(self.scores, 1 - self.scores).min(1)  # type: ignore[no-any-return]
-        return self.scores.max(1) if self.kind == "one" else np.full(len(self.keys), np.nan, dtype=np.float32)
+        return ANSWER_TYPES[self.kind].confidence(self.scores)
 
     @cached_property
     def best(self) -> NDArray[np.int64]:
@@ -276,20 +274,12 @@ class Predictions:
 
     def answer(self, place: int, classes: Classes) -> StoredAnswer:
         """Return the prediction at a place, as an answer would be stored."""
-        if self.kind == "number":
-            return float(self.scores[place, 0])
-        if self.kind == "one":
-            return classes.merged[int(self.best[place])]
-        chosen = self.numbers[self.scores[place] > EVEN]
-        return sorted({classes.merged[int(number)] for number in chosen})
+        return ANSWER_TYPES[self.kind].predict(self.scores[place], self.numbers, classes)
 
     @cached_property
     def certainty(self) -> NDArray[np.float64]:
         """Probability of the whole answer, (n,): for several classes the product over them; 1 / 2 for a number."""
-        if self.kind == "number":
-            return np.full(len(self.keys), 0.5)
-        scores = self.scores.astype(np.float64)
-        return scores.max(1) if self.kind == "one" else np.maximum(scores, 1 - scores).prod(1)  # type: ignore[no-any-return]
+        return ANSWER_TYPES[self.kind].certainty(self.scores)
 
     @cached_property
     def expected_errors(self) -> NDArray[np.float64]:
@@ -306,7 +296,7 @@ class Predictions:
     def save(self, folder: Path) -> None:
         """Write a file, probabilities with 16 bits."""
         keys = np.frombuffer(b"".join(bytes.fromhex(key) for key in self.keys), dtype="V16")
-        scores = self.scores if self.kind == "number" else self.scores.astype(np.float16)
+        scores = self.scores.astype(ANSWER_TYPES[self.kind].score_type)
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f".{PREDICTIONS_FILE}.part"
         with part.open("wb") as file:

@@ -12,13 +12,12 @@ from sqlalchemy import func, select
 
 from jostle.labeling import aggregation, audit, insights, queue, stopping
 from jostle.labeling.aggregation import CurrentAnswer
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import (
     Answer,
+    AnswerKind,
     Classes,
     StoredAnswer,
-    as_class,
-    as_classes,
-    as_number,
     decode_answer,
 )
 from jostle.labeling.audit import is_blind
@@ -36,6 +35,7 @@ from jostle.labeling.records import (
     read_status,
 )
 from jostle.labeling.schema import examples, places
+from jostle.statistics.mistakes import EVEN
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -118,7 +118,7 @@ def doubts(session: Session, n: int) -> list[Doubt]:
         if not any(one.act == "correction" for one in group)
     }
     chances = mistake_chances(session.kind, found, open_ones, classes)
-    worst = sorted((key for key in chances if chances[key] >= insights.EVEN), key=lambda key: -chances[key])
+    worst = sorted((key for key in chances if chances[key] >= EVEN), key=lambda key: -chances[key])
     return [
         Doubt(
             Question(key, session.source.kind, by_key[key][0].name),
@@ -132,7 +132,7 @@ def doubts(session: Session, n: int) -> list[Doubt]:
 
 
 def mistake_chances(
-    kind: str, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
+    kind: AnswerKind, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
 ) -> dict[str, float]:
     """Return the probability that each answer is a mistake; answers that equal the model's are left out."""
     columns = list(dict.fromkeys(classes.merged[int(number)] for number in found.numbers))
@@ -140,19 +140,12 @@ def mistake_chances(
     if not known:
         return {}
     scores = found.scores[[found.places[key] for key in known]].astype(np.float64)  # (m, c) or (m, 1)
-    if kind == "number":
-        given = np.array([as_number(labels[key]) for key in known])
-        chances = insights.number_mistakes(scores[:, 0], given)
-    else:
-        joined = np.zeros((len(known), len(columns)))
+    if columns:
+        joined = np.zeros((len(known), len(columns)))  # merged classes share their scores
         for number, score in zip(found.numbers, scores.T, strict=True):
             joined[:, columns.index(classes.merged[int(number)])] += score
-        if kind == "one":
-            which = np.array([columns.index(as_class(labels[key])) for key in known])
-            chances = insights.class_mistakes(joined, which)
-        else:
-            having = np.array([[number in as_classes(labels[key]) for number in columns] for key in known])
-            chances = insights.set_mistakes(joined.clip(0, 1), having)
+        scores = joined
+    chances = ANSWER_TYPES[kind].mistakes(scores, [labels[key] for key in known], columns)
     return {
         key: float(chance)
         for key, chance in zip(known, chances, strict=True)
@@ -281,9 +274,8 @@ def progress(session: Session) -> Progress:
 
 def count_classes(session: Session, labels: dict[str, Any], classes: Classes) -> dict[str, int]:
     """Return the number of examples of each class; none for numbers."""
-    if session.kind == "number":
-        return {}
-    found = Counter(n for value in labels.values() for n in (value if session.kind == "several" else [value]))
+    chosen = ANSWER_TYPES[session.kind].class_numbers
+    found = Counter(number for value in labels.values() for number in chosen(value))
     return {name: found.get(number, 0) for number, name in classes.names.items()}
 
 

@@ -19,13 +19,14 @@ from sqlalchemy import select
 
 from jostle import strategies
 from jostle.labeling import aggregation, audit, imports, insights, queue, stopping
-from jostle.labeling.answers import Classes, StoredAnswer, as_classes
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.contents import draw_uniform
 from jostle.labeling.index import ProgressCallback
 from jostle.labeling.learners import TASK, Learner, Model, TrainingTargets
-from jostle.labeling.records import EVEN, PREDICTIONS_FILE, Predictions
+from jostle.labeling.records import PREDICTIONS_FILE, Predictions
 from jostle.labeling.schema import examples, standing
-from jostle.labeling.stopping import STOP_SET, concordance, kappa, kappa_of_sets
+from jostle.labeling.stopping import STOP_SET
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.rng import derive
 from jostle.statistics import calibrate_errors, is_candidate
@@ -241,10 +242,7 @@ def error_chances(seen: Predictions, targets: TrainingTargets, model: Model) -> 
         off = np.abs(model.held_out[:, 0] - targets.values) / (np.ptp(targets.values) or 1.0)
         return np.full(len(seen.keys), off.clip(0, 1).mean(), dtype=np.float32)
     held = replace(seen, keys=[seen.keys[place] for place in targets.places], scores=model.held_out)
-    if targets.kind == "one":
-        wrong = model.held_out.argmax(1) != targets.values.astype(np.int64)
-    else:
-        wrong = ((model.held_out > EVEN) != (targets.values > EVEN)).any(1)
+    wrong = ANSWER_TYPES[targets.kind].wrong(model.held_out, targets.values)
     calibration = calibrate_errors(held.certainty, wrong)
     return calibration.expected_errors(seen.certainty).astype(np.float32)
 
@@ -254,7 +252,8 @@ def is_worth_a_proof(session: Session, left: Predictions, scale: float | None) -
     goal = session.settings.accuracy_goal
     if goal is None or not len(left.keys):
         return False
-    return is_candidate(left.expected_errors, goal / (scale or 1.0) if session.kind == "number" else 1 - goal)
+    largest = ANSWER_TYPES[session.kind].largest_error(goal, scale or 1.0)
+    return is_candidate(left.expected_errors, largest)
 
 
 def shuffle_by_key(keys: Sequence[str], purpose: str, seed: int) -> list[str]:
@@ -269,12 +268,4 @@ def measure_stability(before: Path, seen: Predictions, stop: Sequence[str], clas
     if last is None or not shared:
         return None
     old, new = ([which.answer(which.places[key], classes) for key in shared] for which in (last, seen))
-    if seen.kind == "number":
-        return concordance(np.array(old, dtype=np.float64), np.array(new, dtype=np.float64))
-    if seen.kind == "one":
-        return kappa(np.array(old, dtype=np.int64), np.array(new, dtype=np.int64))
-    numbers = list(classes.names)
-    tables = [
-        np.array([[n in as_classes(answer) for n in numbers] for answer in which]) for which in (old, new)
-    ]
-    return kappa_of_sets(*tables)
+    return ANSWER_TYPES[seen.kind].stability(old, new, list(classes.names))

@@ -27,7 +27,8 @@ import numpy as np
 from sqlalchemy import update
 
 from jostle.datasets.table_encoding import is_missing, number
-from jostle.labeling.answers import Answer, AnswerKind, Answers, as_number, encode_answer
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import Answer, AnswerKind, Answers, encode_answer
 from jostle.labeling.contents import Cell, Question, SourceError, draw_uniform
 from jostle.labeling.schema import examples
 from jostle.labeling.security import ServerAuth
@@ -259,9 +260,9 @@ def test_model(session: Session, truth: Mapping[str, Answer], test: set[str]) ->
         for key in test
         if key in found.places and key in truth
     ]
-    if session.kind == "number":
-        return float(np.mean([abs(as_number(said) - as_number(true)) for said, true in pairs]))
-    return float(np.mean([said == true for said, true in pairs]))
+    answer_type = ANSWER_TYPES[session.kind]
+    error = float(np.mean([answer_type.error(said, true) for said, true in pairs]))
+    return 1 - error if answer_type.has_classes else error
 
 
 TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last

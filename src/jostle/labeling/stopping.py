@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import func, select
 
-from jostle.labeling.answers import as_classes
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.records import Accuracy, Advice, Point, Predictions, Proof, Recall
 from jostle.labeling.schema import events, examples
 from jostle.statistics import ALPHA, RecallSequence
@@ -30,29 +30,6 @@ if TYPE_CHECKING:
 STABLE_KAPPA = 0.99  # the mean of the last kappas at which predictions count as stable
 KAPPA_WINDOW = 3  # how many of them
 STOP_SET = 2000  # examples that successive models are compared on
-
-
-def kappa(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Return Cohen's kappa of two lists of classes; 1 where both have one and the same class throughout."""
-    if len(first) != len(second) or not len(first):
-        raise ValueError(f"kappa compares two lists of one length; got {len(first)} and {len(second)}")
-    observed = float((first == second).mean())
-    shares = [{c: float((labels == c).mean()) for c in np.unique(labels)} for labels in (first, second)]
-    expected = sum(share * shares[1].get(c, 0.0) for c, share in shares[0].items())
-    return 1.0 if expected >= 1 - 1e-12 else (observed - expected) / (1 - expected)
-
-
-def kappa_of_sets(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Return the mean over classes of the kappa of having the class; both are (n, c)."""
-    each = [kappa(a.astype(np.int64), b.astype(np.int64)) for a, b in zip(first.T, second.T, strict=True)]
-    return float(np.mean(each))
-
-
-def concordance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return Lin's concordance of two lists of numbers, which is kappa weighted by squares; 1 where they are equal."""
-    apart = float(((first - second) ** 2).mean())
-    spread = float(first.var() + second.var() + (first.mean() - second.mean()) ** 2)
-    return 1.0 if apart == 0 else 1 - apart / spread
 
 
 def is_stable(kappas: Sequence[float]) -> bool:
@@ -248,7 +225,7 @@ def member_keys(session: Session) -> set[str]:
     return {
         key
         for key, value in session.snapshot().labels.items()
-        if value == number or (session.kind == "several" and number in as_classes(value))
+        if number in ANSWER_TYPES[session.kind].class_numbers(value)
     }
 
 

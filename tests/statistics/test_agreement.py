@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from jostle.labeling.aggregation import (
+from jostle.statistics.agreement import (
     PRIOR_RIGHT,
     PRIOR_WRONG,
     consensus,

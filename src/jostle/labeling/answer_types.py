@@ -1,0 +1,262 @@
+"""Types of answers: how one class, several classes and a number are predicted, compared and combined.
+
+Everything that depends on the kind of answer is a method here; other modules look a type up in `ANSWER_TYPES`. No
+method needs torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class, as_classes, as_number
+from jostle.statistics.agreement import (
+    concordance,
+    consensus,
+    jaccard_distance,
+    kappa,
+    kappa_of_sets,
+    nominal_distance,
+    squared_distance,
+)
+from jostle.statistics.mistakes import class_mistakes, number_mistakes, set_mistakes
+
+Array = NDArray[np.float64]
+Scores = NDArray[Any]  # (n, c) probabilities of classes, or (n, 1) numbers
+Votes = Mapping[str, Mapping[str, StoredAnswer]]  # key -> person -> answer
+
+EVEN = 0.5  # a class of several is predicted when it is likelier than not
+MIN_NUMBERS = 5  # answers before a number is learned
+
+
+class AnswerType(ABC):
+    """How answers of one kind are predicted, compared and combined."""
+
+    has_classes: ClassVar[bool] = True
+    score_type: ClassVar[type[np.floating[Any]]] = np.float16  # of scores on disk
+    distance: ClassVar[Callable[..., float]]  # of two answers, for Krippendorff's alpha
+
+    @abstractmethod
+    def class_numbers(self, value: StoredAnswer) -> list[int]:
+        """Return the classes in an answer."""
+
+    @abstractmethod
+    def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
+        """Replace merged classes of an answer by the numbers they have now."""
+
+    @abstractmethod
+    def comparable(self, value: StoredAnswer) -> Hashable:
+        """Return an answer as `distance` takes it."""
+
+    @abstractmethod
+    def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
+        """Return the consensus of each example."""
+
+    @abstractmethod
+    def confidence(self, scores: Scores) -> NDArray[np.float32]:
+        """Return the probability of each predicted answer (n,); for several classes that of the least sure one."""
+
+    @abstractmethod
+    def certainty(self, scores: Scores) -> Array:
+        """Return the probability that each whole prediction is right, (n,)."""
+
+    @abstractmethod
+    def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
+        """Return the answer that the scores (c,) of one example predict."""
+
+    @abstractmethod
+    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+        """Return targets: the place of the class (m,), zeros and ones (m, c), or the number (m,)."""
+
+    @abstractmethod
+    def is_enough(self, targets: Array) -> bool:
+        """Return whether targets differ, so that a model can be trained."""
+
+    @abstractmethod
+    def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
+        """Return where predictions (m, c) miss their targets, (m,)."""
+
+    @abstractmethod
+    def stability(
+        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
+    ) -> float:
+        """Return how far the predictions of two models agree beyond chance; 1 where they are equal."""
+
+    @abstractmethod
+    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+        """Return the probability that each answer is a mistake (m,), by scores (m, c) made without it."""
+
+    def error(self, said: StoredAnswer, true: StoredAnswer) -> float:
+        """Return the error of a prediction."""
+        return float(said != true)
+
+    def largest_error(self, goal: float, unit: float) -> float:
+        """Return the mean error that a goal allows, as a share of `unit`."""
+        return 1 - goal
+
+
+class OneClass(AnswerType):
+    """One class of several."""
+
+    distance = staticmethod(nominal_distance)
+
+    def class_numbers(self, value: StoredAnswer) -> list[int]:
+        return [as_class(value)]
+
+    def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
+        return classes.merged[as_class(value)]
+
+    def comparable(self, value: StoredAnswer) -> Hashable:
+        return as_class(value)
+
+    def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
+        place = {number: i for i, number in enumerate(numbers)}
+        ballots = {key: {who: place[as_class(v)] for who, v in by.items()} for key, by in votes.items()}
+        return {key: numbers[i] for key, i in consensus(ballots, len(numbers)).items()}
+
+    def confidence(self, scores: Scores) -> NDArray[np.float32]:
+        return scores.max(1)  # type: ignore[no-any-return]
+
+    def certainty(self, scores: Scores) -> Array:
+        return scores.astype(np.float64).max(1)  # type: ignore[no-any-return]
+
+    def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
+        return classes.merged[int(numbers[scores.argmax()])]
+
+    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+        place = {number: i for i, number in enumerate(numbers)}
+        return np.array([place[as_class(answer)] for answer in answers], dtype=np.float64)
+
+    def is_enough(self, targets: Array) -> bool:
+        return len(set(targets.tolist())) > 1
+
+    def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray(scores.argmax(1) != targets.astype(np.int64))
+
+    def stability(
+        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
+    ) -> float:
+        return kappa(np.array(old, dtype=np.int64), np.array(new, dtype=np.int64))
+
+    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+        return class_mistakes(scores, np.array([columns.index(as_class(answer)) for answer in answers]))
+
+
+class SeveralClasses(AnswerType):
+    """Any number of classes, none included."""
+
+    distance = staticmethod(jaccard_distance)
+
+    def class_numbers(self, value: StoredAnswer) -> list[int]:
+        return as_classes(value)
+
+    def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
+        return sorted({classes.merged[number] for number in as_classes(value)})
+
+    def comparable(self, value: StoredAnswer) -> Hashable:
+        return frozenset(as_classes(value))
+
+    def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
+        sets: dict[str, list[int]] = {key: [] for key in votes}
+        for number in numbers:
+            having = {
+                key: {who: int(number in as_classes(v)) for who, v in by.items()} for key, by in votes.items()
+            }
+            for key, yes in consensus(having, 2).items():
+                sets[key] += [number] if yes else []
+        return {**sets}
+
+    def confidence(self, scores: Scores) -> NDArray[np.float32]:
+        return np.maximum(scores, 1 - scores).min(1)  # type: ignore[no-any-return]
+
+    def certainty(self, scores: Scores) -> Array:
+        exact = scores.astype(np.float64)
+        return np.maximum(exact, 1 - exact).prod(1)  # type: ignore[no-any-return]
+
+    def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
+        return sorted({classes.merged[int(number)] for number in numbers[scores > EVEN]})
+
+    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+        return self._table(answers, numbers).astype(np.float64)
+
+    def is_enough(self, targets: Array) -> bool:
+        return len(targets) > 1 and bool((targets.std(0) > 0).any())
+
+    def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray(((scores > EVEN) != (targets > EVEN)).any(1))
+
+    def stability(
+        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
+    ) -> float:
+        return kappa_of_sets(self._table(old, numbers), self._table(new, numbers))
+
+    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+        return set_mistakes(scores.clip(0, 1), self._table(answers, columns))
+
+    def _table(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> NDArray[np.bool_]:
+        """Return whether each answer has each class, (m, c)."""
+        rows = [[number in as_classes(answer) for number in numbers] for answer in answers]
+        return np.array(rows, dtype=bool).reshape(len(answers), len(numbers))
+
+
+class Number(AnswerType):
+    """Number; its error is the absolute difference."""
+
+    has_classes = False
+    score_type = np.float32
+    distance = staticmethod(squared_distance)
+
+    def class_numbers(self, value: StoredAnswer) -> list[int]:
+        return []
+
+    def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
+        return value
+
+    def comparable(self, value: StoredAnswer) -> Hashable:
+        return as_number(value)
+
+    def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
+        return {key: float(np.median([as_number(v) for v in by.values()])) for key, by in votes.items()}
+
+    def confidence(self, scores: Scores) -> NDArray[np.float32]:
+        return np.full(len(scores), np.nan, dtype=np.float32)
+
+    def certainty(self, scores: Scores) -> Array:
+        return np.full(len(scores), 0.5)
+
+    def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
+        return float(scores[0])
+
+    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+        return np.array([as_number(answer) for answer in answers], dtype=np.float64)
+
+    def is_enough(self, targets: Array) -> bool:
+        return len(targets) >= MIN_NUMBERS
+
+    def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray(scores[:, 0] != targets)
+
+    def stability(
+        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
+    ) -> float:
+        return concordance(np.array(old, dtype=np.float64), np.array(new, dtype=np.float64))
+
+    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+        return number_mistakes(scores[:, 0], np.array([as_number(answer) for answer in answers]))
+
+    def error(self, said: StoredAnswer, true: StoredAnswer) -> float:
+        return abs(as_number(said) - as_number(true))
+
+    def largest_error(self, goal: float, unit: float) -> float:
+        return goal / unit
+
+
+ANSWER_TYPES: dict[AnswerKind, AnswerType] = {
+    "one": OneClass(),
+    "several": SeveralClasses(),
+    "number": Number(),
+}
