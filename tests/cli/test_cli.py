@@ -45,9 +45,11 @@ def test_the_reference_has_the_help_text_of_every_command():
         ("models", models.names),
     ],
 )
-def test_lists_are_plain_when_piped(kind: str, names: object, capsys: pytest.CaptureFixture[str]):
+def test_lists_have_a_tab_when_piped(kind: str, names: object, capsys: pytest.CaptureFixture[str]):
     assert run_cli("list", kind) == 0
-    assert capsys.readouterr().out.splitlines() == names()  # type: ignore[operator]
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in rows] == names()  # type: ignore[operator]
+    assert all(about for _, about in rows)
 
 
 @pytest.mark.parametrize(

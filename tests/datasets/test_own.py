@@ -133,10 +133,16 @@ def test_pools_of_many_kinds():
     assert items[torch.tensor([2, 0])].tolist() == [[4, 5], [0, 1]]
 
 
+def test_labeled_examples_need_no_test():
+    data = as_data((torch.zeros(3, 2), ["b", "a", "b"]), "made")
+    assert (data.task, data.classes, len(data.test)) == ("classification", ("a", "b"), 0)
+    assert data.train.targets.tolist() == [1, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ((torch.zeros(2), torch.zeros(2)), "returned 2 things: expected a Data"),
+        ((torch.zeros(2), torch.zeros(2), torch.zeros(2)), "returned 3 things: expected a Data"),
         (None, "returned NoneType as inputs: expected a Data"),
         ((torch.zeros(2, 1), 3, torch.zeros(2, 1), 3), "int as targets"),
         (

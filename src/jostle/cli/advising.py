@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from jostle.cli import options
-from jostle.cli.console import print_table
+from jostle.cli.console import PLAN_INDENT, print_table, print_wrapped
 
 if TYPE_CHECKING:
     from jostle.advice import Case, Setting
@@ -63,8 +63,8 @@ def advise(
         plan = context.run(lambda context: strategy.plan_in(context, n))
     print(f"Use: --strategy {advice.strategy}")
     for sentence in advice.why:
-        print(f"Why: {sentence}")
-    print(plan)
+        print_wrapped(f"Why: {sentence}", 5)
+    print_wrapped(str(plan), PLAN_INDENT)
     for setting in advice.seen:
         print_table(table_of(setting, advice.strategy))
 

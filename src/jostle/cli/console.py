@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from textwrap import wrap
+from textwrap import fill, wrap
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,18 +13,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as Grid
 from rich.text import Text
 
+from jostle.cli.help import text_width
+
 if TYPE_CHECKING:  # slow to import
     from jostle.experiments.results.store import Cycle
     from jostle.experiments.results.tables import Table
     from jostle.experiments.runs.experiment import Plan
     from jostle.experiments.runs.runners import Event, Job
 
+PLAN_INDENT = 12  # blanks before the words of a plan
 GAP = 2  # blanks between two columns of a table
 
 
 def say(words: str) -> None:
     """Print a line on standard error, brackets and all, however long it is."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(words, markup=False)
+
+
+def print_wrapped(text: str, indent: int) -> None:
+    """Print lines on standard output, at most as wide as help texts; the rest of a long line is indented."""
+    for line in text.splitlines():
+        print(fill(line, text_width(), subsequent_indent=" " * indent, break_on_hyphens=False))
 
 
 def progress_display(console: Console, plan: Plan, processes: int) -> Bars | Lines:

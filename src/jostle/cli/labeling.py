@@ -309,7 +309,6 @@ def label(
         jostle label photos/ --classes cat,dog,other
         jostle label reviews.csv --text review --classes good,bad --goal 95%
         jostle label --demo
-        jostle label
     """
     from jostle.labeling.answers import parse_share
 

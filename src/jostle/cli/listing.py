@@ -36,12 +36,12 @@ def list_names(
         Kind, typer.Argument(help="strategies, embeddings, selectors, datasets, protocols or models.")
     ],
 ) -> None:
-    """List names that commands take. On a terminal each has a line about it; piped, one name a line.
+    """List names that commands take. Each has a line about it: piped, a tab is between the two.
 
     Examples:
         jostle list strategies
         jostle list protocols
-        jostle list datasets | grep mnist
+        jostle list datasets | cut -f 1
     """
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
@@ -50,7 +50,7 @@ def list_names(
         say(f"Warning: {each.message}")
     console = Console(highlight=False)
     if not console.is_terminal:
-        print("\n".join(said))
+        print("\n".join(f"{name}\t{sentence}" for name, sentence in said.items()))
         return
     for name, about in lines(said, console.width):
         console.print(Text.assemble((name, "bold"), about), soft_wrap=True)

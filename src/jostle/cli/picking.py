@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from jostle.cli import options
-from jostle.cli.console import say
+from jostle.cli.console import PLAN_INDENT, print_wrapped, say
 from jostle.utils.settings import name_and_settings
 from jostle.utils.user_files import from_file, is_own
 
@@ -180,13 +180,15 @@ def pick(
             else:
                 query = context.run(lambda context: chosen.select_in(context, n))
     if plan:
-        print(wanted)
+        print_wrapped(str(wanted), PLAN_INDENT)
         return
     if query.notes:
         told.say("Note", "; ".join(query.notes))
     places.write_picks(query, job.examples)
     where = "standard output" if str(out) == "-" else out
-    told.say("Picked", f"{len(query)} of {len(job.pool)} by {strategy}, seed {seed}: {where}")
+    told.say(
+        "Picked", f"{len(query)} of {len(job.pool) - len(job.excluded)} by {strategy}, seed {seed}: {where}"
+    )
     if gallery is not None:
         places.write_gallery(query, job.examples, told.facts, job.answers(query))
         told.say("Gallery", str(gallery))

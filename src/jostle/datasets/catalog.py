@@ -27,8 +27,8 @@ from jostle.utils.settings import bracketed, check_settings
 from jostle.utils.user_files import is_own
 
 EXPECTED = (
-    "expected a Data, (inputs, targets, test inputs, test targets) and perhaps the task, "
-    "or inputs alone as a pool"
+    "expected a Data, (inputs, targets, test inputs, test targets) and perhaps the task, (inputs, targets) of labeled "
+    "examples without a test, or inputs alone as a pool"
 )
 
 Loader = Callable[..., Any]
@@ -183,9 +183,10 @@ def as_data(made: object, name: str) -> Data:
     if isinstance(made, Data):
         return made
     if isinstance(made, tuple):
-        if len(made) not in (4, 5):
+        if len(made) not in (2, 4, 5):
             raise DataError(f"{name} returned {len(made)} things: {EXPECTED}")
-        return _labeled(name, *made)
+        no_test = (torch.empty(0), _array(made[1], name)[:0]) if len(made) == 2 else ()
+        return _labeled(name, *made, *no_test)
     inputs = _inputs(made, name)
     nothing = torch.empty(0)
     return Data(name, None, Split(inputs, nothing), Split(torch.empty(0), nothing))
