@@ -15,7 +15,6 @@ import typer
 import jostle
 from jostle.cli import (
     advising,
-    auditing,
     labeling,
     labels,
     labelstudio,
@@ -44,7 +43,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "label": labeling.label,
         "label export": labels.export,
         "label import": labels.import_labels,
-        "label audit": auditing.audit,
+        "label audit": labels.audit,
         "label people": projects.people,
         "label simulate": simulating.simulate,
         "pick": picking.pick,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jostle.cli import assisting, options, serving
 from jostle.cli.projects import serve_projects
@@ -16,139 +14,6 @@ if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 DEMO_PROJECT = Path("digits.labels")
-
-ANSWERS, PROJECT, LOOP, OWN, PAGE = "Answers", "Project", "Questions", "Model", "Page"  # groups of options
-
-Data = Annotated[
-    str | None,
-    typer.Argument(
-        help="A folder of images, a .csv or .parquet of texts or numbers, a .parquet or saved data set of images, or "
-        "file.py:name."
-    ),
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=ANSWERS,
-        metavar="LIST",
-        help="The classes to choose from, by comma: cat,dog,other; with keys of your own: cat=c,dog=d.",
-    ),
-]
-Several = Annotated[
-    bool, typer.Option("--several", rich_help_panel=ANSWERS, help="Several classes can be right at once.")
-]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=ANSWERS,
-        metavar="NAME",
-        help="Answers are numbers of this name; a column of that name is neither shown nor learned from.",
-    ),
-]
-AddClasses = Annotated[
-    bool,
-    typer.Option(
-        "--add-classes", rich_help_panel=ANSWERS, help="Add classes that the project does not have yet."
-    ),
-]
-Text = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=options.DATA,
-        metavar="COLUMN",
-        help="The column that holds the text, or two by comma; none: label rows. Default: text.",
-    ),
-]
-Hide = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=options.DATA,
-        metavar="LIST",
-        help="Columns that are neither shown nor learned from, by comma.",
-    ),
-]
-Project = Annotated[
-    Path | None,
-    typer.Option(
-        callback=options.named,
-        rich_help_panel=PROJECT,
-        metavar="DIR",
-        help="Folder of the project. Default: beside the data, photos.labels for photos; without data, the only "
-        "project in this folder.",
-    ),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=PROJECT,
-        metavar="ADDRESS",
-        help="Database of the answers: postgresql://... for a team. Default: labels.db in the project.",
-    ),
-]
-StrategyName = Annotated[
-    str | None,
-    typer.Option(
-        "--strategy",
-        rich_help_panel=LOOP,
-        metavar="NAME",
-        help="Strategy that picks the questions: any of `jostle list strategies`. Default: default.",
-    ),
-]
-RoundSize = Annotated[
-    int | None,
-    typer.Option(min=1, rich_help_panel=LOOP, help="Answers between two trainings. Default: 50."),
-]
-AuditShare = Annotated[
-    str | None,
-    typer.Option(
-        "--audit",
-        rich_help_panel=LOOP,
-        metavar="SHARE",
-        help="Share of questions drawn at random, whose answers only measure. Default: 15%.",
-    ),
-]
-Encoder = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OWN,
-        metavar="NAME",
-        help="Folder or hub name of a different encoder that transformers loads.",
-    ),
-]
-Network = Annotated[
-    str | None,
-    typer.Option(
-        "--model", rich_help_panel=OWN, metavar="SPEC", help="file.py:function that builds a model of yours."
-    ),
-]
-Fit = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, metavar="SPEC", help="file.py:function that trains it.")
-]
-Host = Annotated[
-    str,
-    typer.Option(
-        rich_help_panel=PAGE,
-        metavar="ADDRESS",
-        help="Address to listen on; one that other machines reach needs --token.",
-    ),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=65535,
-        rich_help_panel=PAGE,
-        help="Port to listen on; 0 takes any. Default: 8321 (Label Studio: 9090), or any if that is taken.",
-    ),
-]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=PAGE,
-        metavar="TEXT",
-        help="Token that lets people in. Default: one that is made with the project.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -230,74 +95,32 @@ class LabelOptions:
 
 
 def label(
-    data: Data = None,
-    classes: Classes = None,
-    several: Several = False,
-    target: Target = None,
-    add_classes: AddClasses = False,
-    text: Text = None,
-    hide: Hide = None,
-    demo: Annotated[
-        bool,
-        typer.Option(
-            "--demo", rich_help_panel=options.DATA, help="Label handwritten digits that come with jostle."
-        ),
-    ] = False,
-    project: Project = None,
-    db: Database = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=LOOP,
-            metavar="VALUE",
-            help="The accuracy that is enough, such as 95%; for numbers the mean error, with --find the share found.",
-        ),
-    ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=LOOP,
-            metavar="CLASS",
-            help="Find all examples of this class: ask by its chance, stop by a bound on the share that was found.",
-        ),
-    ] = None,
-    strategy: StrategyName = None,
-    round_size: RoundSize = None,
-    audit: AuditShare = None,
-    audit_only: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=LOOP,
-            metavar="FILE",
-            help="Predictions of your model (name, prediction, chance): ask only random questions, which measure it.",
-        ),
-    ] = None,
-    overlap: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=LOOP,
-            metavar="SHARE",
-            help="Share of questions that two people answer. Default: 0%.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=LOOP,
-            metavar="N",
-            help="Seed of the audit and all draws; a project keeps its own. Default: 0.",
-        ),
-    ] = None,
-    encoder: Encoder = None,
-    model: Network = None,
-    fit: Fit = None,
-    host: Host = "127.0.0.1",
-    port: Port = None,
-    token: Token = None,
+    data: options.Data = None,
+    classes: options.Classes = None,
+    several: options.Several = False,
+    target: options.Target = None,
+    add_classes: options.AddClasses = False,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    demo: options.Demo = False,
+    project: options.Project = None,
+    db: options.Database = None,
+    goal: options.Goal = None,
+    find: options.FindClass = None,
+    strategy: options.StrategyName = None,
+    round_size: options.RoundSize = None,
+    audit: options.AuditShare = None,
+    audit_only: options.AuditOnly = None,
+    overlap: options.Overlap = None,
+    seed: options.ProjectSeed = None,
+    encoder: options.Encoder = None,
+    model: options.Network = None,
+    fit: options.Fit = None,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = None,
+    token: options.Token = None,
     guide: assisting.GuideFile = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", rich_help_panel=PAGE, help="Open the page.")
-    ] = True,
+    browser: options.Browser = True,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
 

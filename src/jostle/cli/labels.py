@@ -1,14 +1,18 @@
-"""`jostle label export` and `jostle label import`: labels out of a project and into one."""
+"""`jostle label export`, `import` and `audit`: labels out of a project and into one, and models scored on its audit."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jostle.cli import labeling, options
 from jostle.cli.console import say
+
+if TYPE_CHECKING:
+    from jostle.labeling.scoring import Score
+    from jostle.statistics import Interval
 
 MAX_SHOWN = 5  # names that a message lists
 
@@ -50,16 +54,14 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over a file that jostle did not write.")
     ] = False,
-    project: labeling.Project = None,
-    db: labeling.Database = None,
+    project: options.Project = None,
+    db: options.Database = None,
 ) -> None:
     """Write the labels of a project to a file, or its pictures into a folder for each class.
 
     Examples:
-        jostle label export labels.csv
         jostle label export labels.csv --predictions --project photos.labels
         jostle label export reviews-labeled.csv --format table
-        jostle label export saved --format huggingface
         jostle label export sorted --copy
     """
     from jostle.labeling.export import count_audited, export
@@ -83,16 +85,16 @@ def import_labels(
             help="Labels made elsewhere: .csv, .parquet, .json, or a folder that an export can be."
         ),
     ],
-    data: labeling.Data = None,
+    data: options.Data = None,
     format: Format = None,
-    classes: labeling.Classes = None,
-    several: labeling.Several = False,
-    target: labeling.Target = None,
-    add_classes: labeling.AddClasses = False,
-    text: labeling.Text = None,
-    hide: labeling.Hide = None,
-    project: labeling.Project = None,
-    db: labeling.Database = None,
+    classes: options.Classes = None,
+    several: options.Several = False,
+    target: options.Target = None,
+    add_classes: options.AddClasses = False,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    project: options.Project = None,
+    db: options.Database = None,
 ) -> None:
     """Add labels that were made elsewhere to a project; with DATA, begin one.
 
@@ -117,3 +119,88 @@ def import_labels(
         say(f"{len(found.unknown)} are of no example here: {shown}")
     if found.empty:
         say(f"{found.empty} rows had no answer.")
+
+
+def audit(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Predictions of a model: .csv, .parquet or .json with name, prediction and, if known, chance."
+        ),
+    ],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Predictions of a second model to compare with. Default: the project's model.",
+        ),
+    ] = None,
+    project: options.Project = None,
+    db: options.Database = None,
+) -> None:
+    """Score any model on the audited answers of a project, and compare it with a second one.
+
+    The audit is a random sample of the examples that were never picked. A model that was trained on
+    audit answers cannot be scored by them: `jostle label export` leaves them out.
+    Each scored model is recorded, so that the bounds of all of them hold together.
+
+    Examples:
+        jostle label audit predictions.csv
+        jostle label audit predictions.csv --project photos.labels
+        jostle label audit large.csv --against small.csv
+    """
+    from jostle.labeling import scoring
+
+    session = labeling.LabelOptions(None, project=project, db=db).open_session()
+    for path in (file, against):
+        if path is not None and not path.is_file():
+            raise ValueError(f"{path} does not exist: name a .csv, .parquet or .json of predictions")
+    found = scoring.read_predictions(session, file)
+    print_score(scoring.score(session, found, file.name), file.name)
+    other = session.predictions() if against is None else scoring.read_predictions(session, against)
+    if other is not None:
+        name = (
+            f"the project's model (round {session.store.last_model()})" if against is None else against.name
+        )
+        gap = scoring.compare(session, found, other, f"{file.name} against {name}")
+        print_difference(gap, file.name, name, session.kind == "number")
+    session.close()
+
+
+def print_score(found: Score, name: str) -> None:
+    """Print a score, the lower bound first."""
+    from jostle.labeling.stopping import percent
+
+    accuracy = found.accuracy
+    print(f"{name} on {accuracy.audited} audited of {accuracy.population:,} examples that were never picked")
+    sure = f"with {percent(accuracy.confidence, 0)} confidence over all looks (this is look {found.look})"
+    if accuracy.measure == "mean error":
+        print(f"mean error at most {accuracy.high:.4g}, about {accuracy.estimate:.4g}, {sure}")
+    else:
+        assert accuracy.estimate is not None
+        print(f"at least {percent(accuracy.low)} right, about {percent(accuracy.estimate)}, {sure}")
+    if found.picked and found.picked_right is not None:
+        share = percent(found.picked_right / found.picked)
+        print(
+            f"of the {found.picked:,} picked examples {found.picked_right:,} right ({share}); they are harder"
+        )
+    if accuracy.goal is not None:
+        print("the goal is proven" if accuracy.reached else "the goal is not proven")
+    for label, quality in found.classes.items():
+        parts = [
+            f"{word} at least {percent(inside.low)}"
+            for word, inside in (("precision", quality.precision), ("recall", quality.recall))
+            if inside is not None
+        ]
+        if parts:
+            print(f"  {label}: {', '.join(parts)} (each bound by itself)")
+    say("A model that was trained on audit answers cannot be scored by them.")
+
+
+def print_difference(gap: Interval, first: str, second: str, number: bool) -> None:
+    """Print how much better the first model is, with its interval."""
+    scale, unit = (1.0, "") if number else (100.0, " points")
+    what = "smaller mean error" if number else "more right"
+    low, high = scale * gap.low, scale * gap.high
+    verdict = "better" if gap.low > 0 else "worse" if gap.high < 0 else "not significantly different"
+    print(f"{first} against {second}: {low:+.3g} to {high:+.3g}{unit} {what} ({verdict})")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jostle.cli import labeling, serving
+from jostle.cli import labeling, options, serving
 from jostle.cli.console import say
 from jostle.cli.help import HelpCommand, HelpGroup
 
@@ -54,7 +54,7 @@ def client(url: str, key: str) -> Client:
 
 @app.command(cls=HelpCommand)
 def push(
-    data: labeling.Data,
+    data: options.Data,
     to: Annotated[
         int | None,
         typer.Option(metavar="N", help="The number of the Label Studio project. Default: a new one is made."),
@@ -69,13 +69,13 @@ def push(
     ] = "/data/local-files/?d=",
     url: Url = LOCAL,
     key: Key = "",
-    classes: labeling.Classes = None,
-    several: labeling.Several = False,
-    target: labeling.Target = None,
-    text: labeling.Text = None,
-    hide: labeling.Hide = None,
-    project: labeling.Project = None,
-    db: labeling.Database = None,
+    classes: options.Classes = None,
+    several: options.Several = False,
+    target: options.Target = None,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    project: options.Project = None,
+    db: options.Database = None,
 ) -> None:
     """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions.
 
@@ -99,17 +99,17 @@ def push(
 
 @app.command(cls=HelpCommand)
 def pull(
-    data: labeling.Data,
+    data: options.Data,
     to: Annotated[int, typer.Option("--from", metavar="N", help="The number of the Label Studio project.")],
     url: Url = LOCAL,
     key: Key = "",
-    classes: labeling.Classes = None,
-    several: labeling.Several = False,
-    target: labeling.Target = None,
-    text: labeling.Text = None,
-    hide: labeling.Hide = None,
-    project: labeling.Project = None,
-    db: labeling.Database = None,
+    classes: options.Classes = None,
+    several: options.Several = False,
+    target: options.Target = None,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    project: options.Project = None,
+    db: options.Database = None,
 ) -> None:
     """Read the annotations of a Label Studio project back; those that were read before change nothing.
 
@@ -132,18 +132,18 @@ def pull(
 
 @app.command(cls=HelpCommand)
 def serve(
-    data: labeling.Data,
-    classes: labeling.Classes = None,
-    several: labeling.Several = False,
-    target: labeling.Target = None,
-    text: labeling.Text = None,
-    hide: labeling.Hide = None,
-    project: labeling.Project = None,
-    db: labeling.Database = None,
-    round_size: labeling.RoundSize = None,
-    host: labeling.Host = "127.0.0.1",
-    port: labeling.Port = None,
-    token: labeling.Token = None,
+    data: options.Data,
+    classes: options.Classes = None,
+    several: options.Several = False,
+    target: options.Target = None,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    project: options.Project = None,
+    db: options.Database = None,
+    round_size: options.RoundSize = None,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = None,
+    token: options.Token = None,
 ) -> None:
     """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations.
 

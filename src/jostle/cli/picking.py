@@ -7,11 +7,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, cast
 
 from jostle.cli import options
 from jostle.cli.console import PLAN_INDENT, print_wrapped, say
@@ -31,13 +28,6 @@ if TYPE_CHECKING:
     from jostle.tasks import Task
 
 
-class OutputKind(StrEnum):
-    """Kind of a model's outputs."""
-
-    LOGITS = "logits"
-    PROBABILITIES = "probabilities"
-
-
 FRAMING = {
     "size",
     "short",
@@ -48,94 +38,28 @@ FRAMING = {
 }  # settings of a folder that make tensors of images
 
 
-PICKS = "Picks"  # group of options in the help text
-
-
 def pick(
     n: options.Count,
     model: options.Model,
     pool: options.Pool,
-    out: Annotated[
-        Path,
-        typer.Option(
-            rich_help_panel=PICKS,
-            metavar="FILE",
-            help="The csv to write: name, position, order, score; - is standard output.",
-        ),
-    ] = Path("picks.csv"),
-    strategy: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=PICKS,
-            metavar="SPEC",
-            help="A strategy, with settings in brackets: 'noise-stability(num_perturbations=10)'.",
-        ),
-    ] = "default",
-    seed: Annotated[int, typer.Option(rich_help_panel=PICKS, help="The same seed gives the same picks.")] = 0,
-    gallery: Annotated[
-        Path | None,
-        typer.Option(
-            callback=options.named,
-            rich_help_panel=PICKS,
-            metavar="FILE",
-            help="Also write a page that shows the picks, such as picks.html.",
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", rich_help_panel=PICKS, help="Write over files that jostle did not write."
-        ),
-    ] = False,
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            rich_help_panel=PICKS,
-            help="Print passes, time and memory of these picks; pick nothing.",
-        ),
-    ] = False,
+    out: options.PicksFile = Path("picks.csv"),
+    strategy: options.PickStrategy = "default",
+    seed: options.Seed = 0,
+    gallery: options.Gallery = None,
+    overwrite: options.Overwrite = False,
+    plan: options.PlanOnly = False,
     labeled: options.Labeled = None,
     exclude: options.Exclude = None,
     transform: options.Transform = None,
     task: options.TaskName = None,
-    outputs: Annotated[
-        OutputKind | None,
-        typer.Option(
-            rich_help_panel=options.DATA,
-            metavar="KIND",
-            help="What the model returns: logits, or probabilities after a softmax or sigmoid. Default: logits.",
-        ),
-    ] = None,
-    fit: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=options.DATA,
-            metavar="SPEC",
-            help="file.py:function that trains a model on (dataset, seed), for qbc.",
-        ),
-    ] = None,
+    outputs: options.Outputs = None,
+    fit: options.CommitteeFit = None,
     encoder: options.TextEncoder = None,
     data: options.DataRoot = None,
     device: options.Device = None,
     engine: options.Engine = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            rich_help_panel=options.COMPUTE,
-            help="Examples per forward pass. Default: the most that fit in memory, within a limit.",
-        ),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            callback=options.named,
-            rich_help_panel=options.COMPUTE,
-            metavar="DIR",
-            help="Folder for the rows of noise stability: after an interrupt the same command resumes.",
-        ),
-    ] = None,
+    batch_size: options.BatchSize = None,
+    work: options.Work = None,
 ) -> None:
     """Pick the next examples to label, with your own trained model.
 

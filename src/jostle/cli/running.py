@@ -23,19 +23,17 @@ EXPERIMENT = "Experiment"  # group of options in the help text
 Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
 Strategies = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="LIST",
-        help="Strategies to run, by comma: labels of the protocol, names of the registry, file.py:name, or "
+    options.option(
+        EXPERIMENT,
+        "LIST",
+        "Strategies to run, by comma: labels of the protocol, names of the registry, file.py:name, or "
         "label=name(setting=value, ...). Default: all of the protocol.",
     ),
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="LIST",
-        help="10 means seeds 0 to 9; 3,5 means those two. Default: the protocol's number.",
+    options.option(
+        EXPERIMENT, "LIST", "10 means seeds 0 to 9; 3,5 means those two. Default: the protocol's number."
     ),
 ]
 Out = Annotated[
@@ -46,64 +44,57 @@ Out = Annotated[
 ]
 Jobs = Annotated[
     int,
-    typer.Option(
+    options.option(
+        options.COMPUTE,
+        None,
+        "Runs at the same time. Every run computes with one thread, so results stay the same.",
         min=1,
-        rich_help_panel=options.COMPUTE,
-        help="Runs at the same time. Every run computes with one thread, so results stay the same.",
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    options.option(
+        EXPERIMENT,
+        "FIELD=VALUE",
+        "Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable.",
         "--set",
-        rich_help_panel=EXPERIMENT,
-        metavar="FIELD=VALUE",
-        help="Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable.",
     ),
 ]
 DataSet = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="SPEC",
-        help="A different data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
+    options.option(
+        EXPERIMENT,
+        "SPEC",
+        "A different data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
         "'folder:photos(size=64)'. Default: the protocol's.",
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="SPEC",
-        help="A different network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function "
+    options.option(
+        EXPERIMENT,
+        "SPEC",
+        "A different network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function "
         "may take `classes`, `channels`, `inputs` and `outputs` of the data. Default: the protocol's.",
     ),
 ]
 OwnFit = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="SPEC",
-        help="Your function file.py:function(dataset, seed) that returns a trained model, in place of the protocol's "
+    options.option(
+        EXPERIMENT,
+        "SPEC",
+        "Your function file.py:function(dataset, seed) that returns a trained model, in place of the protocol's "
         "recipe; if it takes `model`, it receives a fresh network.",
     ),
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPERIMENT,
-        metavar="NAME",
-        help="For texts: the folder or hub name of a pretrained encoder like BERT.",
+    options.option(
+        EXPERIMENT, "NAME", "For texts: the folder or hub name of a pretrained encoder like BERT."
     ),
 ]
 RunDevice = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        rich_help_panel=options.COMPUTE,
-        metavar="NAME",
-        help="Where to train: cpu, cuda, cuda:1, mps.",
-    ),
+    str, options.option(options.COMPUTE, "NAME", "Where to train: cpu, cuda, cuda:1, mps.", "--device")
 ]
 WithReport = Annotated[
     bool, typer.Option("--report/--no-report", help="Write the report when the runs are done.")

@@ -30,49 +30,43 @@ def simulate(
             help="Column with the true answers; for a folder it is called folder, for file.py:name target."
         ),
     ],
-    several: labeling.Several = False,
+    several: options.Several = False,
     numbers: Annotated[
-        bool, typer.Option("--numbers", rich_help_panel=labeling.ANSWERS, help="Answers are numbers.")
+        bool, options.option(options.ANSWERS, None, "Answers are numbers.", "--numbers")
     ] = False,
-    text: labeling.Text = None,
-    hide: labeling.Hide = None,
-    answers: Annotated[
-        int, typer.Option(min=1, rich_help_panel=SIMULATION, help="Answers in each run.")
-    ] = 400,
+    text: options.Text = None,
+    hide: options.Hide = None,
+    answers: Annotated[int, options.option(SIMULATION, None, "Answers in each run.", min=1)] = 400,
     seeds: Annotated[
-        int, typer.Option(min=1, rich_help_panel=SIMULATION, help="Runs with the strategy, and at random.")
+        int, options.option(SIMULATION, None, "Runs with the strategy, and at random.", min=1)
     ] = 5,
     goal: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=SIMULATION,
-            metavar="LIST",
-            help="Count the answers needed to reach these accuracies, or mean errors of numbers, by comma. Default: "
+        options.option(
+            SIMULATION,
+            "LIST",
+            "Count the answers needed to reach these accuracies, or mean errors of numbers, by comma. Default: "
             "four values that random picks reached.",
         ),
     ] = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option(
+        options.option(
+            SIMULATION,
+            "DIR",
+            "Folder of the results; the same command resumes there. Default: photos.labels/simulation for photos.",
             callback=options.named,
-            rich_help_panel=SIMULATION,
-            metavar="DIR",
-            help="Folder of the results; the same command resumes there. Default: photos.labels/simulation for photos.",
         ),
     ] = None,
-    people: Annotated[int, typer.Option(min=1, rich_help_panel=PEOPLE, help="People who take turns.")] = 1,
-    error: Annotated[
-        str, typer.Option(rich_help_panel=PEOPLE, metavar="SHARE", help="Share of wrong answers.")
-    ] = "0%",
-    delay: Annotated[
-        float, typer.Option(min=0, rich_help_panel=PEOPLE, help="Mean seconds that an answer takes.")
-    ] = 0.0,
-    strategy: labeling.StrategyName = None,
-    round_size: labeling.RoundSize = None,
-    audit: labeling.AuditShare = None,
-    encoder: labeling.Encoder = None,
-    model: labeling.Network = None,
-    fit: labeling.Fit = None,
+    people: Annotated[int, options.option(PEOPLE, None, "People who take turns.", min=1)] = 1,
+    error: Annotated[str, options.option(PEOPLE, "SHARE", "Share of wrong answers.")] = "0%",
+    delay: Annotated[float, options.option(PEOPLE, None, "Mean seconds that an answer takes.", min=0)] = 0.0,
+    strategy: options.StrategyName = None,
+    round_size: options.RoundSize = None,
+    audit: options.AuditShare = None,
+    encoder: options.Encoder = None,
+    model: options.Network = None,
+    fit: options.Fit = None,
 ) -> None:
     """Label data whose answers are known, without people, and count the answers that picking saves.
 
