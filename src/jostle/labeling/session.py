@@ -55,6 +55,7 @@ from jostle.labeling.store import Event, Store, UnknownKeyError
 
 if TYPE_CHECKING:
     from jostle.labeling.learners import Learner
+    from jostle.labeling.widget import LabelWidget
 
 
 class Session:
@@ -249,6 +250,12 @@ class Session:
         if found.kind != "image":
             return found
         return self._pictures.get(f"small {key}", lambda: contents.make_thumbnail(found))
+
+    def widget(self, person: str = "you", height: str = "40rem") -> LabelWidget:
+        """Return the question view for a notebook: a `person` answers in a cell, in a view of this `height`."""
+        from jostle.labeling.widget import LabelWidget
+
+        return LabelWidget(self, person, height)
 
     # classes
 

@@ -19,8 +19,7 @@ from PIL import Image
 from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import plain_row
 from jostle.labeling.contents import Cell, Content, ContentKind, SourceError, UnreadableError, encode_png
-from jostle.labeling.picture_tables import PictureTable, find_picture_column
-from jostle.labeling.tables import Table
+from jostle.labeling.tables import PictureTable, Table, find_picture_column
 from jostle.utils.files import IMAGES, is_hidden, is_image
 from jostle.utils.names import printable, restored
 from jostle.utils.user_files import from_file, is_own

@@ -1,7 +1,7 @@
 // How an example looks: a picture, a text or a row of a table.
 
 import { h } from "./dom.js";
-import { local } from "./server.js";
+import { pictureAt } from "./server.js";
 import { lights, lookAt, Viewer } from "./viewer.js";
 
 const CUT = 280; // characters of a text in a tile
@@ -19,7 +19,7 @@ export function large(question) {
 export function small(question) {
   const { content } = question;
   if (content.kind === "gone") return h("p", { class: "broken" }, "no longer in the data");
-  if (content.kind === "image") return loading(local(`${content.url}?small=1`), question.name, true);
+  if (content.kind === "image") return loading(pictureAt(content.url, "small"), question.name, true);
   if (content.kind === "text") return h("span", { class: "words", dir: "auto" }, cut(content.texts.join(" / ")));
   return h("dl", { class: "row" }, pairs(content.fields.slice(0, 4)));
 }
@@ -56,7 +56,7 @@ export function closeUp({ key, name, content }) {
 /** Load what an example needs, and decode it, before it is shown. */
 export function ahead(question) {
   if (question.content.kind !== "image" || question.loaded) return;
-  question.loaded = loading(local(lookAt(question.content.url)), question.name);
+  question.loaded = loading(lookAt(question.content.url), question.name);
   question.loaded.decode().catch(() => {}); // a broken picture says so when it is shown
 }
 

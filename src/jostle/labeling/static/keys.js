@@ -19,10 +19,20 @@ const ACTIONS = {
 const SCROLLING = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End"];
 const MANY = 12; // classes; of more, digits choose those used last, and letters search
 const SLOTS = 9; // digits
+const FIELDS = "input, textarea, select, [contenteditable]";
 const MODIFIERS = ["Shift", "Control", "Alt", "AltGraph", "Meta", "CapsLock", "Dead", "Unidentified"];
 
 /** Whether there are so many classes that they are searched. */
 export const isMany = ({ classes = [] }) => classes.length > MANY;
+
+/** Give a key that was pressed to a view, unless a field, a button or a dialog has it. */
+export function pressed(event, keys, view) {
+  const busy = event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
+  const pressing = event.target.closest?.("button, a, summary") && [" ", "Enter"].includes(event.key);
+  if (busy || pressing || event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
+  if ((event.repeat && !event.key.startsWith("Arrow") && !event.key.startsWith("Page")) || !keys.passes(event.key)) return;
+  if (view?.key(event)) event.preventDefault();
+}
 
 export class Keys {
   constructor(project) {

@@ -3,7 +3,7 @@
 import { byId, counted, dialog, h, toast } from "./dom.js";
 import { GridView } from "./grid.js";
 import { Guide } from "./guide.js";
-import { Keys } from "./keys.js";
+import { Keys, pressed } from "./keys.js";
 import { LabelView } from "./label.js";
 import { FindView } from "./map.js";
 import { Outbox } from "./outbox.js";
@@ -14,7 +14,6 @@ import { Away, call, link, local } from "./server.js";
 const VIEWS = { label: LabelView, grid: GridView, find: FindView, review: ReviewView, progress: ProgressView };
 const OFTEN = 5000; // ms between looks at the figures
 const NAME = "jostle:person"; // where a tab keeps who is labeling in it, and the browser who did last
-const FIELDS = "input, textarea, select, [contenteditable]";
 
 class Page {
   async start() {
@@ -30,7 +29,7 @@ class Page {
     byId("person").addEventListener("click", () => this.introduce());
     addEventListener("hashchange", () => this.turn());
     addEventListener("pagehide", () => this.leave());
-    document.addEventListener("keydown", (event) => this.pressed(event));
+    document.addEventListener("keydown", (event) => pressed(event, this.keys, this.view));
     this.person = this.own || given || sessionStorage.getItem(NAME);
     byId("person").disabled = Boolean(this.own); // a token of one's own has a name
     if (!this.person) await this.introduce();
@@ -104,14 +103,6 @@ class Page {
     this.view = this.views[name];
     document.body.dataset.view = name;
     this.view.open(byId("main"));
-  }
-
-  pressed(event) {
-    const busy = event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
-    const pressing = event.target.closest?.("button, a, summary") && [" ", "Enter"].includes(event.key);
-    if (busy || pressing || event.target.closest?.(FIELDS) || document.querySelector("dialog[open]")) return;
-    if ((event.repeat && !event.key.startsWith("Arrow") && !event.key.startsWith("Page")) || !this.keys.passes(event.key)) return;
-    if (this.view?.key(event)) event.preventDefault();
   }
 
   /** Look at the figures now and then while somebody does. */

@@ -66,3 +66,6 @@ export function address(path, query) {
     .flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
   return `${path}?${new URLSearchParams(pairs)}`;
 }
+
+/** The address of a picture, or of another form of it: "small" or "stretch". What a notebook holds is there in one form alone. */
+export const pictureAt = (url, form) => (url.startsWith("blob:") ? url : local(form ? `${url}?${form}=1` : url));

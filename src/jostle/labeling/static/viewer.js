@@ -1,6 +1,7 @@
 // A picture to look at closely: enlarged, moved, brighter or with more contrast.
 
 import { h } from "./dom.js";
+import { pictureAt } from "./server.js";
 
 const TINY = 96; // pixels of the longer side up to which single pixels are shown, each as a square of the same size
 const LITTLE = 480; // and up to which a picture is shown larger than it is, smoothly
@@ -16,7 +17,7 @@ const NARROWEST = 200; // CSS pixels of the window below which there is no overv
 export const look = { brightness: 1, contrast: 1, stretch: false };
 
 /** The address of a picture as it is to be shown. */
-export const lookAt = (url) => (look.stretch ? `${url}?stretch=1` : url);
+export const lookAt = (url) => pictureAt(url, look.stretch && "stretch");
 
 export class Viewer {
   /** Show an image, which may still be loading, in `frame`. */
