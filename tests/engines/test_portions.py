@@ -19,16 +19,17 @@ from jostle.datasets.pictures import Stretched
 from jostle.datasets.views import apply_transform, as_pool
 from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import Found, Ray, prepare
-from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_rows, write_rows
+from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_shard, write_shard
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows import Outer
-from jostle.selectors.shards import LocalShards
+from jostle.selectors.shards import LocalShards, Shard
 
 RUNS = {
-    "badge", "bald", "coreset", "default", "egl", "entropy", "entropy-dropout", "flip-cover", "noise-herding",
-    "least-confidence", "ll4al", "margin", "noise-stability", "noise-stability-d",
-    "noise-stability-m", "noise-stability-relative",
+    "badge", "bald", "batch-bald", "coreset", "default", "egl", "entropy", "entropy-dropout", "flip-cover", "lcmd",
+    "least-confidence", "linear-herding", "ll4al", "margin", "margin-herding", "max-herding", "noise-herding",
+    "noise-stability", "noise-stability-d", "noise-stability-m", "noise-stability-relative", "typiclust",
+    "uncertainty-herding",
 }  # fmt: skip
 
 
@@ -70,9 +71,7 @@ def test_which_strategies_run_over_shards(name: str) -> None:
     model = strategy.join(model, pool[:2], 0).model.eval()
     options = {"labeled": labeled, "seed": 3, "batch_size": 16, "task": "classification"}
     if name not in RUNS:
-        with pytest.raises(
-            ValueError, match=r"on a cluster: leave engine= out, or (use one of|set selector=)"
-        ):
+        with pytest.raises(ValueError, match=r"on a cluster: leave engine= out, or use one of"):
             strategy.select(model, pool, 10, engine="ray", **options)
         return
     assert_same_picks(strategy, model, pool, 10, 32, **options)
@@ -95,14 +94,20 @@ def test_candidates_of_a_cluster_are_those_of_one_machine(name: str, outputs: in
     assert_same_picks(strategies.build(name), model, pool, 10, 500, **options)
 
 
-@pytest.mark.parametrize(
-    ("model", "name"), [(nn.Linear(6, 1), "typiclust"), (nn.Linear(6, 4), "linear-herding")]
-)
-def test_the_default_names_its_choice_where_a_cluster_cannot_make_it(model: nn.Module, name: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"default is {name} for this model, which looks at the pool as a whole"
-    ):
-        strategies.build("default").select(model, torch.randn(20, 6), 5, engine=Ray(address="x:1"), seed=0)
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_the_default_of_linear_models_runs_over_shards(outputs: int) -> None:
+    torch.manual_seed(0)
+    pool = torch.randn(2500, 6).repeat(2, 1)  # more than herding has targets, and ties
+    targets = torch.arange(9) % 4 if outputs > 1 else torch.randn(9, 1)
+    labeled = TensorDataset(torch.randn(9, 6), targets)
+    options = {"labeled": labeled, "seed": 3, "batch_size": 16, "exclude": [0, 5, 1400]}
+    assert_same_picks(strategies.build("default"), nn.Linear(6, outputs), pool, 12, 900, **options)
+
+
+def test_rows_that_all_come_here_must_fit() -> None:
+    model, pool, _ = scene()
+    with pytest.raises(ValueError, match=r"typiclust would need .* more than memory_bytes=20,000"):
+        strategies.build("typiclust", memory_bytes=20_000).select(model, pool, 5, engine=Apart(portion=32))
 
 
 @pytest.mark.parametrize("kind", ["list", "dict", "dataset", "parquet"])
@@ -176,14 +181,18 @@ def in_red(image: Image.Image) -> torch.Tensor:
 
 def test_rows_beside_come_back_as_they_were(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    for rows in (torch.randn(5, 3), torch.randn(4).double(), Outer(torch.randn(6, 2), torch.randn(6, 5))):
-        write_rows(tmp_path / "rows.parquet", rows, torch.arange(len(rows)))
-        back = read_rows(tmp_path / "rows.parquet")
-        parts = (rows, back) if isinstance(rows, torch.Tensor) else (rows.dense(), back.dense())
-        assert torch.equal(*parts)
-    (tmp_path / "rows.parquet").write_bytes(b"half a file")
-    assert read_rows(tmp_path / "rows.parquet") is None
-    assert read_rows(tmp_path / "none.parquet") is None
+    path, weights = tmp_path / "rows.parquet", torch.rand(5)
+    for rows in (torch.randn(5, 3), torch.randn(5).double(), Outer(torch.randn(5, 2), torch.randn(5, 5))):
+        for given in (None, weights):
+            write_shard(path, Shard(rows, torch.arange(7, 12), weights=given))
+            back = read_shard(path)
+            parts = (rows, back.rows) if isinstance(rows, torch.Tensor) else (rows.dense(), back.rows.dense())
+            assert torch.equal(*parts)
+            assert back.places.tolist() == [7, 8, 9, 10, 11]
+            assert back.weights is None if given is None else torch.equal(back.weights, weights)
+    path.write_bytes(b"half a file")
+    assert read_shard(path) is None
+    assert read_shard(tmp_path / "none.parquet") is None
 
 
 def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
@@ -205,15 +214,8 @@ def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
         assert len({*others, key(changed, pool)}) == 5
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"cache_path": "x.npy"}, "cache_path="),
-        ({"selector": "k-dpp"}, "KDPP looks at all rows"),
-    ],
-)
-def test_settings_that_need_the_whole_pool_are_refused(settings: dict, words: str) -> None:
+def test_rows_in_a_file_of_the_user_stay_in_one_process() -> None:
     model, pool, _ = scene()
-    strategy = strategies.build("noise-stability", num_perturbations=3, **settings)
-    with pytest.raises(ValueError, match=words):
+    strategy = strategies.build("noise-stability", num_perturbations=3, cache_path="x.npy")
+    with pytest.raises(ValueError, match="cache_path="):
         strategy.select(model, pool, 5, seed=0, engine="ray")

@@ -130,8 +130,14 @@ def test_nearest_distances_are_the_same_whatever_comes_along(factors: bool) -> N
     assert whole.tolist() == by_one.tolist() == alone.tolist()
 
 
-def test_a_selector_that_needs_all_rows_says_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"KDPP looks at all rows at once.*k-center"):
-        selector("k-dpp").pick_over(parted(normal(20, 3), 2), 3)
-    assert not selector("uniform").shardable
-    assert selector("k-center").shardable
+@pytest.mark.parametrize("name", ["k-dpp", "herding(targets=50)", "weighted-k-means"])
+def test_other_selectors_collect_rows_and_weights(name: str) -> None:
+    rows, weights = normal(120, 12), normal(120, 1)[:, 0].abs()
+    chooser, shards = selector(name), parted(rows, 3)
+    for shard in shards.shards:
+        shard.weights = weights[shard.places]
+    given = {} if name == "k-dpp" else {"weights": weights}
+    whole, parts = chooser.pick(rows, 9, seed=5, **given), chooser.pick_over(shards, 9, seed=5)
+    assert parts.positions.tolist() == whole.positions.tolist()
+    assert parts.scores.tolist() == whole.scores.tolist()
+    assert chooser.collects_rows == (not name.startswith("herding"))

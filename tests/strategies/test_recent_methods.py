@@ -1,8 +1,11 @@
 """Methods of 2019 to 2024: what their oracles do not see."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LinearRegression
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 import jostle
 from jostle.strategies.falcun import ContrastiveDraws
@@ -57,3 +60,23 @@ def test_seeding_weights_decay_and_the_rest_weighs_as_much_as_the_batch() -> Non
     expected = (2 * decay / decay.sum()).clamp(max=1)
     assert gamma[[1, 2]].tolist() == [1.0, 1.0]
     torch.testing.assert_close(gamma[[0, 3, 4]], expected)
+
+
+@pytest.mark.parametrize("name", ["igs", "gsx"])
+def test_greedy_sampling_picks_as_scikit_activeml_does(name: str) -> None:
+    pool = pytest.importorskip("skactiveml.pool")
+    regressor = pytest.importorskip("skactiveml.regressor").SklearnRegressor(LinearRegression())
+    x, y = np.random.default_rng(0).normal(size=(40, 3)), np.full(40, np.nan)
+    y[:8] = x[:8, 0] ** 2
+    fitted = regressor.fit(x, y)
+    if name == "igs":
+        picks = pool.GreedySamplingTarget(random_state=0).query(x, y, reg=fitted, fit_reg=False, batch_size=6)
+    else:
+        picks = pool.GreedySamplingX(random_state=0).query(x, y, batch_size=6)
+    model = nn.Linear(3, 1).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.from_numpy(fitted.coef_)[None])
+        model.bias.fill_(fitted.intercept_)
+    labeled = TensorDataset(torch.from_numpy(x[:8]), torch.from_numpy(y[:8, None]))
+    query = jostle.select(name, model, torch.from_numpy(x[8:]), n=6, labeled=labeled, seed=0)
+    assert (query.indices + 8).tolist() == picks.tolist()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from jostle.engines.portions import Candidates, Span
 from jostle.engines.ray_shards import EngineError, RayShards, connect, start_workers
 from jostle.engines.worker import RowStrategy, Worker, WorkerConfig, cache_key, describe_pool
 from jostle.inference.context import PROBE_EXAMPLES, Options, QueryContext
+from jostle.inference.memory import Placement
 from jostle.inputs import check_count
 from jostle.inputs.sources import Source
 from jostle.rng import as_seed
@@ -219,7 +221,7 @@ def pickle_by_value(ray: Any, name: str) -> None:
         ray.cloudpickle.register_pickle_by_value(module)
 
 
-SHARDABLE = "noise-herding, flip-cover, noise-stability, badge, coreset, margin, entropy, bald"
+SHARDABLE = "default, margin-herding, flip-cover, noise-stability, badge, coreset, margin, entropy, bald"
 
 
 @runtime_checkable
@@ -255,40 +257,21 @@ def select_on(
     settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
     inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
     context = strategy.create_context(model, candidates.few(2), inside)
-    asked = strategy.name
     if type(strategy).resolve is not Strategy.resolve:
         strategy = context.run(strategy.resolve)
     if isinstance(strategy, Filtering):
         return select_filtered(cluster, strategy, model, candidates, n, settled, context)
-    if asked != strategy.name and not works_in_shards(strategy):
-        raise ValueError(
-            f"{asked} is {strategy.name} for this model, which looks at the pool as a whole, and that lies in shards "
-            f"on a cluster: leave engine= out, or use one of {SHARDABLE}"
-        )
-    return select_sharded(cluster, strategy, model, candidates, n, settled)
-
-
-def works_in_shards(strategy: Strategy) -> bool:
-    """Return whether rows of a strategy can be scored in shards, and picked where they lie."""
-    return isinstance(strategy, Embedding) and strategy.shardable and selector(strategy.selector).shardable
-
-
-def select_sharded(
-    cluster: Ray, strategy: Strategy, model: nn.Module, candidates: Candidates, n: int, options: Options
-) -> Query:
-    """Score shards of the pool on the cluster, and pick among the rows where they lie."""
     if not isinstance(strategy, Embedding) or not strategy.shardable:
         raise ValueError(
             f"{strategy.name} looks at the pool as a whole, which lies in shards on a cluster: leave engine= out, or "
             f"use one of {SHARDABLE}"
         )
     picker = selector(strategy.selector)
-    if not picker.shardable:
-        raise ValueError(
-            f"{strategy.name}: {type(picker).__name__} looks at all rows at once, which lie in shards on a cluster: "
-            "leave engine= out, or set selector= to k-center, k-means++, longest or top-k"
-        )
-    found = cluster.picks(strategy, picker, model, candidates, n, options)
+    if picker.collects_rows:
+        context.pool = candidates.at(torch.arange(len(candidates)))
+        estimate = replace(context.run(partial(strategy.estimate, n=n)), may_spill=False)
+        Placement(estimate, context.budget).check(strategy.name)
+    found = cluster.picks(strategy, picker, model, candidates, n, settled)
     indices = candidates.positions(found.picks.positions.cpu()).numpy()
     values = found.picks.scores.double().cpu().numpy()
     return Query(indices, values, found.seconds, found.seed)

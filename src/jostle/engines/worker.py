@@ -27,7 +27,7 @@ from jostle.inference.reader import Outputs
 from jostle.inference.runner import Head, ModelRunner
 from jostle.inputs import Inputs, Labeled, Pool
 from jostle.inputs.sources import Columns, Source, mapped
-from jostle.rows import Outer, Rows
+from jostle.rows import Outer
 from jostle.selectors.shards import Shard
 from jostle.utils.files import write_whole
 
@@ -87,7 +87,8 @@ class PortionScorer:
             if context.labeled is not None and len(context.labeled):
                 context.labeled = first_labeled(context.labeled)  # `centers` computes the others, once
             places = torch.arange(portion.span.start, portion.span.stop)
-            return Shard(self.config.strategy.embedding(context).rows, places)
+            embedded = self.config.strategy.embedding(context)
+            return Shard(embedded.rows, places, weights=embedded.weights)
 
         return self.run_in_context(embed, portion.pool(self.config.source))
 
@@ -138,14 +139,13 @@ class Worker:
     def score(self, portion: Portion) -> bool:
         """Score a portion, or read its rows from a file; return whether it was scored."""
         path = None if self.folder is None else rows_path(self.folder, self.key, portion.span)
-        kept = None if path is None else read_rows(path)
+        kept = None if path is None else read_shard(path)
         if kept is not None and len(kept) == len(portion.positions):
-            places = torch.arange(portion.span.start, portion.span.stop)
-            self.scored[portion.span] = Shard(kept, places)
+            self.scored[portion.span] = kept
             return False
         shard = self.scorer.shard(portion)
         if path is not None:
-            write_rows(path, shard.rows, shard.places)
+            write_shard(path, shard)
         self.scored[portion.span] = shard
         return True
 
@@ -191,13 +191,16 @@ def rows_path(folder: Path, key: str, span: Span) -> Path:
     return folder / f"rows-{key}-{span.start:012}-{span.stop:012}.parquet"
 
 
-def write_rows(path: Path, rows: Rows, places: Tensor) -> None:
-    """Write rows as Parquet with columns `id` and `row`, whole or not at all."""
+def write_shard(path: Path, shard: Shard) -> None:
+    """Write rows as Parquet with columns `id`, `row` and perhaps `weight`, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    rows = shard.rows
     parts = {"left": rows.left, "right": rows.right} if isinstance(rows, Outer) else {"row": rows}
-    columns: dict[str, Any] = {"id": pa.array(places.cpu().numpy())}
+    if shard.weights is not None:
+        parts["weight"] = shard.weights
+    columns: dict[str, Any] = {"id": pa.array(shard.places.cpu().numpy())}
     for name, part in parts.items():
         flat = part.detach().cpu().contiguous()
         width = 1 if flat.ndim == 1 else flat.shape[1]
@@ -209,8 +212,8 @@ def write_rows(path: Path, rows: Rows, places: Tensor) -> None:
     write_whole(path, kept.getvalue())
 
 
-def read_rows(path: Path) -> Rows | None:
-    """Return the rows of a file, or None if there is no file that can be read."""
+def read_shard(path: Path) -> Shard | None:
+    """Return the rows of a file, with their places and weights, or None if there is no file that can be read."""
     import pyarrow.parquet as pq
 
     try:
@@ -218,9 +221,12 @@ def read_rows(path: Path) -> Rows | None:
     except (OSError, ValueError):
         return None
     parts = {name: to_matrix(table.column(name)) for name in table.column_names if name != "id"}
+    places = torch.tensor(table.column("id").to_numpy())
+    weights = parts["weight"][:, 0] if "weight" in parts else None
     if "left" in parts:
-        return Outer(parts["left"], parts["right"])
-    return parts["row"][:, 0] if table.schema.metadata[b"shape"] == b"scores" else parts["row"]
+        return Shard(Outer(parts["left"], parts["right"]), places, weights=weights)
+    rows = parts["row"][:, 0] if table.schema.metadata[b"shape"] == b"scores" else parts["row"]
+    return Shard(rows, places, weights=weights)
 
 
 def to_matrix(column: Any) -> Tensor:

@@ -75,24 +75,20 @@ class Selector(ABC):
     ) -> Picks:
         """Pick n rows from shards, as `pick` does from all rows together; positions are places in the pool.
 
+        A selector that does not define it has all rows sent here.
+
         Args:
             shards: Where the rows are.
             n: Number of picks.
             centers: Rows already chosen, (m, d).
             seed: Repeats draws and ties; None: a fresh one.
-
-        Raises:
-            NotImplementedError: The selector needs all rows in one place (`shardable` is False).
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} looks at all rows at once, which shards cannot: use one of k-center, k-means++, "
-            "top-k and longest, or leave engine= out"
-        )
+        return self.pick(shards.collect(), n, centers=centers, seed=seed)
 
     @property
-    def shardable(self) -> bool:
-        """Whether rows may lie in several shards."""
-        return type(self).pick_over is not Selector.pick_over
+    def collects_rows(self) -> bool:
+        """Whether the rows of all shards are sent to one place."""
+        return type(self).pick_over in (Selector.pick_over, Weighing.pick_over)
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes that picking takes besides the rows.
@@ -127,6 +123,13 @@ class Weighing(Selector):
         Args:
             weights: How much each row counts, (n,); None: all count the same.
         """
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick n rows from shards, as `Selector.pick_over` does, by the weights that the shards hold."""
+        weights = shards.collect_weights()
+        return self.pick(shards.collect(), n, centers=centers, seed=seed, weights=weights)
 
 
 def block_room(size: int, width: int) -> int:

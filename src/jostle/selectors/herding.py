@@ -23,12 +23,14 @@ from jostle.selectors.base import (
     Picks,
     Weighing,
     break_ties,
+    check_pickable,
     checked_weights,
     dense_rows,
     first_copies,
     seed_or_fresh,
     tie_keys,
 )
+from jostle.selectors.shards import LocalShards, Shards
 from jostle.utils.names import look_up
 from jostle.utils.progress import note
 
@@ -117,19 +119,32 @@ class Herding(Weighing):
         """
         rows, centers = dense_rows("herding", rows, n, centers)
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # halves would round gains away
-        centers = None if centers is None else centers.to(rows.dtype)
         weights = checked_weights(weights, rows)
+        return self.pick_over(LocalShards.of_rows(rows, weights), n, centers=centers, seed=seed)
+
+    def pick_over(
+        self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None
+    ) -> Picks:
+        """Pick n rows from shards; only targets and candidates leave them."""
+        check_pickable(n, len(shards))
+        like, centers = dense_rows("herding", shards.row_at(0), 1, centers)
+        like = like.to(torch.promote_types(like.dtype, torch.float32))
+        found = shards.collect_weights()
+        weights = like.new_ones(len(shards)) if found is None else found.to(like)
         seed = seed_or_fresh(seed)
         draws = generator(seed, "herding")
         few, shares = sample_targets(weights, self.targets, draws)
         able = heaviest(weights, max(self.candidates * n, self.min_candidates), draws)
+        centers = None if centers is None else centers.to(like)
         sigma = self.sigma(None if centers is None else unit_length(centers))
-        dtype = rows.dtype if 2 * rounding(rows) <= MAX_KERNEL_ERROR * sigma**2 else torch.float64
-        field = Field(unit_length(rows[few].to(dtype)), shares.to(dtype), sigma)
+        dtype = like.dtype if 2 * rounding(like) <= MAX_KERNEL_ERROR * sigma**2 else torch.float64
+        targets, points = (unit_length(shards.collect(places).to(dtype)) for places in (few, able))
+        assert isinstance(targets, Tensor)
+        assert isinstance(points, Tensor)
+        field = Field(targets, shares.to(dtype), sigma)
         if centers is not None:
             field.cover(unit_length(centers.to(dtype)))
-        points, keys = unit_length(rows[able].to(dtype)), tie_keys(seed, able)
-        places, gains = pick_greedily(field, points, keys, n, draws)
+        places, gains = pick_greedily(field, points, tie_keys(seed, able), n, draws)
         return Picks(able[places], gains)
 
     def room(self, size: int, width: int, n: int) -> int:

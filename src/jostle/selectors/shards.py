@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jostle.rows.geometry import (
+    Outer,
     Rows,
     blocks,
     distance_bounds,
@@ -168,11 +169,23 @@ class KnownDistances(NamedTuple):
     """(k,) bool, which of them are exact."""
 
 
+class HeldRows(NamedTuple):
+    """Rows or weights of a shard, by place."""
+
+    places: Tensor
+    """(k,), ascending."""
+    values: Rows | None
+    """(k, d), or weights (k,); None: there are no weights."""
+
+
 class Shard:
     """Some rows of a pool with their places, and bounds of their distances to centers."""
 
-    def __init__(self, rows: Rows, places: Tensor, checked: bool = False) -> None:
+    def __init__(
+        self, rows: Rows, places: Tensor, checked: bool = False, weights: Tensor | None = None
+    ) -> None:
         self.rows, self.places = rows, places.to(rows.device)  # places ascend
+        self.weights = weights  # (n,); None: all rows count the same
         self.checked = checked  # rows are finite floating matrices
         self.seed = 0  # draws among exact ties
         self._bounds: DistanceBounds | None = None
@@ -181,7 +194,9 @@ class Shard:
     def merge(cls, shards: Sequence[Shard]) -> Shard:
         """Make one shard of several whose places follow each other."""
         rows = joined([shard.rows for shard in shards]) if len(shards) > 1 else shards[0].rows
-        return cls(rows, torch.cat([shard.places for shard in shards]))
+        weights = [shard.weights for shard in shards if shard.weights is not None]
+        places = torch.cat([shard.places for shard in shards])
+        return cls(rows, places, weights=torch.cat(weights) if weights else None)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -221,6 +236,14 @@ class Shard:
         """Return the row of a place, (1, d), or None if a different shard holds it."""
         here, _ = self._here(torch.tensor([place]))
         return rows_at(self.rows, here) if len(here) else None
+
+    def held(self, places: Tensor | None, weights: bool) -> HeldRows:
+        """Return rows, or else their weights, at those of some places that are in this shard; None: at all places."""
+        values = self.weights if weights else self.rows
+        if places is None or values is None:
+            return HeldRows(self.places, values)
+        here, _ = self._here(places)
+        return HeldRows(self.places[here], rows_at(values, here))
 
     def update(self, known: KnownDistances | None) -> DistanceBounds:
         """Return the bounds, updated by what the caller learned of former candidates."""
@@ -287,6 +310,25 @@ class Shards(ABC):
         found = self.gather(partial(Shard.row_at, place=place))
         return next(row for row in found if row is not None)
 
+    def collect(self, places: Tensor | None = None) -> Rows:
+        """Return the rows at some places that ascend, (k, d); None: all rows."""
+        rows = self._collect(places, weights=False)
+        assert rows is not None
+        return rows
+
+    def collect_weights(self) -> Tensor | None:
+        """Return the weights of all rows, (n,); None: all count the same."""
+        weights = self._collect(None, weights=True)
+        assert not isinstance(weights, Outer)
+        return weights
+
+    def _collect(self, places: Tensor | None, weights: bool) -> Rows | None:
+        found = self.gather(partial(Shard.held, places=places, weights=weights))
+        values = [each.values for each in found if each.values is not None]
+        if len(values) < 2:
+            return values[0] if values else None
+        return rows_at(joined(values), torch.cat([each.places for each in found]).argsort())
+
 
 class LocalShards(Shards):
     """Shards in this process."""
@@ -295,9 +337,9 @@ class LocalShards(Shards):
         self.shards = shards
 
     @classmethod
-    def of_rows(cls, rows: Rows, checked: bool = True) -> LocalShards:
-        """Take all rows as one shard, their positions as places."""
-        return cls([Shard(rows, torch.arange(len(rows), device=rows.device), checked)])
+    def of_rows(cls, rows: Rows, weights: Tensor | None = None) -> LocalShards:
+        """Take all rows as one shard, their positions as places; rows and weights are checked."""
+        return cls([Shard(rows, torch.arange(len(rows), device=rows.device), True, weights)])
 
     def __len__(self) -> int:
         return sum(map(len, self.shards))

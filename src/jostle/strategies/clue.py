@@ -29,7 +29,7 @@ class Clue(Embedding):
 
     selector: Choice = weighted_k_means
     temperature: float = 1.0
-    """Logits are divided by it before the entropy; the authors take 1, and 0.1 for digits."""
+    """Logits are divided by it before the entropy; the authors take 1 for digits and 0.1 for DomainNet."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -60,6 +60,8 @@ class UncertaintyHerding(Embedding):
     where the paper scales their temperature first.
     """
 
+    shardable = True
+
     selector: Choice = narrow_herding
     power: float = 1.0
     """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
