@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 from jostle.advice import record
-from jostle.strategies.cards import default_as_code, own_settings
-from jostle.strategies.registry import Entry, describe, names
+from jostle.strategies.registry import SHARED, Entry, describe, names
 
 TOP = """# Strategies
 
@@ -50,7 +49,10 @@ def section(entry: Entry) -> str:
         "In the [benchmark](../research/benchmark.md)": record(entry.name),
     }
     lines += [f"- **{title}:** {fact}" for title, fact in facts.items() if fact]
-    lines += [f"- **{name}** = `{default_as_code(value)}`{why}" for name, value, why in own_settings(entry)]
+    for name, value in entry.settings.items():
+        if name not in SHARED or name in entry.fixed:
+            why = f": {entry.docs[name]}" if name in entry.docs else ""
+            lines.append(f"- **{name}** = `{getattr(value, '__name__', None) or repr(value)}`{why}")
     return "\n".join([*lines, ""])
 
 

@@ -99,3 +99,15 @@ def test_the_head_must_lead_to_the_outputs() -> None:
             return self.classifier(torch.relu(self.body(x))).log_softmax(1)
 
     assert len(select("alfa-mix", Plain(), x, n=3, labeled=labeled, head="classifier")) == 3
+
+
+def test_copies_that_flip_come_before_examples_that_do_not() -> None:
+    """Ten examples flip in one direction, so that they are one cluster; the rest of the batch is theirs too."""
+    model = nn.Linear(2, 2, bias=False).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
+    near = torch.tensor([0.1, 1.0]).double() * torch.arange(1, 11).double()[:, None]
+    pool = torch.cat([torch.tensor([9.0, 0.0]).double().expand(30, 2), near])
+    labeled = TensorDataset(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).double(), torch.tensor([0, 1]))
+    query = select("alfa-mix", model, pool, n=5, labeled=labeled, seed=0)
+    assert set(query.indices.tolist()) <= set(range(30, 40))

@@ -192,7 +192,7 @@ def strategy_info(name: str) -> str:
 
 def settings_of(entry: Entry, hidden: Collection[str] = ()) -> str:
     """Settings, their defaults and what is said of them, a line each; those that nearly all share come last."""
-    from jostle.strategies.cards import SHARED
+    from jostle.strategies.registry import SHARED
 
     shown = [name for name in entry.settings if name not in hidden]
     shown.sort(key=SHARED.__contains__)

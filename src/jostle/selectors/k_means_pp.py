@@ -21,11 +21,10 @@ from torch import Tensor
 from jostle.rng import GOLDEN, as_uniform, derive, scrambled
 from jostle.rows.geometry import Rows
 from jostle.selectors.base import WORD, Picks, Selector, check_pickable, checked_rows, seed_or_fresh
-from jostle.selectors.k_center import KCenter, join_rounds, pick_farthest
+from jostle.selectors.k_center import CandidateSet, KCenter, join_rounds, pick_farthest
 from jostle.selectors.shards import (
     PICKED,
     Candidates,
-    CandidateSet,
     KnownDistances,
     LocalShards,
     Shard,

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from jostle.rows.geometry import (
@@ -27,12 +25,10 @@ from jostle.rows.geometry import (
     origin,
     rows_at,
     rows_at_once,
-    squared_differences,
-    squared_distances,
     unit_length,
     width,
 )
-from jostle.selectors.base import checked_rows, tie_keys
+from jostle.selectors.base import checked_rows
 
 CENTERS_PER_BLOCK = 512
 LOOK_COST = 100_000  # of one look at a few rows besides the distances it computes, in distances
@@ -357,71 +353,3 @@ class LocalShards(Shards):
         """Run a function on each shard."""
         for shard in self.shards:
             function(shard)
-
-
-class CandidateSet:
-    """Candidates of all shards, among which picks follow each other without a look at other rows.
-
-    Rows are in the order of their tie keys. Distances become upper bounds once a pick may have lowered them; a row
-    that comes out on top is measured again.
-    """
-
-    def __init__(self, found: Sequence[Candidates], seed: int, unit: bool = False) -> None:
-        found = [each for each in found if len(each.places)] or found[:1]
-        places = torch.cat([each.places for each in found])
-        keys = tie_keys(seed, places)
-        order = keys.argsort()
-        self.places = places[order]
-        self.keys: list[int] = keys[order].tolist()
-        self.rows = rows_at(joined([each.rows for each in found]), order)
-        self.winners: list[int] = []
-        self._measured = self.rows.to(torch.float64)
-        if unit:
-            self._measured = unit_length(self._measured)
-        distances = torch.cat([each.distances for each in found])[order]
-        self.distances: NDArray[np.float64] = distances.cpu().numpy().copy()  # never too small
-        self.exact = np.ones(len(order), dtype=bool)
-        self._before = self.distances.copy()  # exact, without the winners
-        pairs, slack = distances[:, None], distances
-        if len(order):
-            pairs, slack = squared_distances(self._measured, self._measured)
-        self._pairs, self._slack = pairs.cpu().numpy(), slack.cpu().numpy()
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def farthest(self) -> int:
-        """Return the row with the largest distance; of exact ties, the first in the order of keys."""
-        while not self.exact[first := int(self.distances.argmax())]:
-            self.measure(first)
-        return first
-
-    def measure(self, row: int) -> float:
-        """Return the exact distance of a row."""
-        if not self.exact[row]:
-            pairs = self._pairs[self.winners, row]
-            close = (pairs <= pairs.min() + 2 * self._slack[row]).nonzero()[0]
-            partners = torch.tensor([self.winners[place] for place in close], device=self.places.device)
-            itself = torch.full_like(partners, row)
-            apart = squared_differences(rows_at(self._measured, itself), rows_at(self._measured, partners))
-            self.distances[row] = min(self._before[row], float(apart.min()))
-            self.exact[row] = True
-        return float(self.distances[row])
-
-    def pick(self, winner: int) -> None:
-        """Make a center of a row: lower the distances of the others, and exclude it from now on."""
-        self.winners.append(winner)
-        pairs = self._pairs[winner]
-        self.exact &= pairs - self._slack >= self.distances
-        np.minimum(self.distances, pairs + self._slack, out=self.distances)
-        self.distances[winner] = PICKED
-        self.exact[self.winners] = True
-
-    def picked(self) -> tuple[Rows, Tensor]:
-        """Return rows and places of the winners, in pick order."""
-        winners = torch.tensor(self.winners, dtype=torch.int64, device=self.places.device)
-        return rows_at(self.rows, winners), self.places[winners]
-
-    def known(self) -> KnownDistances:
-        """Return what is known of the distances now."""
-        return KnownDistances(self.places, torch.from_numpy(self.distances), torch.from_numpy(self.exact))

@@ -18,7 +18,6 @@ from jostle.selectors import Picks
 from jostle.selectors.base import WORD, block_room
 from jostle.selectors.top_k import largest_first
 from jostle.selectors.typical import k_means
-from jostle.strategies.labels import labeled_classes
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import look_up
@@ -45,8 +44,8 @@ class AlfaMix(Strategy):
     Of those that flip, k-means over features at unit length gives one for each cluster.
 
     The closed form is the default: it is the paper's formula, needs no draws and one head pass for each class.
-    The optimized form learns the mixture, as the authors' published command does. Shortfalls are drawn at random.
-    A score is 1 / the cap at which the example flipped, 0 if it did not.
+    The optimized form learns the mixture, as the authors' published command does. Shortfalls are drawn at random, first
+    of those that flip: copies share a cluster. A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
     form: str = "closed"
@@ -79,8 +78,9 @@ class AlfaMix(Strategy):
             left = torch.ones(len(scores), dtype=torch.bool)
             left[picks.cpu()] = False
             rest = left.nonzero()[:, 0]
-            order = torch.randperm(len(rest), generator=context.rng("alfa-mix", "fill", device="cpu"))
-            picks = torch.cat([picks, rest[order[: n - len(picks)]].to(picks.device)])
+            rest = rest[torch.randperm(len(rest), generator=context.rng("alfa-mix", "fill", device="cpu"))]
+            rest = rest[(scores.cpu()[rest] == 0).byte().argsort(stable=True)]  # those that flip come first
+            picks = torch.cat([picks, rest[: n - len(picks)].to(picks.device)])
             return Picks(picks, scores[picks].double())
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
@@ -220,6 +220,29 @@ def head_function(context: QueryContext, method: str) -> Callable[[Tensor], Tens
         )
     layout = features.shape[1:]
     return lambda rows: logits(module(rows.unflatten(1, layout).clone()))
+
+
+def labeled_classes(context: QueryContext, method: str) -> Tensor:
+    """Return the classes of the labeled set, (m,); raise an error unless each example has one of the model's.
+
+    Args:
+        context: The call, whose task has classes.
+        method: The name of the strategy, for the error.
+    """
+    targets, classes = context.needs_labeled(method).targets(), context.classes
+    whole = not targets.is_floating_point() or bool((targets == targets.round()).all())
+    if targets.numel() != len(targets) or targets.is_complex() or not whole:
+        raise ValueError(
+            f"{method} needs one class per labeled example, a whole number; got {targets.dtype} of "
+            f"{tuple(targets.shape)}"
+        )
+    numbers = context.task.class_numbers(targets).reshape(-1)
+    if int(numbers.min()) < 0 or int(numbers.max()) >= classes:
+        raise ValueError(
+            f"labeled classes run from {int(numbers.min())} to {int(numbers.max())}, "
+            f"and the model has {classes}: 0 to {classes - 1}"
+        )
+    return numbers
 
 
 def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:

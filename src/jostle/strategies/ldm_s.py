@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -97,13 +97,8 @@ class LdmS(Strategy):
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass; the last layer runs hundreds of times."""
         made = feature_estimate(context, 8 * (context.feature_width + context.classes + 4), labeled=False)
-        return Estimate(
-            passes=made.passes,
-            rows=made.rows,
-            width=made.width,
-            what=made.what,
-            extra_work=f"at least {len(SCALES) * self.patience} passes of the last layer",
-        )
+        heads = f"at least {len(SCALES) * self.patience} passes of the last layer"
+        return replace(made, may_spill=False, extra_work=heads)
 
 
 def least_disagreement(

@@ -14,6 +14,7 @@ from jostle.utils import registry
 B = TypeVar("B", bound=Callable[..., Any])
 
 ANY_TASK = tuple(TASKS)
+SHARED = ("selector", "head", "outputs")  # settings of nearly every strategy, which pages explain once
 NAMED: set[Any] = set()  # classes that have their name from the registry: of several, the first
 
 
