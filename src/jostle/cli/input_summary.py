@@ -98,9 +98,9 @@ class Known:
         told = given or (data.task if data.task not in ("classification", "regression") else None)
         output = network.example_outputs
         task = task_for(told, output)
-        if given is None and task.name == "regression" and len(data.classes) == 2:
+        if given is None and not task.has_classes and len(data.classes) == 2:
             task = TASKS["binary"]  # one output, and labels that are words: it says yes or no
-        if data.task == "classification" and task.name == "regression":
+        if data.task == "classification" and not task.has_classes:
             raise ValueError(
                 f"{data.name} has classes ({', '.join(data.classes[:4])}), but the model's outputs of shape "
                 f"{tuple(output.shape)} are numbers: say --task"
@@ -138,7 +138,7 @@ class Known:
         said = f"{len(self.data.train)} examples of {self.data.name}, {main_metric(metrics)} {IF_TRAINED}"
         targets = self.data.train.targets
         if (
-            self.task.name == "regression"
+            not self.task.has_classes
             and isinstance(targets, Tensor)
             and ((targets == 0) | (targets == 1)).all()
         ):

@@ -64,7 +64,7 @@ class SketchedGradients(Embedding):
     def embedding(self, context: QueryContext) -> Embedded:
         """Sketched gradients of the pool, (n, sketch), and those of the labeled set as centers."""
         context.check_task(self.name, self.serves, ONE_OUTPUT)
-        space = "logits" if context.task.name == "regression" else predicted_logit
+        space = predicted_logit if context.task.has_classes else "logits"
         return Embedded(*context.split(self.sketched(space).rows(context, *context.pools)))
 
     def sketched(self, space: Space) -> Deviations:
@@ -75,7 +75,7 @@ class SketchedGradients(Embedding):
 
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Estimate deviations under as many perturbations as the sketch is wide."""
-        space = "logits" if context.task.name == "regression" else predicted_logit
+        space = predicted_logit if context.task.has_classes else "logits"
         fewer = f"sketch={max(1, self.sketch // 4)}: rougher rows for a quarter of the passes"
         return replace(self.sketched(space).row_estimate(context), suggestions=(fewer,))
 

@@ -62,7 +62,7 @@ class PrecomputedModel(nn.Module):
         """The outputs of these examples."""
         if self.column in columns:
             return as_logits(columns[self.column].double(), self.task).to(self.dtype)
-        if isinstance(self.task, NoOutputs) or self.task.name == "regression":
+        if isinstance(self.task, NoOutputs) or not self.task.has_classes:
             anything = next(iter(columns.values()))
             return anything.new_zeros(len(anything), 1)  # nobody reads them, but a network has some
         raise ValueError(
@@ -125,13 +125,13 @@ def checked_array(name: str, values: Any) -> Any:
 
 def check_outputs(name: str, values: Tensor, task: Task) -> None:
     """Refuse what cannot be probabilities of this task, with the first example that shows it."""
-    if task.name == "regression" or not len(values):
+    if not task.has_classes or not len(values):
         return
     outside = (values < -TOLERANCE) | (values > 1 + TOLERANCE) | values.isnan()
     bad = outside.reshape(len(values), -1).any(1)
     wrong = "are not all in 0 to 1"
     if task.name not in SIGMOID_TASKS and not bad.any():
-        dim = -1 if task.name == "sequence" else 1
+        dim = -1 if task.tokens else 1
         if values.shape[dim] < 2:
             raise ValueError(ONE_COLUMN.format(tuple(values.shape)))
         bad = ((values.sum(dim) - 1).abs() > TOLERANCE).reshape(len(values), -1).any(1)

@@ -79,7 +79,7 @@ class Bait(Strategy):
         context.check_task(name, TASKS, "it follows one output per example; use default")
         m, size = len(context.needs_labeled(name)), len(context.pool)
         features, outputs = (rows.double() for rows in context.features_and_outputs(*context.pools))
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
         elif self.binary:
             top = context.reader.probabilities(outputs).amax(1)
@@ -95,7 +95,7 @@ class Bait(Strategy):
 
     def sizes(self, context: QueryContext) -> tuple[int, int]:
         """Classes, one of a regression or in the binary form, and the width of features."""
-        one = self.binary or context.task.name == "regression"
+        one = self.binary or not context.task.has_classes
         return 1 if one else context.classes, context.feature_width
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:

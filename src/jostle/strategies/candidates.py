@@ -74,7 +74,7 @@ class Shortlisting(Strategy):
     def shortlist(self, context: QueryContext, size: int, n: int, of_largest: OfLargest) -> Shortlist:
         """Candidates for n picks from a pool of this `size`; `of_largest(count)` finds those of the largest scores."""
         count = self.candidate_count(context, size, n)
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             return Shortlist(drawn(context, size, count))
         if not self.looked_at(context, size, count):
             return Shortlist(torch.arange(size, device="cpu"))
@@ -82,12 +82,12 @@ class Shortlisting(Strategy):
 
     def candidate_count(self, context: QueryContext, size: int, n: int) -> int:
         """How many of `size` examples are candidates for n picks of a `context`."""
-        least = LEAST if context.task.name == "regression" else 0
+        least = 0 if context.task.has_classes else LEAST
         return min(size, max(self.candidates_per_pick * n, least))
 
     def looked_at(self, context: QueryContext, size: int, count: int) -> int:
         """Of how many of `size` examples margins are wanted, where so many are candidates of a `context`."""
-        return 0 if context.task.name == "regression" or (count == size and not self.weighs) else size
+        return 0 if not context.task.has_classes or (count == size and not self.weighs) else size
 
 
 def of_smallest_margin(context: QueryContext, count: int) -> tuple[Tensor, Tensor]:

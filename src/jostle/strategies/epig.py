@@ -76,7 +76,7 @@ class Epig(Embedding):
         context.check_task("epig", TASKS, WHY)
         target, size = self.target_pool(context), len(context.pool)
         sampled = self.sampled(context, target)  # (n + t, K, c)
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             return Embedded(gaussian_epig(sampled[:size], sampled[size:]))
         return Embedded(categorical_epig(sampled[:size], sampled[size:]))
 
@@ -121,7 +121,7 @@ class Epig(Embedding):
 
     def rows(self, context: QueryContext, outputs: Tensor) -> Tensor:
         """Outputs as distributions (n, c), or as numbers of a regression, in double precision."""
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             return outputs.double().reshape(len(outputs), -1)
         return context.reader.probabilities(outputs.double())
 

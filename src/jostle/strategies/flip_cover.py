@@ -86,18 +86,18 @@ class FlipCover(Shortlisting):
 
     def number(self, context: QueryContext) -> int:
         """K, as set or as suits the task of the `context`."""
-        regression = context.task.name == "regression"
+        regression = not context.task.has_classes
         return self.num_perturbations or (REGRESSION_PERTURBATIONS if regression else CLASS_PERTURBATIONS)
 
     def picker(self, context: QueryContext) -> ExplainedVariance:
         """Explained variance, with the noise that suits the task of the `context`."""
-        regression = context.task.name == "regression"
+        regression = not context.task.has_classes
         return ExplainedVariance(self.noise or (REGRESSION_NOISE if regression else 0.05))
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """One pass over the pool, then deviations of the candidates and of the labeled set."""
         size, known = len(context.pool), sum(map(len, context.pools[1:]))
-        regression = context.task.name == "regression"
+        regression = not context.task.has_classes
         kept = size if n is None else self.candidate_count(context, size, n)
         made = deviation_estimate(context, self.number(context), kept + known)
         margins = self.looked_at(context, size, kept)
@@ -110,7 +110,7 @@ class FlipCover(Shortlisting):
         """Deviations of candidates and labeled set under the same perturbations, and the candidates' weights."""
         candidates = context.pool.take(kept)
         both = (candidates, *context.pools[1:])
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             rows = deviations(context, self.number(context), *both)
             known = rows[len(kept) :]
             return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))

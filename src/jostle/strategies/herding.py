@@ -73,7 +73,7 @@ class UncertaintyHerding(Embedding):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Features of pool and labeled set, and the weights of the pool's examples."""
-        if context.task.name == "regression":
+        if not context.task.has_classes:
             return Embedded(*context.split(context.features(*context.pools)))
         features, margins = context.features_and_scores(
             small_margin, *context.pools, what="features and margins"

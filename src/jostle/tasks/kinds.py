@@ -40,6 +40,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     moves: ClassVar[str] = "probabilities"  # what noise stability watches unless told otherwise
+    has_classes: ClassVar[bool] = True  # False for numbers
     ignored: ClassVar[int | None] = None  # the label that no loss and no metric counts
     tokens: ClassVar[bool] = False  # whether an example's sites are tokens, some of which may be padding
 
@@ -200,6 +201,7 @@ class Regression(Task):
     """Outputs (n,) or (n, 1): numbers, of which there is no distribution."""
 
     name = "regression"
+    has_classes = False
     moves = "features"
 
     def probabilities(self, outputs: Tensor) -> Tensor:
@@ -356,7 +358,7 @@ def as_logits(probabilities: Tensor, task: Task) -> Tensor:
     """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
     if task.name in SIGMOID_TASKS:
         return probabilities.logit(SMALLEST_DOUBT)
-    return probabilities if task.name == "regression" else probabilities.clamp(min=TINY).log()
+    return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
 
 
 def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
@@ -365,7 +367,7 @@ def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
     Logits of an untrained network may lie between 0 and 1. So a sigmoid is assumed only for 16 numbers or more, some of
     them below 0.1 and some above 0.9.
     """
-    if task.name == "regression" or not bool(((outputs >= 0) & (outputs <= 1)).all()):
+    if not task.has_classes or not bool(((outputs >= 0) & (outputs <= 1)).all()):
         return False
     if task.name in SIGMOID_TASKS:
         return outputs.numel() >= 16 and bool(outputs.min() < 0.1) and bool(outputs.max() > 0.9)

@@ -84,7 +84,7 @@ def task_for_labels(given: str | Task | None, outputs: Tensor, targets: Tensor) 
     task.check_outputs(outputs)
     try:
         task.check_targets(targets, task.count_classes(outputs))
-        if task.name == "regression" and targets[0].numel() != outputs[0].numel():
+        if not task.has_classes and targets[0].numel() != outputs[0].numel():
             raise ValueError(f"a label has {targets[0].numel()} numbers, an output {outputs[0].numel()}")
         if task.name == "classification" and labels.shape:
             raise ValueError(f"a label must be one class number; got {labels}")

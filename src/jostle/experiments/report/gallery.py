@@ -109,7 +109,7 @@ def _shares(outputs: Tensor, task: Task) -> Tensor:
 
 def answers_of(outputs: Tensor, task: Task, classes: Sequence[str]) -> list[tuple[Answer, ...]]:
     """Return the prediction for each example: the likeliest classes, shares of pixels and tokens, or numbers."""
-    if task.name == "regression":
+    if not task.has_classes:
         return [
             tuple(Answer("predicts", short_number(value)) for value in row)
             for row in outputs.flatten(1).tolist()
