@@ -199,7 +199,9 @@ MUTANTS = (
     ),
     Mutant("[*page, *(key for key in reached if key in audited)]", "page", "labeling/test_find.py"),
     Mutant(
-        "return bool(self.answered or self.answer or self.person)", "return False", "labeling/test_find.py"
+        "for key, v in session.snapshot().labels.items() if key not in audited}",
+        "for key, v in session.snapshot().labels.items()}",
+        "labeling/test_find.py",
     ),
     Mutant("clean = None  # an emptied note is withdrawn", "pass", "labeling/test_remarks.py"),
     Mutant(
