@@ -63,7 +63,7 @@ coverage: $(READY)  ## which lines and branches no test reaches, those of `make 
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report
 
-mutants: $(READY)  ## change the package in fifty places, one at a time, and report changes that no test notices; minutes
+mutants: $(READY)  ## change the package in sixty places, one at a time, and report changes that no test notices; minutes
 	$(BIN)/python -m tools.mutants
 
 check: $(READY)  ## format, lint, types, security
