@@ -142,11 +142,13 @@ def write_runs(results: Results, kind: str, seeds: int, out: Path) -> Path:
     protocol = Protocol.model_validate(results.protocol)
     setup = ExperimentSetup.load(protocol)
     folder = out / results.name.replace("arena", kind)
-    fields = {**results.protocol, "rounds": protocol.rounds // 2, "name": folder.name}
+    told = {
+        **results.manifest,
+        "protocol": {**results.protocol, "rounds": protocol.rounds // 2, "name": folder.name},
+        "command": ["python", "-m", "benchmarks.successors", kind, results.path.name, "--seeds", str(seeds)],
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(
-        folder / "manifest.json", json.dumps({**results.manifest, "protocol": fields}, indent=1) + "\n"
-    )
+    write_whole(folder / "manifest.json", json.dumps(told, indent=1) + "\n")
     labels = ("random", "default") if kind == "selftrained" else FINALISTS
     for number in range(seeds):
         for run in (results.of(label)[number] for label in labels):
