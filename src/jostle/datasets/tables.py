@@ -13,8 +13,7 @@ from torch import Tensor
 from jostle.datasets.data import Data, Split
 from jostle.datasets.fetch import DataError, MissingDataError, Source, fetch
 from jostle.datasets.folders import held_out_positions
-from jostle.datasets.table_encoding import encode_table, is_missing, is_numeric
-from jostle.datasets.table_files import read_csv
+from jostle.datasets.table_files import encode_table, is_missing, is_numeric, read_csv
 from jostle.datasets.text import Texts
 from jostle.rng import generator
 from jostle.utils.names import look_up, printable, unknown

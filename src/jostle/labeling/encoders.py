@@ -24,7 +24,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from jostle.datasets.pictures import to_eight_bits
-from jostle.datasets.table_encoding import encode_table
+from jostle.datasets.table_files import encode_table
 from jostle.labeling.contents import Cell, Content, open_picture
 from jostle.models import efficientnet_lite
 from jostle.models.bert import without_bars

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from jostle.datasets.table_encoding import is_missing
-from jostle.datasets.table_files import plain_row
+from jostle.datasets.table_files import is_missing, plain_row
 from jostle.labeling.answers import clean_class_name, encode_answer
 from jostle.labeling.contents import digest
 from jostle.labeling.formats import FORMATS, source_format

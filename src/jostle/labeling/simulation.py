@@ -26,7 +26,7 @@ from urllib.parse import urlencode
 import numpy as np
 from sqlalchemy import update
 
-from jostle.datasets.table_encoding import is_missing, number
+from jostle.datasets.table_files import is_missing, number
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, Answers, encode_answer
 from jostle.labeling.contents import Cell, Question, SourceError, draw_uniform

@@ -25,8 +25,7 @@ from jostle.datasets.arrow_files import (
     picture_bytes,
     picture_paths,
 )
-from jostle.datasets.table_encoding import HOLDS_TEXTS, encode_table
-from jostle.datasets.table_files import Cell, ParquetFile, Row, open_table
+from jostle.datasets.table_files import HOLDS_TEXTS, Cell, ParquetFile, Row, encode_table, open_table
 from jostle.labeling.contents import PICTURE_ERRORS, Content, ContentKind, SourceError, UnreadableError
 from jostle.utils.names import printable, unknown
 
