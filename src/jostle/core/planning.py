@@ -170,14 +170,10 @@ class PeakActivation(TorchDispatchMode):
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         met = [*tensors(args), *tensors(made)]
-        held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in met if not is_weight(t)}
+        stores = [t.untyped_storage() for t in met if not isinstance(t, torch.nn.Parameter)]
+        held = {store.data_ptr(): store.nbytes() for store in stores}
         self.bytes = max(self.bytes, sum(held.values()))
         return made
-
-
-def is_weight(tensor: Tensor) -> bool:
-    """Whether a tensor is a parameter, which is counted with the model."""
-    return isinstance(tensor, torch.nn.Parameter)
 
 
 def tensors(values: Any) -> list[Tensor]:

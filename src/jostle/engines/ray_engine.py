@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from jostle.core import Embedding, Query, Strategy
 from jostle.engines.portions import Candidates, Span
 from jostle.engines.ray_shards import EngineError, RayShards, connect, start_workers
-from jostle.engines.worker import RowStrategy, Worker, WorkerConfig, cache_key, describe_pool
+from jostle.engines.worker import Worker, WorkerConfig, cache_key, describe_pool
 from jostle.inference.context import PROBE_EXAMPLES, Options, QueryContext
 from jostle.inference.memory import Placement
 from jostle.inputs import check_count
@@ -75,7 +75,7 @@ class Ray:
 
     def picks(
         self,
-        strategy: RowStrategy,
+        strategy: Embedding,
         selector: Selector,
         model: nn.Module,
         candidates: Candidates,
@@ -161,7 +161,7 @@ class Ray:
 
 
 def prepare(
-    strategy: RowStrategy, model: nn.Module, candidates: Candidates, options: Options
+    strategy: Embedding, model: nn.Module, candidates: Candidates, options: Options
 ) -> tuple[WorkerConfig, int]:
     """Return the settings of workers and the size of micro-batches; the model is tried here on two examples."""
     own = Options(**{key: value for key, value in options.items() if key not in ("engine", "exclude")})  # type: ignore[typeddict-item]

@@ -13,19 +13,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from jostle.core import Embedding
 from jostle.engines.portions import Candidates, Portion, Span
 from jostle.engines.ray_shards import EngineError
 from jostle.inference.cache import in_letters, row_identity
 from jostle.inference.context import Options, QueryContext
-from jostle.inference.reader import Outputs
-from jostle.inference.runner import Head, ModelRunner
-from jostle.inputs import Inputs, Labeled, Pool
+from jostle.inference.runner import ModelRunner
+from jostle.inputs import Inputs, Pool
 from jostle.inputs.sources import Columns, Source, mapped
 from jostle.rows import Outer
 from jostle.selectors.shards import Shard
@@ -34,33 +34,11 @@ from jostle.utils.files import write_whole
 T = TypeVar("T")
 
 
-class RowStrategy(Protocol):
-    """A strategy whose rows depend on their own examples alone."""
-
-    @property
-    def name(self) -> str:
-        """The name of the strategy."""
-
-    @property
-    def head(self) -> Head:
-        """Layer or function that gives features."""
-
-    @property
-    def outputs(self) -> Outputs:
-        """Function that reads outputs."""
-
-    def embedding(self, context: QueryContext, /) -> Any:
-        """Return rows of the context's pool, and centers where there are some."""
-
-    def check_shardable(self, context: QueryContext, /) -> None:
-        """Raise where rows of a context would depend on other examples."""
-
-
 @dataclass(frozen=True)
 class WorkerConfig:
     """Settings that every worker gets, enough to score any portion."""
 
-    strategy: RowStrategy
+    strategy: Embedding
     model: nn.Module
     options: Options
     """Options of the call, with its seed and micro-batch size."""
@@ -85,7 +63,10 @@ class PortionScorer:
 
         def embed(context: QueryContext) -> Shard:
             if context.labeled is not None and len(context.labeled):
-                context.labeled = first_labeled(context.labeled)  # `centers` computes the others, once
+                first = context.labeled.inputs.take(torch.arange(1))  # shows that there are some
+                context.labeled = replace(
+                    context.labeled, inputs=first
+                )  # `centers` computes the others, once
             places = torch.arange(portion.span.start, portion.span.stop)
             embedded = self.config.strategy.embedding(context)
             return Shard(embedded.rows, places, weights=embedded.weights)
@@ -164,11 +145,6 @@ class Worker:
     def run(self, number: int, function: Callable[[Shard], Any]) -> Any:
         """Run a function on a shard; return its result with tensors on the CPU."""
         return to_cpu(function(self.shards[number]))
-
-
-def first_labeled(labeled: Labeled) -> Labeled:
-    """Return the first labeled example, enough to show that there are some."""
-    return replace(labeled, inputs=labeled.inputs.take(torch.arange(1)))
 
 
 def to_cpu(result: Any) -> Any:
