@@ -1,6 +1,5 @@
-"""Recall, savings and label noise on scikit-learn's digits, simulated.
+"""Savings and label noise on scikit-learn's digits, simulated.
 
-* `python -m benchmarks.audit_estimates find`: answers until 95 % of a rare class are found, by three stopping rules.
 * `python -m benchmarks.audit_estimates savings`: the estimate of what picking saved, against the truth.
 * `python -m benchmarks.audit_estimates noise`: five people with 20 % errors; ask again, or something new?
 """
@@ -17,17 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from jostle.statistics.noise import posterior_classes, value_of_answer
-from jostle.statistics.recall import RecallSequence
 from jostle.statistics.savings import TRAIN_SHARE, estimate_savings, shadow_errors
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
-GOAL = 0.95  # recall
-RARE, MEMBERS = 8, 60  # the class to find, and how many of it there are
 BATCH = 20
-IN_A_ROW = 50  # irrelevant answers
 PEOPLE, WRONG = 5, 0.2
+OVERLAP = 0.3  # share of second opinions
 BUDGET = 500  # noisy answers
 
 
@@ -46,84 +42,6 @@ def fit(rows: Array, classes: Classes) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(C=3, max_iter=200).fit(rows, classes)
-
-
-def chance_of(rows: Array, member: Classes, answered: list[int]) -> Array:
-    """Chance of each example, (n,), to belong to the class, by a model of the answers."""
-    if len(set(member[answered].tolist())) < 2:
-        return np.full(len(rows), 0.05)
-    result: Array = fit(rows[answered], member[answered]).predict_proba(rows)[:, 1]
-    return result
-
-
-def search(seed: int, rule: str) -> tuple[int, float]:
-    """Answers and recall when a rule stops a search for the rare class."""
-    rows, classes, rng = load(seed)
-    keep = np.flatnonzero(classes != RARE).tolist() + np.flatnonzero(classes == RARE)[:MEMBERS].tolist()
-    rows, member = rows[keep], (classes[keep] == RARE).astype(np.int64)
-    answered = [
-        *np.flatnonzero(member)[:5].tolist(),
-        *np.flatnonzero(member == 0)[:15].tolist(),
-    ]  # known before
-    left, sequence = [i for i in range(len(member)) if i not in answered], RecallSequence(len(member))
-    sequence.add_answers(len(answered), 5)
-    known, random = len(answered), 0
-    while left:
-        chances = chance_of(rows, member, answered)
-        found = sequence.found
-        for _ in range(min(max(BATCH - random, 2), len(left))):  # always some picks
-            best = max(left, key=lambda i: float(chances[i]))
-            left.remove(best)
-            answered.append(best)
-            sequence.add_answers(1, int(member[best]))
-        if rule == "betting":  # half of a batch at random, and all of it once picks find nothing
-            random = BATCH // 2 if sequence.found > found else BATCH
-        for _ in range(min(random, len(left))):
-            place = int(rng.integers(len(left)))
-            sequence.add_draw(chances[left], place, bool(member[left[place]]))
-            answered.append(left.pop(place))
-        if rule == "betting" and sequence.bound().recall >= GOAL:
-            break
-        if rule == "in a row" and (stop := consecutive_irrelevant(member[answered[known:]], IN_A_ROW)):
-            answered = answered[: known + stop]
-            break
-        if rule == "BuscarPy" and _buscar(member[answered[known:]], len(member) - known):
-            break
-    return len(answered), float(member[answered].sum() / member.sum())
-
-
-def consecutive_irrelevant(members: Classes, stop_after: int) -> int | None:
-    """Return after how many answers the rule "N irrelevant in a row" stops, or None where it never does."""
-    row = 0
-    for place, member in enumerate(members):
-        row = 0 if member else row + 1
-        if row == stop_after:
-            return place + 1
-    return None
-
-
-def _buscar(labels: Classes, examples: int) -> bool:
-    from buscarpy import calculate_h0  # type: ignore[import-not-found]
-
-    return bool(calculate_h0(labels, examples, GOAL) < 0.05)
-
-
-def find(seeds: int) -> Table:
-    """Work and recall of the stopping rules."""
-    table = Table("rule", "searches", "answers: median", "of all", "median recall", "below 95 % recall")
-    for rule in ("betting", "in a row", "BuscarPy"):
-        try:
-            runs = np.array([search(seed, rule) for seed in range(seeds)])
-        except ImportError:
-            table.add_row(rule, "not installed")
-            continue
-        work, recall = np.median(runs, axis=0)
-        examples = 1797 - 174 + MEMBERS  # 174 of the digits are an 8
-        missed = (runs[:, 1] < GOAL).mean()
-        table.add_row(
-            rule, str(seeds), f"{work:.0f}", f"{work / examples:.0%}", f"{recall:.1%}", f"{missed:.0%}"
-        )
-    return table
 
 
 def predict(rows: Array, classes: Classes, others: Array) -> Classes:
@@ -156,12 +74,12 @@ def savings_run(seed: int, audited: int, random_labels: int) -> tuple[Any, Array
     return found, np.array(on_new), random
 
 
-def savings(seeds: int) -> Table:
+def savings(seeds: range) -> Table:
     """Bias and coverage of the estimate."""
     table = Table("audited", "random labels", "picks as good: truth", "median estimate", "bias", "covered")
     for audited in (60, 100, 150):
         labels = round(TRAIN_SHARE * audited)
-        runs = [savings_run(seed, audited, labels) for seed in range(seeds)]
+        runs = [savings_run(seed, audited, labels) for seed in seeds]
         curve = np.mean([run[1] for run in runs], axis=0)
         truth = estimate_savings(
             [float(np.mean([run[2] for run in runs]))], labels, curve[:, None], BATCH * np.arange(1, len(curve) + 1)
@@ -213,15 +131,21 @@ def noisy_labeling(seed: int, rule: str) -> float:
 
 def _next_questions(rule: str, belief: Array, votes: Classes, rng: np.random.Generator) -> list[int]:
     """The next batch: examples, with or without answers."""
-    given = (votes >= 0).sum(axis=1)
-    if rule == "always new":
-        score = np.where(given == 0, 1 - belief.max(axis=1), -1)
-    elif rule == "value of an answer":
-        score = value_of_answer(posterior_classes(belief, votes, WRONG), WRONG)
-    else:
-        score = -_activelab(belief, votes)
-    score = np.where(given >= PEOPLE, -np.inf, score) + 1e-9 * rng.random(len(score))
-    return [int(i) for i in np.argsort(-score)[: BATCH + 10]]
+    given, size = (votes >= 0).sum(axis=1), BATCH + 10
+    noise = 1e-9 * rng.random(len(votes))
+    value = value_of_answer(posterior_classes(belief, votes, WRONG), WRONG) + noise
+    doubt = np.where(given == 0, 1 - belief.max(axis=1), -1) + noise
+    if rule in ("always new", "at random", "as on the page"):
+        again = round(OVERLAP * BATCH) if rule != "always new" else 0
+        steered = again // 2 if rule == "as on the page" else 0
+        usual = float(np.median(value[np.argsort(-doubt)[:size]]))
+        open_ones = np.where((given > 0) & (given < PEOPLE), value, -1)
+        best = [i for i in np.argsort(-open_ones)[:steered] if value[i] > usual]
+        chance = rng.permutation(np.flatnonzero((given == 1) & ~np.isin(np.arange(len(given)), best)))
+        seconds = [*best, *chance[: again - steered]]
+        return [int(i) for i in [*seconds, *np.argsort(-doubt)[: size - len(seconds)]]]
+    score = value if rule == "value of an answer" else -_activelab(belief, votes) + noise
+    return [int(i) for i in np.argsort(-np.where(given >= PEOPLE, -np.inf, score))[:size]]
 
 
 def _activelab(belief: Array, votes: Classes) -> Array:
@@ -236,27 +160,31 @@ def _activelab(belief: Array, votes: Classes) -> Array:
     return scores
 
 
-def noise(seeds: int) -> Table:
+def noise(seeds: range) -> Table:
     """Accuracy after the budget."""
     table = Table("rule", "runs", "accuracy on new data", "standard error")
-    for rule in ("always new", "value of an answer", "ActiveLab"):
+    for rule in ("always new", "at random", "as on the page", "value of an answer", "ActiveLab"):
         try:
-            found = [noisy_labeling(seed, rule) for seed in range(seeds)]
+            found = [noisy_labeling(seed, rule) for seed in seeds]
         except ImportError:
             table.add_row(rule, "not installed")
             continue
-        table.add_row(rule, str(seeds), f"{np.mean(found):.1%}", f"{np.std(found) / np.sqrt(seeds):.1%}")
+        table.add_row(
+            rule, str(len(seeds)), f"{np.mean(found):.1%}", f"{np.std(found) / np.sqrt(len(seeds)):.1%}"
+        )
     return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit_estimates", description=__doc__)
-    parser.add_argument("part", choices=("find", "savings", "noise"))
-    parser.add_argument("--seeds", type=int, help="100 for find and savings, 20 for noise")
+    parser.add_argument("part", choices=("savings", "noise"))
+    parser.add_argument(
+        "--seeds", type=int, nargs=2, metavar=("FROM", "TO"), help="0 100 for savings, 0 20 for noise"
+    )
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=FutureWarning)
-    run, seeds = {"find": (find, 100), "savings": (savings, 100), "noise": (noise, 20)}[arguments.part]
-    Console(width=110).print(run(arguments.seeds or seeds))
+    run, seeds = {"savings": (savings, (0, 100)), "noise": (noise, (0, 20))}[arguments.part]
+    Console(width=110).print(run(range(*(arguments.seeds or seeds))))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 `JOSTLE_DATA=folder python -m benchmarks.audit_trial` plays whole labeling projects without page or database. The goal
 is an accuracy of 90 %. Two rules are compared, seed by seed:
 
-* "prove": intervals by betting; alpha goes to candidates; a candidate is followed by up to 100 random questions.
+* "prove": intervals by betting; alpha goes to candidates, which random questions follow, with a few picks among them.
 * "before": the exact interval of release 0.2, 15 % random questions, and 6 / (pi r)^2 of alpha for the r-th model.
 
 The best possible is what a clairvoyant needs who knows which model to prove, and spends all of alpha on it. Other
-photographs tell the true accuracy on new data.
+photographs tell the true accuracy on new data. `--data digits --pool 400 --most 300` plays small projects, and needs no
+download.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import copy
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,27 +31,28 @@ from torch.utils.data import TensorDataset
 
 from benchmarks import frozen
 from jostle import datasets, strategies
+from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
 from jostle.labeling.contents import Content
 from jostle.labeling.encoders import LiteImages
 from jostle.labeling.probe import Softmax, fit_classifier
+from jostle.labeling.queue import MAX_QUESTIONS
 from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
-from jostle.statistics.proofs import is_candidate, spend_alpha
+from jostle.statistics.proofs import answers_to_prove, is_candidate, spend_alpha
 
 CLASSES = ("bird", "cat", "dog", "frog", "horse")
 PHOTOS = 12_000  # of the training images, in their order; those of the five classes are used
-POOL, BATCH, AUDIT_SHARE = 2000, 50, 0.15
+BATCH, AUDIT_SHARE = 50, 0.15
+RANKED = 4 * BATCH  # picks of one ranking, audited examples among them
 GOAL = 0.1  # largest error
-PROOF_QUESTIONS = 100  # random questions after a candidate, at most
-UPPER_SHARE = 0.9  # of a model's alpha: for the bound that proves
-MAX_ANSWERS = 700
-FREE, PICKED, AUDITED, WANTED = range(4)  # WANTED: audited, then picked; neither trains nor measures
+REDRAWN = 150  # audits that tell the bias of an estimate
+FREE, PICKED, AUDITED = range(3)
 
 
-def photos(classes: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Features (n, 1280) and classes (n,)."""
+def photos() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Features (n, 1280) and classes (n,) of photographs."""
     data = datasets.load("cifar10")
-    numbers = [data.classes.index(name) for name in classes]
+    numbers = [data.classes.index(name) for name in CLASSES]
     targets = data.train.targets[torch.arange(PHOTOS)].numpy()
     rows = torch.from_numpy(np.flatnonzero(np.isin(targets, numbers)))
     mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
@@ -59,6 +61,14 @@ def photos(classes: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int6
     name = "photos-" + "-".join(map(str, sorted(numbers)))
     found = frozen.features(name, LiteImages(), contents).numpy()
     return found, np.searchsorted(sorted(numbers), targets[rows.numpy()])
+
+
+def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Pixels (n, 64) and classes (n,) of scikit-learn's digits."""
+    from sklearn.datasets import load_digits
+
+    rows, classes = load_digits(return_X_y=True)
+    return (rows / 16).astype(np.float32), classes.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -81,21 +91,27 @@ class Look:
     new_low: float
     new_high: float
     best: float  # answers of somebody who would stake all of alpha on this model
+    new_mean: float  # mean estimate of the error on new data over other audits of the same size
+    forecast: int | None  # random answers that a proof was expected to take when it began
+    proof_questions: int = 0  # questions of that proof, picks among them
 
 
 class Project:
     """The state of one labeling project."""
 
-    def __init__(self, rows: NDArray[np.float32], classes: NDArray[np.int64], arm: str, seed: int) -> None:
+    def __init__(
+        self, rows: NDArray[np.float32], classes: NDArray[np.int64], pool: int, arm: str, seed: int
+    ) -> None:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(classes))
-        self.rows, self.classes = rows[order[:POOL]], classes[order[:POOL]]
-        self.new_rows, self.new_classes = rows[order[POOL:]], classes[order[POOL:]]
-        self.audit_order, self.first_order = rng.permutation(POOL), rng.permutation(POOL)
-        self.status = np.full(POOL, FREE)
-        self.arm, self.seed = arm, seed
-        self.picks: list[int] = []
-        self.audited = 0
+        self.rows, self.classes = rows[order[:pool]], classes[order[:pool]]
+        self.new_rows, self.new_classes = rows[order[pool:]], classes[order[pool:]]
+        self.audit_order = rng.permutation(pool)
+        self.ranking = [int(i) for i in rng.permutation(pool)]  # the next picks, best first
+        self.status = np.full(pool, FREE)
+        self.arm, self.seed, self.pool = arm, seed, pool
+        self.picks: list[int] = []  # trained on, with audited examples that left
+        self.asked, self.audited = 0, 0
         self.shared = 0  # audited as the usual share of a batch, without those of a proof
         self.candidates: list[bool] = []
         self.network: torch.nn.Module | None = None
@@ -103,33 +119,21 @@ class Project:
     @property
     def answers(self) -> int:
         """All answers so far."""
-        return len(self.picks) + self.audited
+        return self.asked + self.audited
+
+    @property
+    def left(self) -> NDArray[np.bool_]:
+        """Examples that the audit is a sample of, (N,)."""
+        result: NDArray[np.bool_] = (self.status == FREE) | (self.status == AUDITED)
+        return result
 
     def pick(self, n: int) -> None:
-        """Answer n picks; audited examples among the picks leave the audit."""
-        if self.network is None:
-            ranked = [int(i) for i in self.first_order if self.status[i] == FREE]
-        else:
-            taken = np.flatnonzero((self.status == PICKED) | (self.status == WANTED))
-            x, y = torch.from_numpy(self.rows), torch.from_numpy(self.classes)
-            query = strategies.build("default").select(
-                self.network,
-                x,
-                min(n + 40, POOL - len(taken)),
-                exclude=taken,
-                labeled=TensorDataset(x[self.picks], y[self.picks]),
-                task="classification",
-                seed=1000 * self.seed + len(self.picks),
-                progress=False,
-            )
-            ranked = [int(i) for i in query.indices]
-        goal = len(self.picks) + n
-        for i in ranked:
-            if len(self.picks) == goal:
-                return
-            if self.status[i] == AUDITED:
-                self.status[i] = WANTED
-            else:
+        """Answer n picks; audited examples that are ranked before them leave the audit and train."""
+        goal = self.asked + n
+        while self.ranking and self.asked < goal:
+            i = self.ranking.pop(0)
+            if self.status[i] in (FREE, AUDITED):
+                self.asked += int(self.status[i] == FREE)
                 self.status[i] = PICKED
                 self.picks.append(i)
 
@@ -140,11 +144,24 @@ class Project:
         self.audited += len(drawn)
 
     def train(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Train on the picks; probabilities of the pool (N, c), and those of the picks without themselves (m, c)."""
+        """Train on the picks and rank the rest; probabilities of the pool (N, c), and of the picks, held out (m, c)."""
         targets = np.eye(int(self.classes.max()) + 1)[self.classes[self.picks]]
         seed = 1000 * self.seed + len(self.picks)
         trained = fit_classifier(Softmax(), self.rows, np.array(self.picks), targets, seed)
         self.network = trained.probe
+        taken = np.flatnonzero(~self.left)
+        x, y = torch.from_numpy(self.rows), torch.from_numpy(self.classes)
+        query = strategies.build("default").select(
+            self.network,
+            x,
+            min(RANKED, self.pool - len(taken)),
+            exclude=taken,
+            labeled=TensorDataset(x[self.picks], y[self.picks]),
+            task="classification",
+            seed=seed,
+            progress=False,
+        )
+        self.ranking = [int(i) for i in query.indices]
         return self.probabilities(self.rows), trained.held_out
 
     def probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -157,87 +174,120 @@ class Project:
 
 
 class Measured:
-    """One model and the audit of what it left."""
+    """One model, and the audit of what is left."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         probabilities, held_out = project.train()
-        wrong = (probabilities.argmax(axis=1) != project.classes).astype(np.float64)
-        self.left = (project.status == FREE) | (project.status == AUDITED)
-        self.errors = wrong[self.left]
-        self.expected = 1 - probabilities.max(axis=1)[self.left]  # the probe's confidence is calibrated
-        self.truth = float(self.errors.mean())
-        wanted = wrong[project.status == WANTED]  # not trained on, so their errors count as they are
-        picked = (held_out.argmax(axis=1) != project.classes[project.picks]).astype(np.float64)
-        self.known_errors = np.concatenate([picked, wanted])
+        self.wrong = (probabilities.argmax(axis=1) != project.classes).astype(np.float64)  # (N,)
+        self.expected = 1 - probabilities.max(axis=1)  # (N,) the probe's confidence is calibrated
+        self.held_out = (held_out.argmax(axis=1) != project.classes[project.picks]).astype(np.float64)
         new = project.probabilities(project.new_rows).argmax(axis=1)
         self.new_truth = float((new != project.new_classes).mean())
-        project.candidates.append(is_candidate(self.expected, GOAL))
+        project.candidates.append(is_candidate(self.expected[project.left], GOAL))
         self.share = spend_alpha(project.candidates)[-1]
-        place = np.cumsum(self.left) - 1
-        self.order = place[[i for i in project.audit_order if self.left[i]]]  # all, audited or not
+        self.best = self.clairvoyant()
+        self.forecast: int | None = None
 
-    def sample(self) -> AuditSample:
-        """The audit so far."""
-        count = int((self.project.status == AUDITED).sum())
-        return AuditSample(self.order[:count], int(self.left.sum()))
+    def sample(self) -> tuple[AuditSample, NDArray[np.float64], NDArray[np.float64]]:
+        """The audit so far, its errors in draw order, and the expected errors of all that is left."""
+        left = self.project.left
+        drawn = np.array(
+            [i for i in self.project.audit_order if self.project.status[i] == AUDITED], dtype=np.int64
+        )
+        places = np.cumsum(left) - 1
+        return AuditSample(places[drawn], int(left.sum())), self.wrong[drawn], self.expected[left]
 
     def interval(self) -> Interval:
         """Bounds on the error of the rest, by the arm's rule."""
-        sample = self.sample()
-        drawn = self.errors[sample.draws]
+        sample, drawn, expected = self.sample()
         if self.project.arm == "before":
             share = 6 * ALPHA / (math.pi * len(self.project.candidates)) ** 2
             return exact_interval(int(drawn.sum()), len(drawn), sample.population, share)
-        return sample.interval(drawn, self.expected, alpha=self.share, upper_share=UPPER_SHARE)
+        return sample.interval(drawn, expected, alpha=self.share, upper_share=UPPER_SHARE)
 
-    def best(self) -> float:
+    def clairvoyant(self) -> float:
         """Answers of a clairvoyant: the picks, and random answers until all of alpha proves the goal."""
-        capital = UpperBettor(self.errors[self.order], self.expected[self.order]).log_capital(GOAL)
-        proven = np.flatnonzero((capital >= math.log(1 / ALPHA)) & (self.truth <= GOAL))
+        left = self.project.left
+        order = [i for i in self.project.audit_order if left[i]]
+        capital = UpperBettor(self.wrong[order], self.expected[order]).log_capital(GOAL)
+        proven = np.flatnonzero((capital >= math.log(1 / ALPHA)) & (self.wrong[left].mean() <= GOAL))
         return float(len(self.project.picks) + proven[0] + 1) if len(proven) else math.inf
+
+    def prove(self) -> None:
+        """Ask random questions, a few picks among them, until the goal is proven or the questions are used up."""
+        sample, drawn, expected = self.sample()
+        forecast = answers_to_prove(
+            drawn, sample.arrange(expected), GOAL, alpha=UPPER_SHARE * self.share, limit=FORECAST_LIMIT,
+            picks_per_answer=1 / PROOF_SHARE - 1,
+        )  # fmt: skip
+        self.forecast = forecast.median
+        if forecast.median is None or forecast.median > 2 * MAX_QUESTIONS:
+            return
+        pace = 0.0
+        for _ in range(MAX_QUESTIONS):
+            if self.interval().high <= GOAL:
+                return
+            self.project.audit(1)
+            pace += 1 / PROOF_SHARE - 1
+            if pace >= 1:
+                self.project.pick(1)
+                pace -= 1
+
+    def redrawn_estimate(self, known: NDArray[np.float64], count: int) -> float:
+        """Mean estimate of the error on new data if the audit had drawn other examples: without its luck."""
+        rng, left = np.random.default_rng(self.project.seed), self.project.left
+        wrong, expected = self.wrong[left], self.expected[left]
+        orders = [rng.permutation(len(wrong)) for _ in range(REDRAWN)]
+        rest = [estimate_mean(wrong[order[:count]], expected[order]) for order in orders]
+        return estimate_new_data_error(known, float(np.mean(rest)), len(wrong))
 
     def look(self) -> Look:
         """All figures of this model."""
-        project, sample, inside = self.project, self.sample(), self.interval()
-        drawn, left = self.errors[sample.draws], int(self.left.sum())
-        estimate = estimate_mean(drawn, sample.arrange(self.expected))
-        half = sample.interval(drawn, self.expected, alpha=ALPHA / 2)
-        new = new_data_interval(self.known_errors, half, left)
+        project, inside = self.project, self.interval()
+        sample, drawn, expected = self.sample()
+        since = np.array(project.picks[len(self.held_out) :], dtype=np.int64)  # answered after the training
+        known, size = np.concatenate([self.held_out, self.wrong[since]]), sample.population
+        estimate = estimate_mean(drawn, sample.arrange(expected))
+        new = new_data_interval(known, sample.interval(drawn, expected, alpha=ALPHA / 2), size)
         return Look(
             project.arm, project.seed, project.answers, len(project.picks), len(sample.draws),
-            project.candidates[-1], inside.high <= GOAL, self.truth, inside.low, inside.high, estimate, self.new_truth,
-            estimate_new_data_error(self.known_errors, estimate, left), new.low, new.high, self.best(),
+            project.candidates[-1], inside.high <= GOAL, float(self.wrong[project.left].mean()), inside.low,
+            inside.high, estimate, self.new_truth, estimate_new_data_error(known, estimate, size), new.low, new.high,
+            self.best, self.redrawn_estimate(known, len(drawn)), self.forecast,
         )  # fmt: skip
 
 
-def play(rows: NDArray[np.float32], classes: NDArray[np.int64], seed: int) -> Iterator[Look]:
-    """Both rules on one project: they ask the same until the first candidate, and part there."""
-    before = Project(rows, classes, "before", seed)
+def play(
+    rows: NDArray[np.float32], classes: NDArray[np.int64], pool: int, most: int, seed: int
+) -> Iterator[Look]:
+    """Both rules on one project: they ask the same until the first proof, and part there."""
+    before = Project(rows, classes, pool, "before", seed)
     prove: Project | None = None
-    while before.answers < MAX_ANSWERS:
+    while before.answers < most:
         model = ask_batch(before)
         yield model.look()
         if prove is None:
             again = copy.copy(model)
             again.project = copy.deepcopy(before)
             again.project.arm = "prove"
+            audited = again.project.audited
             yield (look := follow_up(again))
-            if look.candidate or look.proven:
+            if look.proven or again.project.audited > audited:
                 prove = again.project
-                yield from continue_proving(prove, look.proven)
+                yield from continue_proving(prove, look.proven, most)
 
 
-def continue_proving(project: Project, proven: bool) -> Iterator[Look]:
+def continue_proving(project: Project, proven: bool, most: int) -> Iterator[Look]:
     """The rest of a project with random questions after each candidate."""
-    while not proven and project.answers < MAX_ANSWERS:
+    while not proven and project.answers < most:
         yield (look := follow_up(ask_batch(project)))
         proven = look.proven
 
 
 def ask_batch(project: Project) -> Measured:
     """One batch of picks and random questions, and the model after it."""
-    due = round(AUDIT_SHARE * (len(project.picks) + project.shared + BATCH)) - project.shared
+    due = round(AUDIT_SHARE * (project.asked + project.shared + BATCH)) - project.shared
     project.pick(BATCH - due)
     project.audit(due)
     project.shared += due
@@ -246,14 +296,14 @@ def ask_batch(project: Project) -> Measured:
 
 def follow_up(model: Measured) -> Look:
     """Random questions after a candidate, until it is proven or they are used up."""
-    questions = PROOF_QUESTIONS if model.project.candidates[-1] else 0
-    while questions and model.interval().high > GOAL:
-        model.project.audit(1)
-        questions -= 1
-    return model.look()
+    answered = model.project.answers
+    if model.project.candidates[-1]:
+        model.prove()
+    asked = model.project.answers - answered
+    return replace(model.look(), proof_questions=asked)
 
 
-def summary(looks: Sequence[Look]) -> Iterator[Table]:
+def summary(looks: Sequence[Look], most: int) -> Iterator[Table]:
     """Tables of what came out."""
     table = Table(
         "rule", "projects", "proven", "answers: median", "smallest", "largest", "projects with a miss"
@@ -267,30 +317,48 @@ def summary(looks: Sequence[Look]) -> Iterator[Table]:
         if runs:
             figures = (float(np.median(needed)), min(needed), max(needed))
             table.add_row(
-                arm, str(len(runs)), str(sum(map(math.isfinite, needed))), *map(_count, figures), str(missed)
+                arm,
+                str(len(runs)),
+                str(sum(map(math.isfinite, needed))),
+                *(_count(figure, most) for figure in figures),
+                str(missed),
             )
     best = [min(look.best for look in looks if look.seed == seed) for seed in _seeds(looks)]
     figures = (float(np.median(best)), min(best), max(best))
-    table.add_row("best possible", str(len(best)), str(len(best)), *map(_count, figures), "")
+    table.add_row(
+        "best possible", str(len(best)), str(len(best)), *(_count(figure, most) for figure in figures), ""
+    )
     yield table
     table = Table(
-        "answers", "error of the rest", "on new data", "estimate", "bias", "bias of a census", "covered", "interval"
+        "answers", "error of the rest", "on new data", "estimate", "bias", "bias, redrawn audits", "covered", "interval"
     )  # fmt: skip
-    for answers in range(100, MAX_ANSWERS + 1, 100):
+    for answers in range(100, most + 1, 100):
         at = [look for look in looks if look.arm == "before" and look.answers == answers]
         if at:
             error, new, estimate, low, high = (
                 float(np.mean([getattr(look, name) for look in at]))
                 for name in ("error", "new_error", "new_estimate", "new_low", "new_high")
             )
-            # were the whole rest audited: what remains is the bias of cross-validation on the picks
-            census = np.mean([(1 - look.picks / POOL) * (look.error - look.estimate) for look in at])
+            redrawn = float(np.mean([look.new_mean for look in at]))  # without the luck of the audits
             covered = sum(look.new_low <= look.new_error <= look.new_high for look in at)
             table.add_row(
                 str(answers), f"{error:.1%}", f"{new:.1%}", f"{estimate:.1%}",
-                f"{100 * (estimate - new):+.1f}", f"{100 * (estimate + census - new):+.1f}",
+                f"{100 * (estimate - new):+.1f}", f"{100 * (redrawn - new):+.1f}",
                 f"{covered} of {len(at)}", f"{low:.1%} to {high:.1%}",
             )  # fmt: skip
+    yield table
+    proofs = [look for look in looks if look.proven and look.forecast and look.proof_questions]
+    table = Table(
+        "proofs that random questions ended",
+        "forecast: median",
+        "random answers: median",
+        "longer than forecast",
+    )
+    if proofs:
+        asked = [PROOF_SHARE * look.proof_questions for look in proofs]
+        longer = sum(took > (look.forecast or 0) for took, look in zip(asked, proofs, strict=True))
+        middle = np.median([look.forecast or 0 for look in proofs]), np.median(asked)
+        table.add_row(str(len(proofs)), f"{middle[0]:.0f}", f"{middle[1]:.0f}", f"{longer / len(proofs):.0%}")
     yield table
 
 
@@ -298,27 +366,29 @@ def _seeds(looks: Sequence[Look], arm: str | None = None) -> list[int]:
     return sorted({look.seed for look in looks if arm in (None, look.arm)})
 
 
-def _count(answers: float) -> str:
-    return f"{answers:.0f}" if math.isfinite(answers) else f"over {MAX_ANSWERS:,}"
+def _count(answers: float, most: int) -> str:
+    return f"{answers:.0f}" if math.isfinite(answers) else f"over {most:,}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit_trial", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 20), metavar=("FROM", "TO"))
-    parser.add_argument("--classes", default=",".join(CLASSES), help="five names of CIFAR-10, by commas")
+    parser.add_argument("--data", choices=("photos", "digits"), default="photos")
+    parser.add_argument("--pool", type=int, default=2000, help="examples of the project; others are new data")
+    parser.add_argument("--most", type=int, default=700, help="answers after which a project ends")
     parser.add_argument("--out", type=Path, default=Path("runs/audit-trial.jsonl"), help="looks are added")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    rows, classes = photos(arguments.classes.split(","))
+    rows, classes = photos() if arguments.data == "photos" else digits()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     known = arguments.out.read_text().splitlines() if arguments.out.exists() else []
     looks = [Look(**json.loads(line)) for line in known]
     for seed in sorted(set(range(*arguments.seeds)) - {look.seed for look in looks}):
-        found = list(play(rows, classes, seed))
+        found = list(play(rows, classes, arguments.pool, arguments.most, seed))
         with arguments.out.open("a") as file:
             file.write("".join(json.dumps(asdict(look)) + "\n" for look in found))
         looks += found
-    for table in summary(looks):
+    for table in summary(looks, arguments.most):
         Console(width=110).print(table)
 
 

@@ -26,7 +26,7 @@ def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
         np.array(wrong, dtype=float),
         found.chances[order],
         alpha=audit.model_shares(trained)[2],
-        upper_share=0.9,
+        upper_share=audit.UPPER_SHARE,
     )
     accuracy = trained.accuracy()
     assert (accuracy.low, accuracy.high) == pytest.approx((1 - inside.high, 1 - inside.low))
@@ -36,8 +36,7 @@ def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
 def test_chances_come_from_training_answers_alone(trained: Session) -> None:
     before = trained.predictions()
     assert before is not None
-    audited = [key for key, purpose in purposes(trained).items() if purpose == "audit"]
-    for key in audited:
+    for key in audit.audit_sample(trained).labels:
         trained.correct(key, "red")
     trained._predicted.cache_clear()
     again = Session.open(project=trained.project)
@@ -47,6 +46,21 @@ def test_chances_come_from_training_answers_alone(trained: Session) -> None:
     assert before.chances is not None
     assert after.chances is not None
     np.testing.assert_allclose(before.chances, after.chances, atol=0.1)  # other folds, the same answers
+
+
+def test_an_answer_trains_from_when_its_example_has_left_the_audit(tmp_path: Path) -> None:
+    folder = colored_folder(tmp_path / "photos", 80)
+    session = Session.open(folder, answers=COLORS, batch=20, encoder="pixels", audit=0.4)
+    session.train()
+    for _ in range(2):
+        labeled(session, 25)
+        session.train()
+    left, labels, by = audit.left_audit(session), session.snapshot().labels, purposes(session)
+    assert left & labels.keys()
+    assert not left & audit.audit_sample(session).labels.keys()
+    picks = sum(by[key] == "pick" for key in labels)
+    *_, (_, _, last) = session.store.rounds()
+    assert last["trained"] == picks + len(left & labels.keys())
 
 
 def test_without_stored_chances_the_probabilities_stand_in(trained: Session) -> None:

@@ -1,5 +1,7 @@
 """A labeler who tries to tell audit questions from picks, by everything that the server sends."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 from running_server import Running
+from sqlalchemy import event
 from tools.serving import Person
 
 from jostle.labeling import Session
@@ -27,12 +30,24 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, objec
     running, held = Running(session), HeldFigures(lambda: progress_json(session.progress()))
     eve = Person("Eve", running.port)
     views: list[dict[str, object]] = []
+    work: list[str] = []  # statements of the database, which take nearly all of the time of a reply
+    event.listen(session.store.engine, "before_cursor_execute", lambda *call: work.append(call[2]))
     for _ in range(ANSWERS):
+        work.clear()
         question = eve.questions(1)[0]
         suggestion = eve.call("GET", f"/api/suggestion/{question['key']}")[1]
         reply = eve.answer(question["key"], color_in(question["name"]))
+        replies = work.copy()
         figures = held.get()  # as the server sends them, without its rests between two computations
-        views.append({"question": question, "suggestion": suggestion, "reply": reply, "figures": figures})
+        views.append(
+            {
+                "question": question,
+                "suggestion": suggestion,
+                "reply": reply,
+                "figures": figures,
+                "work": replies,
+            }
+        )
     running.stop()
     by = purposes(session)
     return views, [by[view["question"]["key"]] == "audit" for view in views]  # type: ignore[index]
@@ -43,6 +58,19 @@ def test_a_question_says_nothing_but_its_content(seen: tuple[list[dict[str, obje
     shapes = {(tuple(sorted(view["question"])), tuple(sorted(view["reply"]))) for view in views}  # type: ignore[call-overload]
     assert len(shapes) == 1
     assert 12 <= sum(audited) <= 40
+
+
+def test_a_reply_takes_the_same_work_and_bytes_for_audit_and_picks(
+    seen: tuple[list[dict[str, object]], list[bool]],
+) -> None:
+    views, audited = seen
+    costs: dict[bool, Counter[tuple[object, ...]]] = {True: Counter(), False: Counter()}
+    for view, audit in zip(views, audited, strict=True):
+        question = view["question"]
+        named = {**question, "name": ""}  # type: ignore[dict-item]
+        size = len(json.dumps([named, view["reply"]]))
+        costs[audit][size, *view["work"]] += 1  # type: ignore[misc]
+    assert len(costs[True] | costs[False]) == 1, [list(each.items()) for each in costs.values()]
 
 
 def test_a_missing_suggestion_is_as_likely_a_pick(seen: tuple[list[dict[str, object]], list[bool]]) -> None:

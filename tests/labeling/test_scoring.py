@@ -50,7 +50,7 @@ def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Wr
         wrong[: len(sample.labels)].astype(float),
         np.where(wrong, 0.4, 0.05),
         alpha=result.alpha,
-        upper_share=0.9,
+        upper_share=audit.UPPER_SHARE,
     )
     assert result.accuracy.low == pytest.approx(1 - inside.high, abs=1e-4)
     assert result.accuracy.low <= 1 - wrong.mean() <= result.accuracy.high

@@ -280,7 +280,12 @@ AuditOnly = Annotated[
     ),
 ]
 Overlap = Annotated[
-    str | None, option(LOOP, "SHARE", "Share of questions that two people answer. Default: 0%.")
+    str | None,
+    option(
+        LOOP,
+        "SHARE",
+        "Share of questions that two people answer: half at random, half where it changes a label most. Default: 0%.",
+    ),
 ]
 ProjectSeed = Annotated[
     int | None,

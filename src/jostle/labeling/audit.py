@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import and_, func, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 AUDIT_PREDICTIONS = 2000  # examples, the next of the audit, whose predictions each round keeps for good
-UPPER_SHARE = 0.9  # of a model's alpha: for the bound that proves
+UPPER_SHARE = 0.95  # of a model's alpha: for the bound that proves
 FORECAST_LIMIT = 600  # further random answers that a forecast considers
+PROOF_SHARE = 0.9  # of the questions during a proof are random; picks among them keep the audit blind
 
 
 @dataclass(frozen=True)
@@ -81,26 +82,30 @@ def audit_sample(session: Session) -> ProjectAudit:
     """Return the audit without the examples that were picked, shown in a grid or wanted by a strategy."""
     labels = session.snapshot().labels
     with session.store.read_transaction() as tx:
-        asked = select(queue.c.round, func.max(queue.c.rank).label("rank")).join(examples)
-        reached = (
-            asked.where(queue.c.purpose == "pick", examples.c.purpose == "pick")
-            .group_by(queue.c.round)
-            .subquery()
-        )
-        passed = (
-            select(queue.c.key)
-            .join(reached, and_(queue.c.round == reached.c.round, queue.c.rank < reached.c.rank))
-            .where(queue.c.purpose == "pick")
-        )
-        drawn = select(examples.c.key).where(
-            examples.c.purpose == "audit", examples.c.here, ~examples.c.wanted, examples.c.key.not_in(passed)
-        )
+        drawn = select(examples.c.key).where(examples.c.purpose == "audit", examples.c.here, ~_has_left())
         keys = list(tx.execute(drawn).scalars())
         free = select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted)
         unasked = frozenset(tx.execute(free).scalars())
     order = sorted(keys, key=lambda key: draw_uniform(session.settings.seed, "audit", key))
     waiting = frozenset(key for key in keys if key not in labels)
     return ProjectAudit({key: labels[key] for key in order if key in labels}, waiting, unasked)
+
+
+def left_audit(session: Session) -> frozenset[str]:
+    """Return the keys of audited examples that measure no more: their answers train, as those of picks."""
+    with session.store.read_transaction() as tx:
+        left = select(examples.c.key).where(examples.c.purpose == "audit", _has_left())
+        return frozenset(tx.execute(left).scalars())
+
+
+def _has_left() -> ColumnElement[bool]:
+    """Whether an example was shown in a grid, or a strategy ranked it before a pick that was asked."""
+    asked = select(queue.c.round, func.max(queue.c.rank).label("rank")).join(examples)
+    asked = asked.where(queue.c.purpose == "pick", examples.c.purpose == "pick")
+    reached = asked.group_by(queue.c.round).subquery()
+    before = and_(queue.c.round == reached.c.round, queue.c.rank < reached.c.rank)
+    passed = select(queue.c.key).join(reached, before).where(queue.c.purpose == "pick")
+    return or_(examples.c.wanted, examples.c.key.in_(passed))
 
 
 def prediction_errors(
@@ -268,7 +273,12 @@ def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None)
         return None
     alpha = UPPER_SHARE * model_shares(session)[found.round]
     forecast = answers_to_prove(
-        measured.errors, measured.expected, largest, alpha=alpha, limit=FORECAST_LIMIT
+        measured.errors,
+        measured.expected,
+        largest,
+        alpha=alpha,
+        limit=FORECAST_LIMIT,
+        picks_per_answer=0.0 if session.settings.audit == 1 else 1 / PROOF_SHARE - 1,
     )
     asking = (forecast.median or 0) if session.settings.audit == 1 else proof_questions(session)
     return Proof(forecast.median, FORECAST_LIMIT, asking)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.labeling import audit
+from jostle.labeling import audit, opinions
 from jostle.labeling.answers import as_class
 from jostle.labeling.contents import Question
 from jostle.labeling.records import ClassFigures, Confusion, Noise, Predictions, SavedLabels
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 MAX_CONFUSIONS = 4
 MAX_PICTURES = 4  # of each confusion
-MIN_TWICE = 20  # examples that two people answered, before their disagreement says something
 SPLITS = 8  # of shadow models; each is trained in the background
 
 
@@ -82,17 +81,11 @@ def noise(session: Session, error: float | None) -> Noise | None:
     """Return how much of a measured error is disagreement of people; None where few examples were answered twice."""
     if session.kind != "one" or error is None or len(session.classes()) < 2:
         return None
-    first: dict[str, Any] = {}
-    differs: dict[str, bool] = {}
-    for one in session.snapshot().answers:
-        if one.act == "answer":
-            if one.key in first and one.key not in differs:
-                differs[one.key] = one.value != first[one.key]
-            first.setdefault(one.key, one.value)
-    if len(differs) < MIN_TWICE:
+    differed, twice = opinions.count_disagreements(session)
+    if twice < opinions.MIN_TWICE:
         return None
-    found = share_of_noise(error, sum(differs.values()), len(differs), len(session.classes()))
-    return Noise(found.answer_error, found.model_error, len(differs))
+    found = share_of_noise(error, differed, twice, len(session.classes()))
+    return Noise(found.answer_error, found.model_error, twice)
 
 
 def shadow_curve(
@@ -140,7 +133,7 @@ def savings(session: Session) -> SavedLabels | None:
     shadows = [s["shadow"] for _, _, s in session.store.rounds() if s.get("shadow")]
     if not shadows:
         return None
-    last, labels, classes = shadows[-1], session.snapshot().labels, session.book.classes()
+    last, labels, classes = shadows[-1], audit.audit_sample(session).labels, session.book.classes()
     keys = [key for key in last["keys"] if key in labels]
     by_key = dict(zip(last["keys"], last["errors"], strict=True))
     errors, sizes = list[list[float]](), list[int]()

@@ -3,8 +3,8 @@
 Why the audit is a uniform sample of the examples that were never picked, although picks avoid it: every example has
 its place in one random order, and the audit is the beginning of that order among the unpicked. Strategies choose among
 all examples that were not picked, audited or not, and never see the audit's answers. An audited example that a strategy
-asks for is not asked again and does not train: from then on it counts as picked, and no more as audited. So the picks
-depend on the order only through examples that no longer count.
+asks for is not asked again: from then on it counts as picked, its answer trains, and it no more measures. So picks and
+models depend on the order only through examples that no longer count.
 
 When a proof of the goal is all that is missing, random questions come in a row, with a few picks among them.
 """
@@ -154,9 +154,8 @@ def pick(
     return [int(place) for place in query.indices]
 
 
-MAX_QUESTIONS = 100  # random questions for one model; then picks make a better one
+MAX_QUESTIONS = 150  # random questions for one model; then picks make a better one
 MIN_QUESTIONS = 10
-PROOF_SHARE = 0.8  # of the questions during a proof; picks among them keep the audit blind
 
 
 def begin(session: Session, questions: int | None = None) -> int:
@@ -164,7 +163,7 @@ def begin(session: Session, questions: int | None = None) -> int:
 
     Args:
         session: A project with a goal and a model.
-        questions: Number of random questions. None: by the forecast, at most 100, and none where a proof is unlikely.
+        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely.
     """
     if questions is None:
         forecast = audit.proof(session, audit.accuracy(session))
@@ -181,7 +180,7 @@ def begin(session: Session, questions: int | None = None) -> int:
         asked = select(func.count()).where(examples.c.purpose == "audit")
         audited = int(tx.execute(asked).scalar_one())
     drawn = next_audit(free, questions, seed)
-    among = list(dict.fromkeys(picks))[: round(len(drawn) * (1 / PROOF_SHARE - 1))]
+    among = list(dict.fromkeys(picks))[: round(len(drawn) * (1 / audit.PROOF_SHARE - 1))]
     _lead_queue(session.store, mix_audit(among, drawn, seed), since=current)
     until = audited + max(len(drawn), audit.proof_questions(session))  # these are the first of any under way
     session.store.save_settings(proof={"round": current, "until": until})

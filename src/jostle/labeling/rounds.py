@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, imports, insights, queue, stopping
+from jostle.labeling import aggregation, audit, imports, insights, opinions, queue, stopping
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.contents import draw_uniform
@@ -48,15 +48,23 @@ class TrainingSet:
     labels: Mapping[str, StoredAnswer]  # what counts for each answered example
     classes: Classes
     complete: bool = True  # whether everything that is here is encoded
+    left_audit: Collection[str] = frozenset()  # audited examples that measure no more
 
     def trained_places(self) -> list[int]:
-        """Return the places of the examples to learn from: answered, and not for the audit."""
-        return [i for i, key in enumerate(self.keys) if key in self.labels and self.purposes[key] != "audit"]
+        """Return the places of the examples to learn from: answered, and no part of the audit."""
+        return [i for i, key in enumerate(self.keys) if key in self.labels and not self._measures(key)]
 
     def candidates(self) -> NDArray[np.int64]:
         """Return the places that a strategy may pick: never picked before, audited or not (see `queue`)."""
-        free = [i for i, key in enumerate(self.keys[: self.here]) if self.purposes[key] in (None, "audit")]
+        free = [
+            i
+            for i, key in enumerate(self.keys[: self.here])
+            if self.purposes[key] is None or self._measures(key)
+        ]
         return np.array(free, dtype=np.int64)
+
+    def _measures(self, key: str) -> bool:
+        return self.purposes[key] == "audit" and key not in self.left_audit
 
     def unanswered(self) -> list[QueueEntry]:
         """Return examples that somebody was asked and nobody answered: they are asked first."""
@@ -101,6 +109,7 @@ def run_round(
     session.store.begin_round(ranked, summary)
     if summary.get("candidate"):
         queue.begin(session)
+    opinions.ask_again(session)
     remove_old_predictions(session, number)
     return number
 
@@ -150,7 +159,8 @@ def gather_training_set(
     usable = learner.prepare(keys)
     old = learner.cached_keys(gone)
     purposes = {row.key: row.purpose for row in rows}
-    return TrainingSet([*usable, *old], len(usable), purposes, labels, classes, complete)
+    left = audit.left_audit(session)
+    return TrainingSet([*usable, *old], len(usable), purposes, labels, classes, complete, left)
 
 
 def training_targets(session: Session, training_set: TrainingSet) -> TrainingTargets:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import aggregation, audit, contents, queue, remarks, review, sources, stopping
+from jostle.labeling import aggregation, audit, contents, opinions, queue, remarks, review, sources, stopping
 from jostle.labeling.answers import (
     Answer,
     AnswerKind,
@@ -75,7 +75,7 @@ class Session:
         self.project, self.source, self.store = project, examples, store
         self.kind, self.settings = kind, settings
         self.book = ClassBook(store)
-        self.index = Index(store, examples, settings.seed, settings.overlap)
+        self.index = Index(store, examples, settings.seed, opinions.random_share(kind, settings.overlap))
         self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
         self._fill_lock = threading.Lock()
         self._pictures = contents.PictureCache()

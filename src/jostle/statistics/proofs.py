@@ -19,8 +19,9 @@ from scipy.special import expit, logit
 
 from jostle.statistics.confidence import ALPHA, Array, UpperBettor
 
-RESERVE = 0.1  # share of alpha for models that are not candidates
-CANDIDATE_MARGIN = 0.9  # of the error that the goal allows
+RESERVE = 0.05  # share of alpha for models that are not candidates
+CANDIDATE_MARGIN = 0.85  # of the error that the goal allows
+FIRST_CANDIDATE = 0.8  # share of the candidates' alpha for the first of them
 SIMULATIONS = 40
 MIN_CHANCE = 1e-3  # chances are kept this far from 0 and 1
 
@@ -39,8 +40,9 @@ def is_candidate(expected: ArrayLike, goal: float, margin: float = CANDIDATE_MAR
 def spend_alpha(candidates: Sequence[bool], alpha: float = ALPHA, reserve: float = RESERVE) -> list[float]:
     """Return the share of alpha of each model, in the order of training.
 
-    The k-th candidate gets (1 - reserve) alpha 6 / (pi k)^2, and the k-th other model reserve alpha 6 / (pi k)^2. The
-    shares of any number of models sum to less than alpha, and later models never change earlier shares.
+    Candidates share (1 - reserve) alpha. The first gets 80 % of that, and the k-th after it 20 % times 6 / (pi k)^2.
+    The k-th of the other models gets reserve alpha 6 / (pi k)^2. The shares of any number of models sum to less than
+    alpha, and later models never change earlier shares.
 
     Args:
         candidates: Whether each model is a candidate for a proof. Audit answers must not decide this.
@@ -53,8 +55,13 @@ def spend_alpha(candidates: Sequence[bool], alpha: float = ALPHA, reserve: float
     shares = []
     for candidate in map(bool, candidates):
         counts[candidate] += 1
-        part = 1 - reserve if candidate else reserve
-        shares.append(part * decay(counts[candidate], alpha))
+        rank = counts[candidate]
+        if not candidate:
+            shares.append(reserve * decay(rank, alpha))
+        elif rank == 1:
+            shares.append((1 - reserve) * FIRST_CANDIDATE * alpha)
+        else:
+            shares.append((1 - reserve) * (1 - FIRST_CANDIDATE) * decay(rank - 1, alpha))
     return shares
 
 
@@ -87,6 +94,7 @@ def answers_to_prove(
     *,
     alpha: float = ALPHA / 2,
     limit: int | None = None,
+    picks_per_answer: float = 0.0,
     seed: int = 0,
 ) -> ProofForecast:
     """Forecast how many more random answers prove that the mean of a population is at most the goal.
@@ -101,9 +109,29 @@ def answers_to_prove(
         goal: Largest mean error that counts as proven.
         alpha: Share of alpha that the upper bound of this model has.
         limit: Most further answers to consider. Default: everything.
+        picks_per_answer: Picks that are asked for each random answer meanwhile. They leave the population, the most
+            doubtful examples first, and so do audited examples that are as doubtful.
         seed: Seed of the simulations.
     """
     seen, chances = np.asarray(values, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    forecast = _simulate_proofs(seen, chances, goal, alpha, limit, seed)
+    picks = round(picks_per_answer * (forecast.median or 0))
+    if not picks:
+        return forecast
+    ranked = np.random.default_rng(seed).permutation(len(chances))
+    ranked = ranked[np.argsort(-chances[ranked], kind="stable")]  # examples alike leave in random order
+    passed = ranked[: int(np.searchsorted(np.cumsum(ranked >= len(seen)), picks)) + 1]
+    left = np.delete(np.arange(len(chances)), passed)
+    again = _simulate_proofs(seen[left[left < len(seen)]], chances[left], goal, alpha, limit, seed)
+    drawn_first = 1 + picks / (2 * max(len(chances) - len(seen), 1))  # random questions that are picks later
+    longer = [None if n is None else math.ceil(drawn_first * n) for n in (again.median, again.cautious)]
+    return ProofForecast(longer[0], longer[1], again.chance)
+
+
+def _simulate_proofs(
+    seen: Array, chances: Array, goal: float, alpha: float, limit: int | None, seed: int
+) -> ProofForecast:
+    """Forecast a proof in a population that nothing leaves."""
     rest = shift_chances(chances[: len(seen)], seen, chances[len(seen) :])
     most = len(rest) if limit is None else min(limit, len(rest))
     rng = np.random.default_rng(seed)
