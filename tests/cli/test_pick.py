@@ -305,7 +305,7 @@ def test_the_example_of_the_page_says_what_it_says(
     with pytest.raises(SystemExit) as end:
         cli.main(shlex.split(shown[1]))
     assert end.value.code == 0
-    assert capsys.readouterr().err == shown[2]
+    assert capsys.readouterr().err.split() == shown[2].split()  # the page breaks long lines
 
 
 def test_a_class_without_a_folder_is_not_replaced_by_the_next(pick: Callable[..., str]):

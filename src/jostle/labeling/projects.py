@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock
-from platformdirs import user_state_path
 from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
@@ -68,6 +67,8 @@ class ProjectSummary:
 
 def state_folder() -> Path:
     """Return the folder of the list: the variable JOSTLE_STATE, or the system's folder for state of programs."""
+    from platformdirs import user_state_path
+
     return Path(os.environ.get(STATE_VARIABLE) or user_state_path("jostle", appauthor=False))
 
 
