@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_pages import problems
 from running_server import Running
 
 from jostle.labeling import Session
@@ -49,6 +50,7 @@ def test_the_page_of_projects_opens_two_of_them(visit: Callable[..., Any], two: 
         page.locator(".home").click()
         page.locator(".project-card").first.wait_for()
     assert page.get_by_text("open", exact=True).count() == 2
+    assert not problems(page)
     assert [len(each.session.answers().entries) for each in two.projects.projects.values()] == [1, 1]
 
 
