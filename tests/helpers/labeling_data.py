@@ -14,6 +14,12 @@ def picture(number: int, side: int = 16) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+def scene(number: int, size: tuple[int, int] = (96, 72)) -> Image.Image:
+    """A picture of soft shapes that no other number has."""
+    coarse = np.random.default_rng(number).integers(0, 255, (6, 8, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
+
+
 COLORS = ("red", "green", "blue")
 
 

@@ -27,7 +27,10 @@ def session(tmp_path: Path) -> Iterator[Session]:
         rows.writerow(["id", "text"])
         rows.writerows([[i, f"ticket {i} {SCRIPT}"] for i in range(40)])
     opened = Session.open(
-        tmp_path / "tickets.csv", project=tmp_path / "project", answers=Answers("one", CLASSES)
+        tmp_path / "tickets.csv",
+        project=tmp_path / "project",
+        answers=Answers("one", CLASSES),
+        near_copies=False,
     )
     yield opened
     opened.close()

@@ -126,7 +126,7 @@ def option_help(option: Any) -> str:
         return "Show this message."
     if option.required:
         return f"{text} Required."
-    if option.is_flag:
+    if option.is_flag and default is not None:
         on = option.secondary_opts and f"Default: {(option.opts if default else option.secondary_opts)[0]}."
         return f"{text} {on or ''}".strip()
     if "Default:" in text or default is None or callable(default) or default in ((), [], ""):

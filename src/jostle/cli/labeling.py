@@ -112,6 +112,7 @@ def label(
     audit: options.AuditShare = None,
     audit_only: options.AuditOnly = None,
     overlap: options.Overlap = None,
+    near_copies: options.NearCopies = None,
     seed: options.ProjectSeed = None,
     encoder: options.Encoder = None,
     model: options.Network = None,
@@ -145,6 +146,7 @@ def label(
         "find": find,
         "goal": goal,  # an accuracy or an error, as the project has classes or numbers
         "overlap": None if overlap is None else parse_share(overlap, "--overlap"),
+        "near_copies": near_copies,
         "seed": seed,
         "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         "model": model,

@@ -287,6 +287,15 @@ Overlap = Annotated[
         "Share of questions that two people answer: half at random, half where it changes a label most. Default: 0%.",
     ),
 ]
+NearCopies = Annotated[
+    bool | None,
+    option(
+        LOOP,
+        None,
+        "Ask near-copies once: crops, re-encoded pictures, texts that differ in digits. Default: yes.",
+        "--near-copies/--no-near-copies",
+    ),
+]
 ProjectSeed = Annotated[
     int | None,
     option(LOOP, "N", "Seed of the audit and all draws; a project keeps its own. Default: 0."),

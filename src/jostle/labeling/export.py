@@ -17,6 +17,7 @@ from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answers import Answer, decode_answer
 from jostle.labeling.formats import FORMATS, target_format
 from jostle.labeling.formats.rows import OLD_COLUMNS, Export, Means, Row
+from jostle.labeling.near_copies import COPY
 from jostle.labeling.remarks import remark_cells, remarks_by_key
 from jostle.labeling.review import make_suggestion
 from jostle.labeling.schema import examples
@@ -82,14 +83,19 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
         first.setdefault(one.key, one)
         if one.act != "skip" and one.person not in people.setdefault(one.key, []):
             people[one.key].append(one.person)
-    remarked = remarks_by_key(session.store)
+    remarked, copies = remarks_by_key(session.store), session.copies.get().copies
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
         if first[key].purpose == "audit" and not with_audit:
             continue
         answer = decode_answer(session.kind, snapshot.labels[key], classes)
         row = make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
         yield {**row, **remark_cells(remarked.get(key, []))}
-    found = session.predictions() if predictions else None
+        for copy in [each for each in copies.get(key, ()) if each not in snapshot.labels]:
+            yield {**row, "name": session.question(copy).name, "by": COPY, "key": copy}
+    found, carried = (
+        session.predictions() if predictions else None,
+        session.copies.get().carried(snapshot.labels),
+    )
     if found is None:
         return
     with session.store.read_transaction() as tx:
@@ -97,7 +103,7 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
             select(examples.c.key, examples.c.name).where(examples.c.here).order_by(examples.c.name)
         ).all()
     for key, name in here:
-        if key in found.places and key not in snapshot.labels:
+        if key in found.places and key not in snapshot.labels and key not in carried:
             guess = make_suggestion(session, found, key, classes)
             yield make_row(name, guess.answer, "model", guess.confidence, [], None, key)
 

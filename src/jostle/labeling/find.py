@@ -26,6 +26,7 @@ from jostle.labeling.answers import Answer, AnswerKind, StoredAnswer, decode_ans
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.example_map import ExampleMap, inside_polygon
 from jostle.labeling.records import Predictions, Suggestion
+from jostle.labeling.remarks import RemarkKind, current_remarks
 from jostle.labeling.review import class_chances, make_suggestion
 from jostle.labeling.schema import examples, lookups
 
@@ -51,12 +52,14 @@ class Search:
     answered: bool | None = None
     answer: str | None = None  # class that somebody answered
     person: str | None = None  # who answered
+    remark: RemarkKind | None = None  # somebody made on it
+    copies: bool = False  # only examples with near-copies
     order: Literal["name", "surest", "doubtful"] = "name"
 
     @property
     def by_answer(self) -> bool:
         """Whether it selects by answers, which the audit has to be left out of."""
-        return bool(self.answered or self.answer or self.person)
+        return bool(self.answered or self.answer or self.person or self.remark)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Finder:
 
     session: Session
     _names: dict[str, str] = field(default_factory=dict)  # of the examples that are here, in order
+    _copies: dict[str, str] = field(default_factory=dict)  # names of near-copies
     _texts: dict[str, str] = field(default_factory=dict)
     _read_at: float = float("-inf")
     _map: tuple[int, ExampleMap] | None = None
@@ -100,7 +104,8 @@ class Finder:
         return Matches(self._matches(page), len(shown))
 
     def look(self, key: str) -> Match:
-        """Return one example of the map that somebody looks at; it no longer measures."""
+        """Return one example of the map that somebody looks at, for a near-copy its group; it no longer measures."""
+        key = self.session.copies.get().representative.get(key, key)
         self.session.store.mark_wanted([self.session.question(key).key])
         return self._matches([key])[0]
 
@@ -122,6 +127,7 @@ class Finder:
         if by == "answer":
             audited, labels = self._audited(), self.session.snapshot().labels
             said = {key: value for key, value in labels.items() if key not in audited}
+            said |= {key: said[of] for key, of in self.session.copies.get().carried(said).items()}
             return np.array(
                 [_answer_color(self.session.kind, said.get(key), place) for key in keys], np.uint8
             )
@@ -153,8 +159,10 @@ class Finder:
         """Return all keys that match, audited ones included, in order."""
         keys = self._candidates(search)
         if search.words.strip():
-            words, texts = search.words.casefold().split(), self.texts()
-            keys = [key for key in keys if all(word in texts[key] for word in words)]
+            words, texts, notes = search.words.casefold().split(), self.texts(), self._notes()
+            keys = [key for key in keys if all(word in texts[key] + notes.get(key, "") for word in words)]
+        if search.copies:
+            keys = [key for key in keys if key in self.session.copies.get().copies]
         predictions = self.session.predictions()
         if search.predicted is not None:
             classes = self.session.book.classes()
@@ -196,14 +204,28 @@ class Finder:
         if search.person is not None:
             theirs = {one.key for one in session.snapshot().answers if one.person == search.person}
             keys = [key for key in keys if key in theirs and key in labels]
+        if search.remark is not None:
+            said = {
+                each.key for each in current_remarks(session.store) if each.kind == search.remark
+            } - audited
+            keys = [key for key in keys if key in said]
         return keys
 
+    def _notes(self) -> dict[str, str]:
+        """Return the notes on examples; those of the audit are left out, as its answers are."""
+        audited, notes = self._audited(), dict[str, str]()
+        for each in current_remarks(self.session.store):
+            if each.text and each.key not in audited:
+                notes[each.key] = f"{notes.get(each.key, '')}\n{each.text.casefold()}"
+        return notes
+
     def names(self) -> dict[str, str]:
-        """Return the names of all examples that are here, by key and in order."""
+        """Return the names of all examples that are here, by key and in order; near-copies are one example."""
         if time.monotonic() - self._read_at > FRESH_SECONDS:
             with self.session.store.read_transaction() as tx:
-                here = select(examples.c.key, examples.c.name).where(examples.c.here)
-                self._names = {row.key: row.name for row in tx.execute(here.order_by(examples.c.name))}
+                rows = tx.execute(select(examples).where(examples.c.here).order_by(examples.c.name)).all()
+            self._names = {row.key: row.name for row in rows if row.purpose != "copy"}
+            self._copies = {row.key: row.name for row in rows if row.purpose == "copy"}
             self._read_at = time.monotonic()
         return self._names
 
@@ -212,9 +234,13 @@ class Finder:
         names = self.names()
         if not names.keys() <= self._texts.keys():
             texts = {key: name.casefold() for key, name in names.items()}
+            group = self.session.copies.get().representative
+            for copy, name in self._copies.items():
+                if (of := group.get(copy)) in texts:
+                    texts[of] += "\n" + name.casefold()
             if self.session.source.kind != "image":
                 for content in self.session.source.contents():
-                    if (key := content.key) in texts:
+                    if (key := group.get(content.key, content.key)) in texts:
                         texts[key] += "\n" + content.search_text
             self._texts = texts
         return self._texts

@@ -25,6 +25,7 @@ from jostle.labeling.formats.rows import (
     place_keys,
     remark_words,
 )
+from jostle.labeling.near_copies import COPY
 from jostle.labeling.remarks import add_remarks
 from jostle.labeling.schema import examples
 from jostle.labeling.tables import Table
@@ -79,12 +80,12 @@ def import_labels(
     filled = [(row, said) for row, said in read if said is not None]
     if session.kind != "number":
         _check_classes(session, [name for _, said in filled for name in answer_words(said)], add_classes)
-    classes = session.book.classes()
+    classes, copies = session.book.classes(), session.copies.get().representative
     stamp = digest(path.read_bytes() if path.is_file() else repr(filled).encode())[:12]
     made = [
         (key, encode_answer(session.kind, said, classes), f"import-{stamp}-{place}")
         for place, (row, said) in enumerate(filled)
-        if (key := finder.key(row)) is not None
+        if (key := finder.key(row)) is not None and not (row.get("by") == COPY and key in copies)
     ]
     found = {key: row for row in rows if (key := finder.key(row)) is not None}
     audited = {key for key, row in found.items() if row.get("purpose") == "audit"}

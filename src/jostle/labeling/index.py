@@ -46,6 +46,7 @@ class Index:
     source: Source
     seed: int
     overlap: float  # share of examples that two people answer
+    group: Callable[[ProgressCallback | None], None] = lambda _: None  # called when everything has been read
 
     def refresh(self, progress: ProgressCallback | None = None) -> None:
         """Bring the store up to date with the source."""
@@ -59,6 +60,7 @@ class Index:
             if progress is not None:
                 progress("reading", min(start + PLACES_PER_TRANSACTION, len(news)), len(news))
         self.remove_places(name for name in known if name not in there)
+        self.group(progress)
         self.store.save_settings(indexed=True)
 
     def read_random(self, n: int) -> list[str]:

@@ -37,6 +37,8 @@ ROUTE_ROLES: dict[str, Role] = {
     "POST /api/bulk/undo": "label",
     "POST /api/release": "label",
     "POST /api/remark": "label",
+    "GET /api/copies/{key}": "label",
+    "POST /api/split": "label",
     "GET /api/content/{key}": "label",
     "GET /api/suggestion/{key}": "label",
     "GET /api/guide": "label",

@@ -45,6 +45,8 @@ class Settings:
     """What trains it, `file.py:fit`."""
     target: str = "number"
     """What a number is called where it is asked for."""
+    near_copies: bool = True
+    """Whether near-copies are one question."""
     known: str | None = None
     """A hidden column whose filled cells are answers already."""
     guide: str | None = None

@@ -75,10 +75,16 @@ def fill_queue(session: Session, n: int) -> bool:
 def count_unanswered(session: Session) -> int:
     """Return the number of examples without an answer; at least 1 before everything has been read."""
     given = session.snapshot().answers
-    answered = {one.key for one in given if one.here and one.act in ("answer", "correction")}
-    with session.store.read_transaction() as tx:
-        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
+    answered = {one.key for one in given if one.here and one.act != "skip" and one.purpose != "copy"}
+    here = count_examples(session)
     return max(0 if session.store.setting("indexed", False) else 1, here - len(answered))
+
+
+def count_examples(session: Session) -> int:
+    """Return the number of examples that can be shown; near-copies count as one."""
+    shown = and_(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
+    with session.store.read_transaction() as tx:
+        return int(tx.execute(select(func.count()).where(shown)).scalar_one())
 
 
 def next_audit(unasked: Collection[str], n: int, seed: int) -> list[str]:
@@ -145,7 +151,7 @@ def pick(
     if len(candidates) > most:
         draw = np.random.default_rng(derive(seed, "candidates"))
         candidates = np.sort(draw.choice(candidates, most, replace=False))
-    if not len(candidates):
+    if not len(candidates) or not n:
         return []
     left_out = np.setdiff1d(np.arange(len(pool)), candidates)
     query = strategy.select(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer
 from jostle.labeling.contents import Question
-from jostle.labeling.store import Store
+from jostle.labeling.store import Purpose, Store
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Entry:
     person: str
     act: Literal["answer", "correction", "skip"]
     answer: Answer | None
-    purpose: Literal["pick", "audit", "given", "test"]
+    purpose: Purpose
     seconds: float | None
     at: float  # seconds since 1970
     here: bool  # whether its content still exists
@@ -211,7 +211,8 @@ class Progress:
     """Progress of a session: everything that the view Progress shows."""
 
     kind: AnswerKind
-    examples: int  # that can be shown
+    examples: int  # that can be shown; near-copies count as one
+    copies: int  # near-copies beside them, which are not asked
     unreadable: Mapping[str, str]  # name -> problem, the first few
     unreadable_count: int
     indexed: bool  # whether everything was read once

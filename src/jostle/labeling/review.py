@@ -223,7 +223,6 @@ def progress(session: Session) -> Progress:
     """Return the progress of a session."""
     snapshot, classes = session.snapshot(), session.book.classes()
     with session.store.read_transaction() as tx:
-        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
         bad = (
             select(places.c.name, places.c.problem)
             .where(places.c.problem.is_not(None))
@@ -242,7 +241,8 @@ def progress(session: Session) -> Progress:
         advice = stopping.advise_search(found, remaining)
     return Progress(
         kind=session.kind,
-        examples=here,
+        examples=queue.count_examples(session),
+        copies=len(session.copies.get().representative),
         unreadable={row.name: row.problem for row in problems},
         unreadable_count=broken,
         indexed=bool(session.store.setting("indexed", False)),

@@ -158,7 +158,7 @@ def gather_training_set(
     complete = learner.encode(order, progress, lambda: time.monotonic() > until)
     usable = learner.prepare(keys)
     old = learner.cached_keys(gone)
-    purposes = {row.key: row.purpose for row in rows}
+    purposes, labels = {row.key: row.purpose for row in rows}, session.copies.get().distinct(labels)
     left = audit.left_audit(session)
     return TrainingSet([*usable, *old], len(usable), purposes, labels, classes, complete, left)
 

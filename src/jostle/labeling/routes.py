@@ -1,4 +1,4 @@
-"""JSON that the page reads, and the routes of Find and of remarks."""
+"""JSON that the page reads, and the routes of Find, of remarks and of near-copies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import asdict, is_dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from jostle.labeling import near_copies
+from jostle.labeling.answers import clean_person_name
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.find import ColorBy, Finder, Match, Search
 from jostle.labeling.index import GoneError
@@ -32,8 +34,9 @@ def to_json(value: Any) -> Any:
 
 
 def question_json(session: Session, asked: Question) -> dict[str, Any]:
-    """Return a question with its content: texts at once, a picture by its address."""
-    return {"key": asked.key, "name": asked.name, "content": content_json(session, asked)}
+    """Return a question with its content, texts at once, a picture by its address, and its number of near-copies."""
+    copies = len(session.copies.get().copies.get(asked.key, ()))
+    return {"key": asked.key, "name": asked.name, "content": content_json(session, asked), "copies": copies}
 
 
 def content_json(session: Session, asked: Question) -> dict[str, Any]:
@@ -119,6 +122,8 @@ class SearchBody(BaseModel):
     answered: bool | None = None
     answer: Text | None = None
     person: Text | None = None
+    remark: RemarkKind | None = None
+    copies: bool = False
     order: Literal["name", "surest", "doubtful"] = "name"
     start: Annotated[int, Field(ge=0)] = 0
     n: Annotated[int, Field(ge=1, le=200)] = 60
@@ -208,3 +213,30 @@ def remarked_json(session: Session, found: list[Remark], answer: Any) -> dict[st
         shown = {"key": key, "name": name, "content": {"kind": "gone"}}
     said = [{"person": each.person, "kind": each.kind, "text": each.text, "at": each.at} for each in found]
     return {**shown, "answer": to_json(answer), "said": said}
+
+
+class SplitBody(BaseModel):
+    """Copy to split off, or the example whose copies are all split off."""
+
+    model_config = ConfigDict(extra="forbid")
+    person: Annotated[str, Field(min_length=1, max_length=200)]
+    key: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+def add_copy_routes(app: FastAPI, session: Session) -> None:
+    """Add the copies of an example, and splitting."""
+
+    @app.get("/api/copies/{key}")
+    def copies(key: str, n: Annotated[int, Query(ge=1, le=200)] = 24) -> dict[str, Any]:
+        keys = session.copies.get().copies.get(key, ())[:n]
+        return {"examples": [question_json(session, session.question(each)) for each in keys]}
+
+    @app.post("/api/split")
+    def split(body: SplitBody) -> dict[str, Any]:
+        of = session.copies.get().representative.get(body.key, body.key)
+        parted = near_copies.split(session, body.key, clean_person_name(body.person))
+        left = len(session.copies.get().copies.get(of, ()))
+        return {
+            "questions": [question_json(session, session.question(each)) for each in parted],
+            "left": left,
+        }

@@ -69,7 +69,7 @@ examples = Table(
     Column("copies", Integer, nullable=False),  # how many people are to answer it
     Column(
         "purpose", String(8)
-    ),  # pick, audit or given; set once, when it is first asked, answered or imported
+    ),  # pick, audit, given or copy; set once, when it is first asked, answered, imported or grouped
     Column(
         "wanted", Boolean, nullable=False, server_default=false()
     ),  # shown as a pick, or labeled elsewhere: does not measure, though it be audited
@@ -138,6 +138,16 @@ bulk_answers = Table(  # which events were made together
     Column("seq", ForeignKey("acts.seq"), primary_key=True),
     Column("bulk", Text, nullable=False),
     Index("bulk_answers_by_bulk", "bulk"),
+)
+near_copies = Table(  # rows are only added, the last of a key counts
+    "near_copies",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("of", ForeignKey("examples.key")),  # the example that represents it; NULL: it is on its own
+    Column("person", Text),  # who split it; NULL: nobody
+    Column("at", Float, nullable=False),
+    Index("near_copies_by_key", "key"),
 )
 rounds = Table(
     "rounds",

@@ -27,6 +27,7 @@ from jostle.labeling.pages import add_assets, load_template
 from jostle.labeling.people import Sender, check_role, current_role, signed_in
 from jostle.labeling.review import GridOrder
 from jostle.labeling.routes import (
+    add_copy_routes,
     add_find_routes,
     add_remark_routes,
     card_json,
@@ -163,6 +164,7 @@ def create_app(session: Session, title: str) -> FastAPI:
     add_find_routes(app, session)
     add_remark_routes(app, session)
     add_guide_routes(app, session)
+    add_copy_routes(app, session)
     for missing in (UnknownKeyError, GoneError, NoPageError):
         app.add_exception_handler(missing, _respond_404)
     app.add_exception_handler(ValueError, _respond_400)

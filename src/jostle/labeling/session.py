@@ -27,6 +27,7 @@ from jostle.labeling.answers import (
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.index import Index
 from jostle.labeling.index import ProgressCallback as Tell
+from jostle.labeling.near_copies import CopyGroups
 from jostle.labeling.project import (
     DATABASE,
     Settings,
@@ -75,7 +76,8 @@ class Session:
         self.project, self.source, self.store = project, examples, store
         self.kind, self.settings = kind, settings
         self.book = ClassBook(store)
-        self.index = Index(store, examples, settings.seed, opinions.random_share(kind, settings.overlap))
+        self.copies, share = CopyGroups(self), opinions.random_share(kind, settings.overlap)
+        self.index = Index(store, examples, settings.seed, share, self.copies.find_new)
         self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
         self._fill_lock = threading.Lock()
         self._pictures = contents.PictureCache()
@@ -156,9 +158,7 @@ class Session:
         """
         who = clean_person_name(person)
         keys = self.store.claim(who, n)
-        if len(keys) < n and self._fill_lock.acquire(
-            blocking=not keys
-        ):  # who has some does not wait for more
+        if len(keys) < n and self._fill_lock.acquire(blocking=not keys):  # who has some does not wait
             try:
                 keys = self.store.claim(who, n)  # somebody may have filled it meanwhile
                 if len(keys) < n and queue.fill_queue(self, n):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.records import Accuracy, Advice, Point, Predictions, Proof, Recall
@@ -237,7 +237,8 @@ def recall(session: Session) -> Recall | None:
     goal = session.settings.goal or DEFAULT_GOAL
     labels, members = session.snapshot().labels, member_keys(session)
     with session.store.read_transaction() as tx:
-        here = set(tx.execute(select(examples.c.key).where(examples.c.here)).scalars()) | labels.keys()
+        single = and_(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
+        here = set(tx.execute(select(examples.c.key).where(single)).scalars()) | labels.keys()
         audited = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
         first = select(events.c.key, func.min(events.c.seq)).where(events.c.act.in_(("answer", "correction")))
         times: dict[str, int] = dict(tx.execute(first.group_by(events.c.key)).all())

@@ -40,8 +40,8 @@ from jostle.labeling.queries import (
 from jostle.labeling.schema import connect, events, examples, leases, queue, rounds, settings, standing
 
 EventKind = Literal["answer", "correction", "skip", "withdrawal"]
-# given: made elsewhere; test: what a simulation measures with
-Purpose = Literal["pick", "audit", "given", "test"]
+# given: made elsewhere; test: what a simulation measures with; copy: near-copy of another example
+Purpose = Literal["pick", "audit", "given", "test", "copy"]
 
 
 class UnknownKeyError(KeyError):

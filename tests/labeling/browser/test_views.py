@@ -153,7 +153,8 @@ def test_classes_are_renamed_merged_and_added(server: Server, visit: Visit) -> N
     page.keyboard.press("Enter")
     page.wait_for_selector("th:text-is('huge')")
     page.click("[aria-label='Change huge']")
-    page.select_option("dialog select", "large")
+    page.click("dialog .menu summary")
+    page.click("dialog .menu button:text-is('large')")
     page.click("dialog button[value=save]")
     page.wait_for_selector("th:text-is('huge')", state="detached")
     spec = Person("probe", server.port).call("GET", "/api/project")[1]["answers"]

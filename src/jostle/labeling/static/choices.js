@@ -18,33 +18,6 @@ export function inWords(answer) {
 export const roughly = (answer) =>
   typeof answer === "number" ? answer.toLocaleString("en", { maximumSignificantDigits: 4 }) : inWords(answer);
 
-/** A menu to choose another answer from, or a field for a number; `chosen(answer)` is called with it. */
-export function corrector(spec, answer, label, chosen) {
-  if (spec.kind === "number") return field(answer, label, chosen);
-  if (spec.kind === "several") return boxes(spec, answer, label, chosen);
-  const options = spec.classes.map(({ name }) => h("option", { value: name, selected: name === answer }, name));
-  const none = answer === null ? [h("option", { value: "", selected: true, disabled: true }, "Another answer")] : [];
-  const menu = h("select", { "aria-label": label, onchange: () => chosen(menu.value) }, none, options);
-  return menu;
-}
-
-function field(answer, label, chosen) {
-  const input = h("input", { "aria-label": label, inputmode: "decimal", autocomplete: "off", value: answer ?? "" });
-  input.addEventListener("change", () => {
-    const value = numberIn(input);
-    if (value !== null) chosen(value);
-  });
-  return input;
-}
-
-function boxes(spec, answer, label, chosen) {
-  const box = ({ name }) => h("label", {}, h("input", { type: "checkbox", value: name, checked: answer?.includes(name) }), name);
-  const inside = h("div", { class: "boxes" }, spec.classes.map(box));
-  const picked = () => [...inside.querySelectorAll(":checked")].map((each) => each.value);
-  const done = h("button", { type: "button", class: "quiet", onclick: () => chosen(picked()) }, "Save");
-  return h("details", { class: "several", "aria-label": label }, h("summary", {}, inWords(answer)), inside, done);
-}
-
 const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i; // 1250, 12.5, 1e6
 const GROUPED = /^[+-]?[1-9]\d{0,2}(?:([,\s'_])\d{3}(?:\1\d{3})*)(\.\d+)?$/; // 1,250 and 1 250 000.5
 const COMMA = /^[+-]?[\d\s'_]*\d,\d+$/; // a comma that may be a decimal point or a typing error: 1,25

@@ -10,6 +10,7 @@ const ACTIONS = {
   unsure: ["u", "Unsure: ask others, and me again at the end"],
   note: [",", "Write a note on this one"],
   flag: ["!", "Flag this one: something is wrong with it"],
+  split: ["s", "Split near-copies: ask each on its own"],
   zoom: ["z", "Enlarge the picture, or show the whole"],
   light: ["*", "Brightness and contrast"],
   suggest: [".", "Show or hide the model's suggestion"],

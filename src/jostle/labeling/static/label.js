@@ -1,6 +1,7 @@
 // One example at a time: a key answers, and the next one is there.
 
 import { cap } from "./choices.js";
+import { CopyStrip } from "./copies.js";
 import { count, counted, h, toast } from "./dom.js";
 import { doing, inBounds } from "./figures.js";
 import { ahead, imageOf, isLoaded, large } from "./example.js";
@@ -21,10 +22,12 @@ export class LabelView {
   constructor(page) {
     this.page = page;
     this.queue = [];
-    this.busy = false;
-    this.suggesting = false;
+    this.busy = this.suggesting = false;
     this.picked = new Set(); // classes chosen so far, where several can be right
     this.none = false; // whether Enter was pressed once with no class chosen
+    this.strip = new CopyStrip(page, (parted) => this.queue.splice(1, 0, ...parted)); // they come next
+    this.zoom = () => this.current?.viewer?.toggle();
+    this.split = () => this.strip.split(this.current?.key);
   }
 
   /** Build the view; the questions come at once if there are any. */
@@ -43,7 +46,7 @@ export class LabelView {
         h("h1", { class: "unseen" }, "Label"),
         this.banner,
         this.stage,
-        h("div", { class: "reply" }, this.hint, this.panel, this.buttons, (this.toolbar = this.tools())),
+        h("div", { class: "reply" }, this.strip.element, this.hint, this.panel, this.buttons, (this.toolbar = this.tools())),
       ),
     );
     this.page.guide.open(this);
@@ -121,10 +124,6 @@ export class LabelView {
     return this.page.guide.toggle();
   }
 
-  zoom() {
-    this.current?.viewer?.toggle();
-  }
-
   /** Open or close the sliders for brightness and contrast. */
   light() {
     if (!this.panel.children.length && this.current?.viewer) {
@@ -186,6 +185,7 @@ export class LabelView {
     this.offer(this.current ? this.page.spec : null);
     this.restore(this.current?.undone);
     this.watch(this.current);
+    this.strip.show(this.current);
     this.tell();
     if (this.current && this.suggesting) suggest(this);
     if (!this.current) this.look = setTimeout(() => this.stage && !this.current && this.next(), PAUSE);

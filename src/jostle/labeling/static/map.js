@@ -15,7 +15,8 @@ const CIRCLE = 45; // pixels of the region that Shift and a click choose
 const CORNERS = 200; // of a region at most
 const COLORS = { prediction: "Prediction", doubt: "Doubt", answer: "Answer" };
 const ORDERS = { name: "Name", doubtful: "Least certain first", surest: "Surest first" };
-const NOTHING = { words: "", meaning: "", like: null, region: null, predicted: null, answered: null, answer: null, person: null, order: "name" };
+const REMARKS = { unsure: "unsure", note: "with a note", flag: "flagged" };
+const NOTHING = { words: "", meaning: "", like: null, region: null, predicted: null, answered: null, answer: null, person: null, remark: null, copies: false, order: "name" };
 
 class FoundTiles extends Tiles {
   extra({ example }) {
@@ -79,7 +80,7 @@ export class FindView {
   // search and filters
 
   box() {
-    const input = h("input", { type: "search", "aria-label": "Search", placeholder: "Search words in names and texts", value: this.search.words || this.search.meaning });
+    const input = h("input", { type: "search", "aria-label": "Search", placeholder: "Search words in names, texts and notes", value: this.search.words || this.search.meaning });
     const begin = () => {
       const meant = this.meant.getAttribute("aria-pressed") === "true";
       return this.find(meant ? { words: "", meaning: input.value, like: null } : { words: input.value, meaning: "" });
@@ -99,7 +100,7 @@ export class FindView {
 
   draw_filters() {
     const { spec, figures } = this.page;
-    const { answered, predicted, answer, person, order, like, likeName, region } = this.search;
+    const { answered, predicted, answer, person, remark, copies, order, like, likeName, region } = this.search;
     const chip = (pressed, words, change) => h("button", { type: "button", "aria-pressed": String(pressed), onclick: () => this.find(change) }, words);
     const group = (label, ...chips) => h("div", { class: "chips", role: "group", "aria-label": label }, ...chips);
     const menu = (label, chosen, names, change) =>
@@ -116,6 +117,8 @@ export class FindView {
       spec.kind === "number" ? "" : menu("Model says", predicted, classes, (name) => ({ predicted: name })),
       spec.kind === "number" ? "" : menu("Answer", answer, classes, (name) => ({ answer: name, answered: name === null ? answered : true })),
       menu("Person", person, Object.keys(figures?.people ?? {}), (name) => ({ person: name, answered: name === null ? answered : true })),
+      menu("Remark", remark === null ? null : REMARKS[remark], Object.values(REMARKS), (words) => ({ remark: Object.keys(REMARKS).find((kind) => REMARKS[kind] === words) ?? null })),
+      group("Near-copies", chip(copies, "Near-copies", { copies: !copies })),
       spec.kind === "number" ? "" : menu("Order", order === "name" ? null : ORDERS[order], Object.values(ORDERS).slice(1), (words) => ({ order: Object.keys(ORDERS).find((name) => ORDERS[name] === words) ?? "name" })),
       like ? clear(`like ${likeName}`, { like: null }) : "",
       region ? clear("in the region", { region: null }) : "",
@@ -128,6 +131,7 @@ export class FindView {
     this.asked = JSON.stringify(this.search) !== JSON.stringify(NOTHING);
     this.dots.region = this.search.region;
     this.dots.draw();
+    this.canvas.closest(".find").classList.toggle("asked", this.asked);
     this.draw_filters();
     await this.load(0);
   }

@@ -3,6 +3,7 @@
 import { curve } from "./curve.js";
 import { count, counted, dialog, h, percent } from "./dom.js";
 import { doing, inUnit } from "./figures.js";
+import { menu } from "./picker.js";
 import { call, local } from "./server.js";
 
 const OFTEN = 3000; // ms between looks
@@ -99,7 +100,7 @@ export class ProgressView {
       recall && fact(`at least ${percent(recall.low)}`, `of “${recall.name}” found`, `${count(recall.found)} found, at most ${count(recall.missed)} missed`),
       number(accuracy.estimate === null ? null : accuracy, "of what is left here"),
       number(fresh, "on new data like this"),
-      fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}`),
+      fact(count(figures.answered), `answers, of ${counted(figures.examples, "example")}${figures.copies ? ` and ${counted(figures.copies, "near-copy", "near-copies")}` : ""}`),
       fact(count(accuracy.audited), "of them measure the model"),
       fact(figures.per_minute.toFixed(1), "answers per minute"),
       fact(count(figures.models), "models so far"),
@@ -171,17 +172,18 @@ export class ProgressView {
   async change(name) {
     const title = h("input", { name: "title", value: name, "aria-label": "New name", maxlength: 200, autofocus: true });
     const others = this.page.spec.classes.filter((each) => each.name !== name);
-    const into = h("select", { name: "into", "aria-label": "Merge into" }, h("option", { value: "" }, "another class…"), others.map((each) => h("option", {}, each.name)));
+    let into = null;
+    const merge = menu(others.map((each) => each.name), null, "another class…", "Merge into", (other) => (into = other));
     const form = h(
       "form",
       { method: "dialog", class: "fields" },
       h("h2", {}, `Change “${name}”`),
       h("label", {}, "Rename it", title),
-      h("label", {}, "Or merge its answers into", into),
+      h("div", { class: "soft" }, "Or merge its answers into", merge),
       choice("Save"),
     );
     if ((await dialog(form)) !== "save") return;
-    if (into.value) await this.act("/api/classes/merge", { name, into: into.value });
+    if (into) await this.act("/api/classes/merge", { name, into });
     else if (title.value.trim() && title.value !== name) await this.act("/api/classes/rename", { name, to: title.value });
   }
 

@@ -1,8 +1,9 @@
 // Answers to look at again: those that are likely mistakes, those on which people disagree, and all, with search.
 
-import { cap, corrector, inWords, roughly } from "./choices.js";
+import { cap, inWords, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
 import { closeUp, small } from "./example.js";
+import { corrector } from "./picker.js";
 import { address, call } from "./server.js";
 
 const PARTS = {

@@ -2,6 +2,7 @@
 
 import { cap, inWords, numberIn, roughly } from "./choices.js";
 import { count, counted, h, percent, toast } from "./dom.js";
+import { copyBadge } from "./copies.js";
 import { closeUp, isLoaded, small } from "./example.js";
 import { newId } from "./outbox.js";
 import { call } from "./server.js";
@@ -55,7 +56,7 @@ export class Tiles {
       "div",
       { class: "tile", "data-key": example.key },
       face,
-      h("div", { class: "under" }, tile.words, sure === null ? null : h("span", { class: "sure" }, percent(sure, 0)), this.extra(tile)),
+      h("div", { class: "under" }, tile.words, sure === null ? null : h("span", { class: "sure" }, percent(sure, 0)), copyBadge(this.page, example), this.extra(tile)),
     );
     this.say(tile);
     return element;
@@ -186,7 +187,8 @@ export class Tiles {
     const open = this.open.length;
     const suggested = this.others.length;
     const tool = (act, disabled, ...words) => h("button", { type: "button", class: "quiet", disabled, onclick: (event) => this.acted(event, act) }, ...words);
-    const rest = suggested === this.all.length ? `All ${count(suggested)} are right` : `The other ${count(suggested)} are right too`;
+    const all = suggested === this.all.length;
+    const rest = suggested === 1 ? (all ? "It is right" : "The other one is right too") : all ? `All ${count(suggested)} are right` : `The other ${count(suggested)} are right too`;
     const given = this.all.length - open;
     this.bar.hidden = !this.all.length && !this.bulks.length;
     this.bar.replaceChildren(
