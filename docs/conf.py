@@ -13,10 +13,11 @@ author = "the authors of jostle"
 copyright = "the authors of jostle, MIT license"
 version = release = jostle.__version__
 
+quick = tags.has("quick")  # noqa: F821  # without pages of the source code, which take long to make
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.viewcode",
+    *([] if quick else ["sphinx.ext.viewcode"]),
     "tools.gallery",
     "tools.docstrings",
     "tools.links",

@@ -45,7 +45,8 @@ class Addresses(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", "-D", "gallery_quick=1"]
+    quick = ["-D", "gallery_quick=1", "-t", "quick"]  # short examples, no pages of the source
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", *quick]
     done = subprocess.run(
         [*build, "-d", out / "trees", ROOT / "docs", out / "html"], capture_output=True, text=True
     )

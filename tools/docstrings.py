@@ -155,6 +155,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-before-process-signature", evaluate_options)
     app.connect("autodoc-process-signature", shorten_constructor)
     app.connect("autodoc-skip-member", is_told_above)
-    app.connect("viewcode-follow-imported", home)
+    if "sphinx.ext.viewcode" in app.extensions:
+        app.connect("viewcode-follow-imported", home)
     app.connect("warn-missing-reference", may_stay_a_word)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
