@@ -5,6 +5,7 @@ from skactiveml.classifier import SklearnClassifier
 from skactiveml.pool import Badge as PeerBadge
 from sklearn.linear_model import LogisticRegression
 from torch import nn
+from torch.nn import functional as F
 
 from jostle.strategies import Badge, select
 
@@ -12,6 +13,16 @@ from jostle.strategies import Badge, select
 @pytest.fixture
 def model() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 4))
+
+
+def test_rows_are_the_last_layers_gradients(model: nn.Module) -> None:
+    x = torch.randn(9, 6)
+    rows = Badge().embed(model, x, seed=0)
+    for example, row in zip(x, rows.dense(), strict=True):
+        logits = model(example[None])
+        loss = F.cross_entropy(logits, logits.argmax(1))
+        gradient = torch.autograd.grad(loss, model[2].weight)[0]
+        torch.testing.assert_close(row, gradient.flatten(), rtol=1e-4, atol=1e-6)
 
 
 def test_picks_from_factors_are_picks_from_gradients(model: nn.Module) -> None:
