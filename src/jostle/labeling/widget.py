@@ -13,11 +13,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jostle.labeling.answers import clean_person_name
 from jostle.labeling.index import GoneError
+from jostle.labeling.pages import load_template
 from jostle.labeling.server import create_app
 
 try:
@@ -100,10 +100,7 @@ def notebook_document(person: str) -> str:
     """Return the document of the frame, which needs no other file."""
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
     script = bundle("notebook.js").replace("</script", "<\\/script")
-    loader = PackageLoader("jostle.labeling")
-    template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(
-        "notebook.html.j2"
-    )
+    template = load_template("notebook.html.j2")
     # both are files of this package
     return template.render(person=person, styles=Markup(styles), script=Markup(script))  # nosec B704
 
