@@ -84,7 +84,8 @@ class Person:
         self.line: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """One request on a line that is kept open; OSError where the server is away."""
+        """One request on a line that is kept open, on a new one if it was closed; OSError where the server is away."""
+        kept = self.line is not None
         sent = {"authorization": f"Bearer {self.token}", "content-type": "application/json", **headers}
         try:
             if self.line is None:
@@ -94,6 +95,8 @@ class Person:
             text = reply.read()
         except (OSError, http.client.HTTPException) as away:
             self.hang_up()
+            if kept:
+                return self.call(method, path, body, **headers)
             raise ConnectionError(str(away)) from away
         return reply.status, json.loads(text) if text[:1] in (b"{", b"[") else text
 
