@@ -35,7 +35,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, objec
     for _ in range(ANSWERS):
         work.clear()
         question = eve.questions(1)[0]
-        suggestion = eve.call("GET", f"/api/suggestion/{question['key']}")[1]
+        suggestion = eve.call("GET", f"/api/suggestion/{question['key']}?person=Eve")[1]
         reply = eve.answer(question["key"], color_in(question["name"]))
         replies = work.copy()
         figures = held.get()  # as the server sends them, without its rests between two computations

@@ -121,6 +121,9 @@ def label(
     port: options.Port = None,
     token: options.Token = None,
     guide: assisting.GuideFile = None,
+    suggest: assisting.Suggest = None,
+    suggest_model: assisting.SuggestModel = None,
+    suggest_limit: assisting.SuggestLimit = None,
     browser: options.Browser = True,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
@@ -151,7 +154,7 @@ def label(
         "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         "model": model,
         "fit": fit,
-        **assisting.help_settings(guide),
+        **assisting.help_settings(guide, suggest, suggest_model, suggest_limit),
     }
     if asked == LabelOptions(None) and set(settings.values()) == {None}:
         return serve_projects(host, port, token, browser)
@@ -184,6 +187,7 @@ def serve(
     from jostle.labeling.projects import register_project
     from jostle.labeling.server import create_server_app
 
+    assisting.check_files(session)
     server = serving.bind_server(session.project, host, port, serving.PORT, token)
     register_project(session.project, session.open_args["db"])
     serving.announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)

@@ -329,7 +329,8 @@ def count_models(session: Session) -> int:
 
 REVEAL_STEP = 5  # answers between two changes of the audit's figures
 AUDIT_FIGURES = (
-    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings"
+    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings",
+    "suggested",
 )  # fmt: skip
 
 

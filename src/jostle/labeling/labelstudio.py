@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 from jostle.labeling.answers import Answer, AnswerKind
 from jostle.labeling.contents import Content, ContentKind
+from jostle.labeling.http_client import make_request
 
 KEY_FIELD, ORDER_FIELD = "jostle_key", "jostle_order"
 LOCAL_FILES = "/data/local-files/?d="  # how Label Studio serves files of its own disk
@@ -235,24 +236,20 @@ class Client:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one call with the access token; errors carry Label Studio's words."""
-        headers = {"content-type": "application/json", "authorization": self.authorization()}
-        return self.send(method, path, body, headers)
+        return self.send(method, path, body, {"authorization": self.authorization()})
 
     def authorization(self) -> str:
         """Return the header of a token; a JWT is exchanged for one that is valid for some minutes."""
         if self.key.count(".") != 2:
             return f"Token {self.key}"
         if not self._bearer:
-            reply = self.send(
-                "POST", "/api/token/refresh/", {"refresh": self.key}, {"content-type": "application/json"}
-            )
+            reply = self.send("POST", "/api/token/refresh/", {"refresh": self.key}, {})
             self._bearer = str(reply["access"])
         return f"Bearer {self._bearer}"
 
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         """Send a request, and read JSON."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(self.url + path, data=data, headers=headers, method=method)
+        request = make_request(method, self.url + path, body, headers)
         try:
             with urlopen(request, timeout=TIMEOUT_SECONDS) as reply:  # nosec B310  # http or https, see above
                 return json.loads(reply.read() or b"null")

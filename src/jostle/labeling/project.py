@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
+from jostle.labeling.http_client import is_remote
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
 
@@ -51,6 +52,12 @@ class Settings:
     """A hidden column whose filled cells are answers already."""
     guide: str | None = None
     """Guidelines in Markdown that stand beside the question; "none": no longer."""
+    suggest: str | None = None
+    """What makes suggestions: a file of predictions, `file.py:function`, or an address; "none": nothing any more."""
+    suggest_model: str | None = None
+    """The model at the address."""
+    suggest_limit: int | None = None
+    """The most calls to the address; None: 1,000."""
 
     @property
     def accuracy_goal(self) -> float | None:
@@ -117,6 +124,14 @@ def merge_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> 
     if before and new.get("seed", before["seed"]) != before["seed"]:
         raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
     return Settings(**{**before, **new})
+
+
+def remembered_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that a project keeps.
+
+    It keeps no address of another machine: who opens a project of somebody else sends its data nowhere.
+    """
+    return asdict(replace(settings, suggest=None) if is_remote(settings.suggest) else settings)
 
 
 def check_find(settings: Settings, kind: AnswerKind, classes: Sequence[str]) -> None:

@@ -207,6 +207,27 @@ class Status:
 
 
 @dataclass(frozen=True)
+class SuggesterStatus:
+    """Status of the suggestions of another model."""
+
+    source: str  # digest of what makes them
+    name: str  # a file, a function or a model
+    calls: int = 0  # to an address so far
+    limit: int | None = None  # most calls; None: any number
+    problem: str = ""  # why the last attempt failed; "" where it did not
+    stamp: str = ""  # state of a file of predictions when it was read
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """Suggestion of another model than the project's."""
+
+    name: str
+    answer: Answer
+    confidence: float | None
+
+
+@dataclass(frozen=True)
 class Progress:
     """Progress of a session: everything that the view Progress shows."""
 
@@ -235,6 +256,9 @@ class Progress:
     stable: bool
     change_bound: float | None  # the most by which F can still differ between the last two models
     agreement: float | None  # Krippendorff's alpha; None where nobody answered the same
+    suggested: NewData | None  # accuracy of suggestions of another model; None before one was audited
+    suggester: SuggesterStatus | None  # None where the project has no such suggestions
+    suggestions: int  # examples that have one
     advice: Advice
     round: int
     models: int  # so far; fewer than rounds, as the first rankings need none

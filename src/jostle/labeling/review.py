@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, insights, queue, stopping
+from jostle.labeling import aggregation, audit, insights, queue, stopping, suggestions
 from jostle.labeling.aggregation import CurrentAnswer
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import (
@@ -265,6 +265,9 @@ def progress(session: Session) -> Progress:
         stable=stopping.is_stable(kappas),
         change_bound=stopping.change_bound(kappas) if session.kind != "number" else None,
         agreement=aggregation.agreement(session.kind, answers),
+        suggested=suggestions.accuracy(session, sample),
+        suggester=(suggester := suggestions.read_status(session)),
+        suggestions=suggestions.count(session, suggester.source) if suggester else 0,
         advice=advice,
         round=session.store.current_round(),
         models=audit.count_models(session),

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
-from jostle.labeling import aggregation, audit, imports, insights, opinions, queue, stopping
+from jostle.labeling import (
+    aggregation,
+    audit,
+    imports,
+    insights,
+    opinions,
+    queue,
+    stopping,
+    suggesters,
+    suggestions,
+)
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.contents import draw_uniform
@@ -82,6 +92,7 @@ def run_round(
     """Run one round; return its number. With `encode_seconds`, it uses what is encoded after that time."""
     started, act = time.monotonic(), session.store.last_event()
     session.index.refresh(progress)
+    suggesters.begin(session)
     if session.settings.known:
         imports.import_column(session, session.settings.known)
     learner = session.learner()
@@ -101,6 +112,7 @@ def run_round(
         "names": list(training_set.classes.names.values()),
         "note": learner.note,
         "partial": not training_set.complete,
+        "suggested": model is None and suggestions.are_enough(session),
     }
     if model is not None:
         summary |= save_round(session, training_set, targets, model, number)
@@ -201,7 +213,9 @@ def rank_next(
         network, most = model.network, queue.MAX_CANDIDATES
         call = {"labeled": learner.labeled_dataset(pool, targets), "task": TASK[session.kind].name}
     candidates = training_set.candidates()
-    if settings.find and model is not None:
+    if model is None and suggestions.are_enough(session):
+        picked = suggestions.first_picks(session, learner, training_set, pool, n, seed)
+    elif settings.find and model is not None:
         seen = Predictions(session.kind, training_set.keys, np.array(targets.numbers), model.scores)
         chances = stopping.class_chances(session, seen)[candidates]
         picked = candidates[np.argsort(-chances, kind="stable")[:n]].tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from fastapi import FastAPI, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from jostle.labeling import near_copies
+from jostle.labeling import near_copies, suggestions
 from jostle.labeling.answers import clean_person_name
 from jostle.labeling.contents import Content, Question
 from jostle.labeling.find import ColorBy, Finder, Match, Search
@@ -61,6 +61,12 @@ def suggestion_json(found: Suggestion | None) -> dict[str, Any]:
     """Return the model's answer; nulls where there is no model."""
     told: dict[str, Any] = {"answer": None, "confidence": None} if found is None else to_json(found)
     return told
+
+
+def suggestions_json(session: Session, key: str, person: str) -> dict[str, Any]:
+    """Return the suggestions for a question, which `person` sees from now on; the other model's only if it has one."""
+    own, other = suggestions.show(session, key, person)
+    return {**suggestion_json(own), **({} if other is None else {"other": to_json(other)})}
 
 
 def card_json(session: Session, each: Card) -> dict[str, Any]:

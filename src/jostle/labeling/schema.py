@@ -149,6 +149,25 @@ near_copies = Table(  # rows are only added, the last of a key counts
     Column("at", Float, nullable=False),
     Index("near_copies_by_key", "key"),
 )
+suggestions = (
+    Table(  # of any model, by example; an answer of NULL: it was asked, and said nothing that counts
+        "suggestions",
+        metadata,
+        Column("source", String(32), primary_key=True),
+        Column("key", ForeignKey("examples.key"), primary_key=True),
+        Column("answer", Text),  # JSON, as answers are stored
+        Column("chance", Float),
+        Column("at", Float, nullable=False),
+    )
+)
+suggestions_shown = Table(  # who saw a suggestion before answering
+    "suggestions_shown",
+    metadata,
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("source", String(32), primary_key=True),  # "model": that of the project
+    Column("at", Float, nullable=False),
+)
 rounds = Table(
     "rounds",
     metadata,

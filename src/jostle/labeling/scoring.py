@@ -8,7 +8,7 @@ together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import insert, select
 
 from jostle.labeling import audit
-from jostle.labeling.answers import as_class, as_classes, as_number, encode_answer
+from jostle.labeling.answers import StoredAnswer, as_class, as_classes, as_number, encode_answer
 from jostle.labeling.contents import SourceError, digest, draw_uniform
 from jostle.labeling.formats.rows import find_column, parse_answer
 from jostle.labeling.imports import NAME_COLUMNS, keys_by_name, read_rows
@@ -62,29 +62,41 @@ def read_predictions(session: Session, path: Path) -> Predictions:
         SourceError: The file has no such columns, or a chance that is none.
         ValueError: The file names a class that the project does not have, or does not predict an audited example.
     """
-    rows, keys = read_rows(session, path), keys_by_name(session)
-    columns = list(rows[0]) if rows else []
-    which, what = find_column(path, columns, NAME_COLUMNS), find_column(path, columns, PREDICTION_COLUMNS)
-    sure = next((name for name in columns if name.lower() in CHANCE_COLUMNS), None)
-    classes, found = session.book.classes(), dict[str, tuple[Any, float]]()
-    for row in rows:
-        key, said = keys.get(str(row.get(which))), parse_answer(session.kind, row.get(what))
-        if key is not None and said is not None:
-            chance = (
-                UNKNOWN_CHANCE
-                if sure is None or row.get(sure) in (None, "")
-                else _read_chance(path, row[sure])
-            )
-            found[key] = encode_answer(session.kind, said, classes), chance
-    if not found:
-        raise ValueError(f"{path.name} predicts no example of this project: check its column {which!r}")
+    found = read_cells(session, path)
     missing = [key for key in audit.audit_sample(session).labels if key not in found]
     if missing:
         names = ", ".join(session.store.names(missing[:3]).values())
         raise ValueError(
             f"{path.name} must predict all audited examples; {len(missing)} are missing, such as {names}"
         )
-    return _as_predictions(session, found)
+    return as_predictions(session, found)
+
+
+def read_cells(session: Session, path: Path) -> dict[str, tuple[StoredAnswer, float | None]]:
+    """Read predictions by key, for any part of the examples, with their chances; None where a chance is not given.
+
+    Raises:
+        SourceError: The file has no such columns, or a chance that is none.
+        ValueError: The file names a class that the project does not have, or no example of the project.
+    """
+    rows, keys = read_rows(session, path), keys_by_name(session)
+    which, what, sure = find_columns(path, rows)
+    classes, found = session.book.classes(), dict[str, tuple[StoredAnswer, float | None]]()
+    for row in rows:
+        key, said = keys.get(str(row.get(which))), parse_answer(session.kind, row.get(what))
+        if key is not None and said is not None:
+            chance = None if sure is None or row.get(sure) in (None, "") else _read_chance(path, row[sure])
+            found[key] = encode_answer(session.kind, said, classes), chance
+    if not found:
+        raise ValueError(f"{path.name} predicts no example of this project: check its column {which!r}")
+    return found
+
+
+def find_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str, str | None]:
+    """Return the columns of names, predictions and chances; raise SourceError if one of the first two is missing."""
+    columns = list(rows[0]) if rows else []
+    sure = next((name for name in columns if name.lower() in CHANCE_COLUMNS), None)
+    return find_column(path, columns, NAME_COLUMNS), find_column(path, columns, PREDICTION_COLUMNS), sure
 
 
 def _read_chance(path: Path, cell: Any) -> float:
@@ -99,11 +111,12 @@ def _read_chance(path: Path, cell: Any) -> float:
     return chance
 
 
-def _as_predictions(session: Session, found: Mapping[str, tuple[Any, float]]) -> Predictions:
+def as_predictions(session: Session, found: Mapping[str, tuple[StoredAnswer, float | None]]) -> Predictions:
+    """Return answers and their chances as predictions of the project."""
     keys, numbers = sorted(found), list(session.book.classes().names)
     scores = np.zeros((len(keys), max(len(numbers), 1)), dtype=np.float32)
     for place, key in enumerate(keys):
-        said, chance = found[key]
+        said, chance = found[key][0], known_chance(found[key][1])
         if session.kind == "number":
             scores[place, 0] = as_number(said)
         elif session.kind == "several":
@@ -112,9 +125,14 @@ def _as_predictions(session: Session, found: Mapping[str, tuple[Any, float]]) ->
             others = (1 - chance) / max(len(numbers) - 1, 1)
             scores[place] = min(others, 1 / len(numbers) - 1e-3)  # the prediction stays the largest
             scores[place, numbers.index(as_class(said))] = max(chance, 1 / len(numbers))
-    chances = np.array([1 - found[key][1] for key in keys], dtype=np.float32)
+    chances = np.array([1 - known_chance(found[key][1]) for key in keys], dtype=np.float32)
     held = np.array(numbers if session.kind != "number" else [], dtype=np.int64)
     return Predictions(session.kind, keys, held, scores, chances=chances)
+
+
+def known_chance(chance: float | None) -> float:
+    """Return the chance of a prediction; a constant where none was given."""
+    return UNKNOWN_CHANCE if chance is None else chance
 
 
 def score(session: Session, found: Predictions, name: str) -> Score:
@@ -130,8 +148,8 @@ def score(session: Session, found: Predictions, name: str) -> Score:
             "examples, none is left to measure a model on"
         )
     number, alpha = record_look(session, name, found)
-    measured = audit.measure(session, sample, found, _scale(session), whole=True)
-    accuracy = audit.describe_measured(session, measured, 0, alpha, _scale(session))
+    measured = audit.measure(session, sample, found, number_range(session), whole=True)
+    accuracy = audit.describe_measured(session, measured, 0, alpha, number_range(session))
     others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
     off = audit.prediction_errors(session.kind, found, others, session.book.classes())
     right = None if session.kind == "number" else int((off == 0).sum())
@@ -143,7 +161,7 @@ def compare(session: Session, first: Predictions, second: Predictions, name: str
 
     For numbers it is the mean error of the second less that of the first. Larger is better for the first in both cases.
     """
-    sample, scale = audit.audit_sample(session), _scale(session)
+    sample, scale = audit.audit_sample(session), number_range(session)
     _, alpha = record_look(session, name, first, second)
     one, two = (audit.measure(session, sample, found, scale, whole=True) for found in (first, second))
     if len(one.errors) != len(two.errors):
@@ -158,7 +176,7 @@ def compare(session: Session, first: Predictions, second: Predictions, name: str
     return Interval(gap.low * one.unit, gap.high * one.unit)
 
 
-def _scale(session: Session) -> float | None:
+def number_range(session: Session) -> float | None:
     """Return the range of the answers outside the audit, which limits errors of numbers."""
     if session.kind != "number":
         return None

@@ -36,7 +36,7 @@ from jostle.labeling.routes import (
     entries_json,
     progress_json,
     question_json,
-    suggestion_json,
+    suggestions_json,
     to_json,
 )
 from jostle.labeling.security import PICTURE_HEADERS, SecurityMiddleware, ServerAuth
@@ -290,8 +290,8 @@ def add_view_routes(app: FastAPI, session: Session, seen: ProgressCache) -> None
     """Add suggestions, the grid, answers to review, and progress."""
 
     @app.get("/api/suggestion/{key}")
-    def suggested(key: str) -> dict[str, Any]:
-        return suggestion_json(session.suggestion(key))
+    def suggested(key: str, person: Sender) -> dict[str, Any]:
+        return suggestions_json(session, key, person)
 
     @app.get("/api/grid")
     def grid(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from jostle.labeling.project import (
     data_settings,
     merge_settings,
     project_folder,
+    remembered_settings,
     resolve_answers,
     stored_data,
 )
@@ -136,7 +137,7 @@ class Session:
         store.save_settings(
             answers=kind,
             overlap=chosen.overlap,
-            settings=asdict(chosen),
+            settings=remembered_settings(chosen),
             data=data_settings(data, text, hide),
         )
         for name in new:

@@ -22,6 +22,8 @@ from filelock import FileLock
 from jostle.labeling.example_map import MapBuilder
 from jostle.labeling.find import answer_lookups
 from jostle.labeling.records import read_status, write_status
+from jostle.labeling.suggesters import SuggestionWorker
+from jostle.labeling.suggestions import is_first_ranking_due
 from jostle.utils.user_files import line_in_own_file
 
 if TYPE_CHECKING:
@@ -119,6 +121,7 @@ class Worker:
         self.failed_at = -1  # the last act when a round failed: it is tried again after the next
         self.refreshed = time.monotonic()
         self.map = MapBuilder(session)
+        self.suggesting = SuggestionWorker(session)
         self.encoded = False  # whether everything is, as far as it was looked at
         self.encoding: tuple[float, int] | None = None  # when encoding began, and how many were encoded then
 
@@ -132,6 +135,8 @@ class Worker:
                 self.improve_map()
             elif not self.encoded:
                 self.encode()
+            elif self.suggesting.is_due:
+                self.suggest()
             elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
                 self.session.index.refresh()
                 self.refreshed = time.monotonic()
@@ -160,7 +165,8 @@ class Worker:
 
     def is_round_due(self) -> bool:
         """Return whether a round is due that has not just failed."""
-        return is_round_due(self.session) and self.session.store.last_event() != self.failed_at
+        due = is_round_due(self.session) or is_first_ranking_due(self.session)
+        return due and self.session.store.last_event() != self.failed_at
 
     def encode(self) -> None:
         """Encode until all is done or a round is due; at the end learn once from everything."""
@@ -200,6 +206,11 @@ class Worker:
         except Exception:
             traceback.print_exc()  # labeling goes on without a map
             self.map.give_up()
+
+    def suggest(self) -> None:
+        """Call a user's function for suggestions until none is missing or a round is due."""
+        while self.suggesting.step() and self.is_parent_alive(0) and not self.is_round_due():
+            self.answer_lookups()
 
     def report(self, doing: str, done: int, of: int) -> None:
         """Write the status, at most once a second; end if the parent process has ended."""

@@ -4,6 +4,9 @@ import { count, percent } from "./dom.js";
 
 const rounded = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, 2) });
 
+/** Words that begin a sentence. */
+export const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
 /** How a measure is written: an accuracy in percent, an error as a number. */
 export const inUnit = ({ measure }) => (measure === "accuracy" ? percent : rounded);
 

@@ -13,7 +13,7 @@ const ACTIONS = {
   split: ["s", "Split near-copies: ask each on its own"],
   zoom: ["z", "Enlarge the picture, or show the whole"],
   light: ["*", "Brightness and contrast"],
-  suggest: [".", "Show or hide the model's suggestion"],
+  suggest: [".", "Show or hide suggestions of models"],
   guide: ["/", "Show or hide the guide, where there is one"],
   keys: ["?", "Show these keys"],
 };

@@ -2,9 +2,10 @@
 
 import { curve } from "./curve.js";
 import { count, counted, dialog, h, percent } from "./dom.js";
-import { doing, inUnit } from "./figures.js";
+import { capital, doing, inUnit } from "./figures.js";
 import { menu } from "./picker.js";
 import { call, local } from "./server.js";
+import { suggester } from "./suggestions.js";
 
 const OFTEN = 3000; // ms between looks
 const LEFT =
@@ -58,6 +59,7 @@ export class ProgressView {
       this.facts(figures),
       h("div", { class: "halves" }, this.course(figures), h("div", {}, this.bars(figures), this.people(figures))),
       this.quality(figures),
+      suggester(figures),
       this.trouble(figures),
     ];
     this.body.replaceChildren(...parts.filter(Boolean));
@@ -228,7 +230,6 @@ function confusion({ answer, prediction, count: n, examples }) {
   return h("div", { class: "confusion" }, h("p", {}, `“${answer}” taken for “${prediction}”: ${counted(n, "time")}`), h("div", { class: "pictures" }, examples.map(shown)));
 }
 
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 /** To do it or to leave it; the first of them is what Enter means. */
 const choice = (words) =>

@@ -1,0 +1,31 @@
+"""Suggestions of another model in a browser: hidden, shown by a key, and named on Progress."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from browser_pages import problems
+from tools.serving import Server
+
+
+def test_another_models_suggestion_is_hidden_until_a_key_shows_it(
+    tmp_path: Path, photos: Path, visit: Callable[..., Any]
+) -> None:
+    with (tmp_path / "theirs.csv").open("w", newline="") as file:
+        rows = [[path.name, "green", 0.75] for path in photos.iterdir()]
+        csv.writer(file).writerows([["name", "prediction", "chance"], *rows])
+    words = [str(photos), "--classes", "red,green,blue", "--encoder", "pixels", "--audit", "0%"]
+    with Server([*words, "--suggest", str(tmp_path / "theirs.csv")], tmp_path / "project") as server:
+        page = visit(server, view="progress")
+        page.wait_for_selector("h2:has-text('Suggestions of theirs.csv')")
+        page.wait_for_selector("p:has-text('60 of 60 examples have one')")
+        assert problems(page) == []
+        page.click("nav a[href='#label']")
+        page.wait_for_selector(".stage[data-state=shown]")
+        assert page.is_hidden(".hint")
+        page.keyboard.press(".")
+        page.wait_for_selector(".hint:has-text('theirs.csv says green (75 %)')")
+        assert problems(page) == []
+        page.keyboard.press(".")
+        page.wait_for_selector(".hint", state="hidden")
