@@ -1,6 +1,7 @@
 """Suggestions of any model: only classes count, nothing is asked twice, the audit stays blind, and figures are true."""
 
 import csv
+import json
 import os
 import signal
 import threading
@@ -18,6 +19,7 @@ from sqlalchemy import select
 from jostle.labeling import Session, suggesters
 from jostle.labeling.audit import is_blind
 from jostle.labeling.contents import SourceError
+from jostle.labeling.export import export
 from jostle.labeling.schema import suggestions as table
 from jostle.labeling.schema import suggestions_shown
 from jostle.labeling.suggesters import SuggestionWorker, check_columns, check_suggest, parse_reply
@@ -294,6 +296,13 @@ def test_a_suggestion_is_hidden_where_the_models_own_is_and_recorded_where_it_is
     with session.store.read_transaction() as tx:
         recorded = {(row.key, row.person) for row in tx.execute(select(suggestions_shown))}
     assert recorded == {(key, "Ada") for key, other in shown.items() if other is not None}
+    for key in keys:
+        session.tell(key, COLORS[0], "Ada")
+    export(session, tmp_path / "labels.json", with_audit=True)
+    held = json.loads((tmp_path / "labels.json").read_text())["examples"]
+    assert {each["key"]: each["said"][0]["suggested"] for each in held} == {
+        key: other is not None for key, other in shown.items()
+    }
 
 
 def test_the_share_that_is_right_comes_from_audited_answers_and_covers_the_truth(tmp_path: Path) -> None:
@@ -315,14 +324,21 @@ def test_the_share_that_is_right_comes_from_audited_answers_and_covers_the_truth
     assert found.high - found.low < 0.45
 
 
-def test_an_address_of_another_machine_is_not_remembered(tmp_path: Path) -> None:
-    address = "https://models.example.org/v1"
-    session = opened(tmp_path, suggest=address, suggest_model="theirs")
-    assert session.settings.suggest == address
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ("https://models.example.org/v1", False),
+        ("/x/mine.py:guess", False),
+        ("http://127.0.0.1:8000/v1", True),
+    ],
+)
+def test_what_runs_code_or_sends_data_elsewhere_is_not_remembered(
+    tmp_path: Path, spec: str, kept: bool
+) -> None:
+    session = opened(tmp_path, suggest=spec, suggest_model="theirs")
+    assert session.settings.suggest == spec
     session.close()
-    again = opened(tmp_path)
-    assert again.settings.suggest is None
-    assert again.settings.suggest_model == "theirs"
+    assert opened(tmp_path).settings.suggest == (spec if kept else None)
 
 
 @pytest.mark.parametrize(

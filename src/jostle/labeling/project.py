@@ -15,6 +15,7 @@ from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
 from jostle.labeling.http_client import is_remote
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
+from jostle.utils.user_files import is_own
 
 DATABASE = "labels.db"
 ADDRESS = ".server"  # file of a project: where its server is, with the token
@@ -129,9 +130,11 @@ def merge_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> 
 def remembered_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that a project keeps.
 
-    It keeps no address of another machine: who opens a project of somebody else sends its data nowhere.
+    It keeps neither a function that suggests nor an address of another machine: who opens a project of somebody else
+    runs nothing by that, and sends the data nowhere.
     """
-    return asdict(replace(settings, suggest=None) if is_remote(settings.suggest) else settings)
+    once = is_remote(settings.suggest) or is_own(settings.suggest or "")
+    return asdict(replace(settings, suggest=None) if once else settings)
 
 
 def check_find(settings: Settings, kind: AnswerKind, classes: Sequence[str]) -> None:

@@ -261,7 +261,7 @@ def source_digest(session: Session) -> str:
 def begin(session: Session) -> SuggesterStatus | None:
     """Bring the status up to date with the settings, and read a file of predictions that is new or changed.
 
-    Without a setting, suggestions made earlier stay: an address of another machine is not remembered.
+    Without a setting, suggestions made earlier stay: functions and addresses of other machines are not remembered.
     """
     spec = session.settings.suggest
     before = read_status(session)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from PIL import Image
+from sqlalchemy import select
 
 from jostle.labeling.answers import AnswerKind, decode_answer
 from jostle.labeling.contents import Content, SourceError
@@ -26,6 +27,7 @@ from jostle.labeling.labelstudio import (
     read_answer,
 )
 from jostle.labeling.remarks import Remark, current_remarks, remark_cells
+from jostle.labeling.schema import suggestions_shown
 from jostle.utils.files import write_whole
 
 if TYPE_CHECKING:
@@ -43,10 +45,12 @@ def write_json(export: Export, path: Path) -> None:
     session = export.session
     classes = session.book.classes()
     everybody: dict[str, list[Row]] = {}
+    with session.store.read_transaction() as tx:
+        shown = {(row.key, row.person) for row in tx.execute(select(suggestions_shown))}
     for one in session.snapshot().answers:
         words = None if one.value is None else decode_answer(session.kind, one.value, classes)
         told = {"person": one.person, "act": one.act, "answer": words, "seconds": one.seconds, "at": one.at}
-        everybody.setdefault(one.key, []).append(told)
+        everybody.setdefault(one.key, []).append({**told, "suggested": (one.key, one.person) in shown})
     held = [{**each, "said": everybody.get(each["key"], [])} for each in export.rows]
     head = {"format": FORMAT, "version": 1, "kind": session.kind, "classes": session.classes()}
     remarks = [asdict(each) for each in current_remarks(session.store)]  # also on what nobody answered
