@@ -165,7 +165,7 @@ suggestions_shown = Table(  # who saw a suggestion before answering
     metadata,
     Column("key", ForeignKey("examples.key"), primary_key=True),
     Column("person", Text, primary_key=True),
-    Column("source", String(32), primary_key=True),  # "model": that of the project
+    Column("source", String(32), primary_key=True),  # "model": that of the project; "": none was shown
     Column("at", Float, nullable=False),
 )
 rounds = Table(

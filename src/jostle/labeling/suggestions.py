@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 STATUS = "suggestions"  # setting that holds a `SuggesterStatus`
 OWN = "model"  # source of the project's own suggestions
+NOTHING = ""  # source where a person looked and none was shown
 ENOUGH = 100  # suggestions for a first ranking by them
 
 Found = Mapping[
@@ -108,26 +109,27 @@ def next_keys(session: Session, source: str, n: int) -> list[str]:
 
 
 def show(session: Session, key: str, person: str) -> tuple[Suggestion | None, SecondOpinion | None]:
-    """Return the suggestions for a question, the project's own first, and record that a person saw them."""
+    """Return the suggestions for a question, the project's own first, and record that a person saw them.
+
+    A question without any takes the same work, so that the time of a reply says nothing.
+    """
     own, other, status = session.suggestion(key), None, read_status(session)
     if status is not None:
-        found = load(session, status.source, [key]).get(key)  # also for a blind one: as fast
-        if found is not None and not audit.is_blind(session, key):
+        found, blind = load(session, status.source, [key]).get(key), audit.is_blind(session, key)
+        if found is not None and not blind:
             answer = decode_answer(session.kind, found[0], session.book.classes())
             other = SecondOpinion(status.name, answer, found[1])
-    seen = [] if own is None else [OWN]
-    if other is not None and status is not None:
-        seen.append(status.source)
-    if seen:
+    seen = ([] if own is None else [OWN]) + ([] if other is None or status is None else [status.source])
+    if session.store.names([key]):
         record_shown(session, key, clean_person_name(person), seen)
     return own, other
 
 
 def record_shown(session: Session, key: str, person: str, sources: Sequence[str]) -> None:
-    """Record that a person saw suggestions; an example that nobody was asked yet no longer measures."""
+    """Record which suggestions a person saw, or that there were none; what nobody was asked yet no longer measures."""
     now = session.store.clock()
-    rows = [{"key": key, "person": person, "source": source, "at": now} for source in sources]
-    if session.store.purpose(key) is None:
+    rows = [{"key": key, "person": person, "source": each, "at": now} for each in sources or [NOTHING]]
+    if session.store.purpose(key) is None and sources:
         session.store.mark_wanted([key])
     with session.store.write_transaction(durable=False) as tx:
         session.store.upsert(tx, suggestions_shown, ["key", "person", "source"], rows)

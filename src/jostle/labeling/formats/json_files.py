@@ -46,7 +46,7 @@ def write_json(export: Export, path: Path) -> None:
     classes = session.book.classes()
     everybody: dict[str, list[Row]] = {}
     with session.store.read_transaction() as tx:
-        shown = {(row.key, row.person) for row in tx.execute(select(suggestions_shown))}
+        shown = {(row.key, row.person) for row in tx.execute(select(suggestions_shown)) if row.source}
     for one in session.snapshot().answers:
         words = None if one.value is None else decode_answer(session.kind, one.value, classes)
         told = {"person": one.person, "act": one.act, "answer": words, "seconds": one.seconds, "at": one.at}
