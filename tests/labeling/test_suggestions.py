@@ -34,6 +34,7 @@ def model() -> Iterator[Model]:
     made = Model()
     yield made
     made.server.shutdown()
+    made.server.server_close()
 
 
 @pytest.fixture(autouse=True)

@@ -186,7 +186,8 @@ class ChatSuggester(Suggester):
             with self.opener.open(request, timeout=REPLY_SECONDS) as reply:
                 return str(read_reply(reply, until)["choices"][0]["message"]["content"])
         except HTTPError as wrong:
-            raise http_problem(wrong) from None
+            with wrong:
+                raise http_problem(wrong) from None
         except TimeoutError:
             raise SuggestionError(f"no reply within {REPLY_SECONDS:.0f} seconds") from None
         except URLError as wrong:
