@@ -124,8 +124,9 @@ def answers_to_prove(
     left = np.delete(np.arange(len(chances)), passed)
     again = _simulate_proofs(seen[left[left < len(seen)]], chances[left], goal, alpha, limit, seed)
     drawn_first = 1 + picks / (2 * max(len(chances) - len(seen), 1))  # random questions that are picks later
-    longer = [None if n is None else math.ceil(drawn_first * n) for n in (again.median, again.cautious)]
-    return ProofForecast(longer[0], longer[1], again.chance)
+    pairs = ((forecast.median, again.median), (forecast.cautious, again.cautious))
+    longer = [None if n is None or m is None else max(n, math.ceil(drawn_first * m)) for n, m in pairs]
+    return ProofForecast(longer[0], longer[1], min(forecast.chance, again.chance))
 
 
 def _simulate_proofs(
