@@ -19,7 +19,7 @@ def test_another_models_suggestion_is_hidden_until_a_key_shows_it(
     with Server([*words, "--suggest", str(tmp_path / "theirs.csv")], tmp_path / "project") as server:
         page = visit(server, view="progress")
         page.wait_for_selector("h2:has-text('Suggestions of theirs.csv')")
-        page.wait_for_selector("p:has-text('60 of 60 examples have one')")
+        page.wait_for_selector("p:has-text('60 suggestions.')")
         assert problems(page) == []
         page.click("nav a[href='#label']")
         page.wait_for_selector(".stage[data-state=shown]")

@@ -1,7 +1,7 @@
 // What models take an example for: hidden until somebody asks, as it influences people.
 
 import { roughly } from "./choices.js";
-import { count, h, percent } from "./dom.js";
+import { count, counted, h, percent } from "./dom.js";
 import { capital, inUnit } from "./figures.js";
 import { address, call } from "./server.js";
 
@@ -40,7 +40,7 @@ export function suggester(figures) {
   if (!figures.suggester) return null;
   const { name, calls, limit, problem } = figures.suggester;
   const used = limit === null ? "" : `, ${count(calls)} of at most ${count(limit)} calls`;
-  const made = `${count(figures.suggestions)} of ${count(figures.examples)} examples have one${used}.`;
+  const made = `${counted(figures.suggestions, "suggestion")}${used}.`;
   const right = figures.suggested
     ? `${capital(measured(figures))}, by the random audit, whose questions show none; the bounds hold with 95 % probability for this figure alone.`
     : "How often it is right is known once examples of the audit have answers.";
