@@ -57,7 +57,7 @@ TOO_SMALL = """() => [...document.querySelectorAll("button, nav a, select, summa
   .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 43.5)
   .map((each) => each.outerHTML.slice(0, 80))"""
 
-HIDDEN_ANSWERS = """() => [...document.querySelectorAll(".class, .tool")].filter((each) => {
+HIDDEN_ANSWERS = """() => [...document.querySelectorAll(".class, .tool")].filter((each) => !each.closest("[hidden]")).filter((each) => {
   const { left, top, right, bottom } = each.getBoundingClientRect();
   return left < 0 || top < 0 || right > innerWidth || bottom > innerHeight ||
     !each.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
