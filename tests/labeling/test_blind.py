@@ -95,13 +95,13 @@ def test_no_figure_moves_with_a_single_answer(seen: tuple[list[dict[str, object]
 
 def test_during_a_proof_no_question_has_a_suggestion(tmp_path: Path) -> None:
     session = Session.open(
-        colored_folder(tmp_path / "photos", 100), answers=COLORS, encoder="pixels", goal="90%"
+        colored_folder(tmp_path / "photos", 300), answers=COLORS, encoder="pixels", goal="90%"
     )
     session.train()
     labeled(session, 40)
     session.train()
-    session.prove(8)
-    asked = [question.key for question in session.ask(8)]
+    session.prove(18)
+    asked = [question.key for question in session.ask(20)]
     assert {purposes(session)[key] for key in asked} == {"pick", "audit"}
     assert all(is_blind(session, key) for key in asked)
     assert all(session.suggestion(key) is None for key in asked)
