@@ -92,7 +92,9 @@ class HeldExamples:
 def groups_of(kind: ContentKind, held: Mapping[str, Content]) -> list[tuple[str, str]]:
     """Return near-copies and their representatives, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        session = Session.open(HeldExamples(kind, held), project=folder, answers=["yes", "no"])
+        session = Session.open(
+            HeldExamples(kind, held), project=folder, answers=["yes", "no"], near_copies=True
+        )
         session.index.refresh()
         found = session.copies.get().representative
         names = session.store.names([*found, *found.values()])

@@ -155,14 +155,14 @@ def test_a_region_without_a_map_says_so(texts: Session) -> None:
         Finder(texts).find(Search(region=[(0, 0), (1, 0), (0, 1)]), 0, 10)
 
 
-def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(known: Session) -> None:
-    drawn = sorted(audited(known))
-    with known.store.read_transaction() as tx:
+def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(trained: Session) -> None:
+    drawn = sorted(audited(trained))
+    with trained.store.read_transaction() as tx:
         picked = tx.execute(select(examples.c.key).where(examples.c.purpose == "pick")).scalars().first()
     for key in (picked, drawn[0]):
-        known.remark(key, "note", "A stitched Panorama", "ada")
-    finder, before = Finder(known), audit_sample(known)
+        trained.remark(key, "note", "A stitched Panorama", "ada")
+    finder, before = Finder(trained), audit_sample(trained)
     for search in (Search(words="panorama"), Search(remark="note")):
         assert [each.question.key for each in finder.find(search, 0, 60).matches] == [picked]
     assert finder.find(Search(remark="flag"), 0, 60).total == 0
-    assert audit_sample(known) == before
+    assert audit_sample(trained) == before

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, **settings: object) -> Session:
-    session = Session.open(folder, answers=COLORS, encoder="pixels", **settings)
+    session = Session.open(folder, answers=COLORS, encoder="pixels", **{"near_copies": True, **settings})
     session.index.refresh()
     return session
 
@@ -108,7 +108,7 @@ def test_copies_whose_original_is_gone_without_an_answer_are_asked_by_another(fo
 
 
 def test_an_asked_example_never_becomes_a_copy(folder: Path) -> None:
-    session = Session.open(folder, answers=COLORS, encoder="pixels")
+    session = Session.open(folder, answers=COLORS, encoder="pixels", near_copies=True)
     asked = {each.key for each in session.ask(16)}  # before anything was read: all of them
     assert len(asked) == 16
     session.index.refresh()

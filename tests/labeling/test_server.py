@@ -30,7 +30,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
         tmp_path / "tickets.csv",
         project=tmp_path / "project",
         answers=Answers("one", CLASSES),
-        near_copies=False,
     )
     yield opened
     opened.close()

@@ -292,7 +292,7 @@ NearCopies = Annotated[
     option(
         LOOP,
         None,
-        "Ask near-copies once: crops, re-encoded pictures, texts that differ in digits. Default: yes.",
+        "Ask near-copies once: crops, re-encoded pictures, texts that differ in digits. Default: no.",
         "--near-copies/--no-near-copies",
     ),
 ]

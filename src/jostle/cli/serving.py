@@ -55,7 +55,8 @@ def bind_server(
         project: Whether the folder is a project, which has one server at a time.
     """
     from jostle.labeling.project import lock_project, write_address
-    from jostle.labeling.security import ServerAuth, is_loopback, read_token
+    from jostle.labeling.security import ServerAuth, read_token
+    from jostle.utils.sockets import is_loopback
 
     if token is None and not is_loopback(host):
         raise ValueError(f"--host {host} opens the server to other machines: say who gets in with --token")
@@ -81,7 +82,7 @@ def bind_socket(host: str, port: int | None, usual: int = 0) -> socket.socket:
 
 def announce(address: str, auth: ServerAuth, words: str, browser: bool = False) -> None:
     """Print the address of the server, who can reach it, and `words`; open the page."""
-    from jostle.labeling.security import is_loopback
+    from jostle.utils.sockets import is_loopback
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(address, markup=False)

@@ -9,6 +9,7 @@ words with all digits replaced: near-copies have equal ones.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -177,6 +178,7 @@ def _cut(pixels: Pixels, top: float, left: float, side: float) -> Pixels:
     return np.tensordot(_areas(left, side), found, (1, 1)).transpose(1, 0, 2)
 
 
+@lru_cache(maxsize=4096)
 def _areas(start: float, side: float) -> NDArray[np.float32]:
     """Return the share of each pixel in each part of an interval: (compared, side)."""
     parts = start + side * np.arange(COMPARED + 1)[:, None] / COMPARED

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from jostle.labeling.security import is_loopback
+from jostle.utils.sockets import is_loopback
 
 MAX_REPLY_BYTES = 2**20  # of a server that is not trusted
 CHUNK_BYTES = 2**16

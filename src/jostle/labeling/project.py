@@ -47,7 +47,7 @@ class Settings:
     """What trains it, `file.py:fit`."""
     target: str = "number"
     """What a number is called where it is asked for."""
-    near_copies: bool = True
+    near_copies: bool = False
     """Whether near-copies are one question."""
     known: str | None = None
     """A hidden column whose filled cells are answers already."""

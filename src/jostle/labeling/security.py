@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import re
 import secrets
 import socket
@@ -23,6 +22,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from jostle.labeling.people import find_person, signed_in
 from jostle.labeling.store import Store
+from jostle.utils.sockets import parse_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -152,12 +152,6 @@ class ServerAuth:
         return name == self.host.lower()
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address can be reached from this machine only."""
-    address = parse_address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
 def host_name(host: str) -> str | None:
     """Return the name in a Host header without port and brackets; None if it is malformed."""
     try:
@@ -166,14 +160,6 @@ def host_name(host: str) -> str | None:
     except ValueError:
         return None
     return parts.hostname if parts.netloc == host and "@" not in host else None
-
-
-def parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the IP address of a name that is one, else None."""
-    try:
-        return ipaddress.ip_address(name)
-    except ValueError:
-        return None
 
 
 def is_cross_site(method: str, headers: dict[str, str]) -> bool:

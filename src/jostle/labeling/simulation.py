@@ -192,7 +192,7 @@ def run_arm(study: Study, arm: str, seed: int, project: Path) -> list[Measuremen
     opening = {"hide": (study.column,), **(study.opening or {})}
     if Path(study.data).is_dir() or ".py:" in study.data:
         del opening["hide"]
-    settings = {"seed": seed, "near_copies": False, **({"strategy": "random"} if arm == "random" else {})}
+    settings = {"seed": seed, **({"strategy": "random"} if arm == "random" else {})}
     truth, answers = prepare_study(study, opening)
     session = Session.open(study.data, project=project, answers=answers, **{**opening, **settings})
     try:

@@ -1,5 +1,6 @@
-"""Sockets that servers listen on."""
+"""Sockets that servers listen on, and their addresses."""
 
+import ipaddress
 import socket
 
 WAITING = 128  # connections that wait until the server is up
@@ -21,3 +22,17 @@ def listener(host: str, port: int) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address of a name that is one, else None."""
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached from this machine only."""
+    address = parse_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)

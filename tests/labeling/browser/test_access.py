@@ -17,7 +17,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("access")
     lines = "\n".join(f"line {line}" for line in range(200))
     data = table(folder / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
-    words = [data, "--classes", "good,bad", "--encoder", "words", "--no-near-copies"]
+    words = [data, "--classes", "good,bad", "--encoder", "words"]
     with Server(words, folder / "project") as running:
         yield running
 

@@ -23,7 +23,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
     scene(1).save(folder / "1.png")
     for name, quality in (("0", 95), ("0-again", 60), ("0-poor", 30)):
         scene(0).save(folder / f"{name}.jpg", quality=quality)
-    session = Session.open(folder, project=tmp_path / "project", answers=["cat", "dog"], encoder="pixels")
+    session = Session.open(
+        folder, project=tmp_path / "project", answers=["cat", "dog"], encoder="pixels", near_copies=True
+    )
     session.index.refresh()
     session.close()
     with Server([str(folder)], tmp_path / "project") as running:

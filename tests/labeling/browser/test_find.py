@@ -80,16 +80,18 @@ def test_a_region_of_the_map_is_answered_and_taken_back(server: Server, visit: V
 def test_words_and_likeness_find_examples(server: Server, visit: Visit) -> None:
     page = visit(server, view="find")
     page.fill("input[type=search]", "digit-001")
-    page.wait_for_selector(".found:has-text('example')")
-    page.wait_for_selector(".tiles[aria-busy=false] .tile")
-    names = [face.get_attribute("aria-label") for face in page.query_selector_all(".tile .face")]
-    assert names
-    assert all(name.startswith("digit-001") for name in names)
+    page.wait_for_function(
+        """() => {
+          const names = [...document.querySelectorAll(".tile .face")].map((each) => each.ariaLabel);
+          return names.length > 0 && names.every((each) => each.startsWith("digit-001"));
+        }"""
+    )
+    first = page.get_attribute(".tile .face >> nth=0", "aria-label")
     page.click(".tile .like >> nth=0")
     page.wait_for_selector(".clear:has-text('like')")
     page.wait_for_function(
         "name => document.querySelector('.tiles[aria-busy=false] .face')?.getAttribute('aria-label') === name",
-        arg=names[0],
+        arg=first,
     )
     page.click(".menu summary:has-text('Order')")
     page.click(".menu[open] button:has-text('Least certain first')")
