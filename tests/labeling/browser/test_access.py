@@ -52,7 +52,9 @@ def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Serv
     page.wait_for_function("() => document.querySelector('.stage').scrollTop > 200")
     page.keyboard.press("Home")
     page.wait_for_function("() => document.querySelector('.stage').scrollTop === 0")
+    before = page.get_attribute(".stage", "data-key")
     page.click("[data-class=bad]")  # the focus goes to the example, and keys still scroll
+    page.wait_for_function("key => document.querySelector('.stage').dataset.key !== key", arg=before)
     page.keyboard.press("End")
     page.wait_for_function("() => document.querySelector('.stage').scrollTop > 200")
     answered_by(page, "1")
