@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.inference.context import QueryContext
-from jostle.selectors import Picks
 from jostle.utils.files import check_target, has_columns, write_whole
 
 COLUMNS = ("position", "order", "score")  # of a query's csv
@@ -39,13 +37,6 @@ class Query:
     """What repeats the query, also where none was given."""
     notes: tuple[str, ...] = ()
     """What the call did by itself and you should know: rows that went to a file, say."""
-
-    @classmethod
-    def of(cls, context: QueryContext, picks: Picks) -> Query:
-        """Turn picks among the pool of a `context` into positions of the pool as it was given."""
-        indices = context.pool.positions[picks.positions.cpu()].numpy()
-        scores = picks.scores.double().cpu().numpy()
-        return cls(indices, scores, context.seconds, context.seed, tuple(context.notes))
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -166,7 +166,7 @@ class Strategy(ABC):
         chosen = self.resolve(context)
         chosen.check_scores(context)
         chosen.check_memory(context, n)
-        return Query.of(context, check_picks(chosen.name, chosen.query(context, n), n, len(context.pool)))
+        return as_query(context, chosen.name, chosen.query(context, n), n)
 
     @with_options(Options, DEFAULTS)
     def plan(self, model: nn.Module, pool: Any, n: int, **options: Unpack[Options]) -> Plan:
@@ -235,9 +235,9 @@ class Strategy(ABC):
         return self.create_context(model, pool, options).guard()
 
 
-def check_picks(name: str, picks: Picks, n: int, size: int) -> Picks:
-    """Return `picks` if they are n distinct positions of a pool of this size; raise an error otherwise."""
-    positions = torch.as_tensor(picks.positions)
+def as_query(context: QueryContext, name: str, picks: Picks, n: int) -> Query:
+    """Return the query of n distinct `picks` among the pool of a `context`; raise an error where they are not that."""
+    positions, size = torch.as_tensor(picks.positions), len(context.pool)
     if positions.ndim != 1 or len(positions) != n or len(picks.scores) != n:
         raise ValueError(
             f"{name} must pick {n} examples with a score each; got positions {tuple(positions.shape)} and "
@@ -252,7 +252,8 @@ def check_picks(name: str, picks: Picks, n: int, size: int) -> Picks:
             f"{name} must pick positions 0 to {size - 1} of the pool; got {int(positions.min())} to "
             f"{int(positions.max())}"
         )
-    return picks
+    indices, scores = context.pool.positions[positions.cpu()], picks.scores.double().cpu()
+    return Query(indices.numpy(), scores.numpy(), context.seconds, context.seed, tuple(context.notes))
 
 
 class Joined:

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from jostle.core import Embedded, Embedding, Estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.parameters import (
+from jostle.inference.perturbed import (
+    Deviation,
     Parameter,
+    PerturbedRows,
     Readout,
     before_head,
     directional_derivative,
@@ -27,7 +29,6 @@ from jostle.inference.parameters import (
     reaching,
     squared_length,
 )
-from jostle.inference.perturbed import Deviation, PerturbedRows
 from jostle.inputs import Inputs, Pool
 from jostle.rows import aligned, as_vectors
 from jostle.selectors import selector
@@ -269,3 +270,9 @@ def allowance(which: Which) -> Callable[[str, Tensor], bool]:
         return which
     patterns = [which] if isinstance(which, str) else list(which)
     return lambda name, tensor: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def moves_features(context: QueryContext) -> bool:
+    """Whether perturbations move the features of a `context`: some parameter comes before the head."""
+    runner = context.runner
+    return any(before_head(runner, name) for p in parameters(runner) for name in p.aliases)

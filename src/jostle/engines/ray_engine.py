@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Embedding, Query, Strategy
+from jostle.core.strategy import as_query
 from jostle.engines.portions import Candidates, Span
 from jostle.engines.ray_shards import EngineError, RayShards, connect, start_workers
 from jostle.engines.worker import Worker, WorkerConfig, cache_key, describe_pool
@@ -305,6 +306,7 @@ def select_filtered(
         assert context.probe
         context.pool, context.seconds = kept, seconds
         strategy.check_memory(context, n)
-        return Query.of(context, strategy.among(context, replace(short, places=torch.arange(len(kept))), n))
+        picks = strategy.among(context, replace(short, places=torch.arange(len(kept))), n)
+        return as_query(context, strategy.name, picks, n)
 
     return context.run(choose)

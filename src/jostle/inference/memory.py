@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import check_shapes
-from jostle.rows.mapped import RELEASE, release, spill_folder, spill_room, spilled_rows
+from jostle.rows.geometry import RELEASE, check_shapes, release
+from jostle.rows.mapped import spill_folder, spill_room, spilled_rows
 
 if TYPE_CHECKING:
     from jostle.inference.context import QueryContext

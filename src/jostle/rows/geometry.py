@@ -1,13 +1,13 @@
-"""Lengths, products and distances of rows, dense or outer: the one place that asks which."""
+"""Lengths, products and distances of rows, dense or outer, in memory or in a file: the one place that asks which."""
 
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args, overload
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
-
-from jostle.rows.mapped import RELEASE, release
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,26 @@ def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:
 
 
 Rows = Tensor | Outer
+
+RELEASE = 32 * 2**20  # bytes of mapped rows that are read or written before their pages are given back
+MAPS: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first byte -> the file mapped there
+
+
+def release(*held: Tensor) -> None:
+    """Give the pages of rows in a file back to the system; rows in memory stay as they are.
+
+    A mapped page counts as memory of the process until then. Nothing is lost: it is read again when it is looked at.
+    """
+    for rows in held:
+        view = MAPS.get(rows.untyped_storage().data_ptr()) if len(MAPS) else None
+        if view is not None and hasattr(view, "madvise"):
+            view.madvise(mmap.MADV_DONTNEED)
+
+
+def is_mapped(rows: Tensor) -> bool:
+    """Whether rows lie in a file."""
+    return rows.device.type == "cpu" and rows.untyped_storage().data_ptr() in MAPS
+
 
 BLOCK_NUMBERS = 1 << 20  # numbers in a block of a long pass: what a cache holds
 CROWD_NUMBERS = 1 << 24  # numbers in rows that are worked on together: what memory spares

@@ -1,8 +1,4 @@
-"""Rows in a file, for pools larger than memory: one of the user's in numpy's format, or one that goes with the rows.
-
-A mapped page counts as memory of the process until it is given back; `release` does that, and nothing is lost: the
-page is read again, from the system's cache or the disk, when it is looked at again.
-"""
+"""Rows in a file, for pools larger than memory: one of the user's in numpy's format, or one that goes with the rows."""
 
 import math
 import mmap
@@ -13,19 +9,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
-from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from jostle.rows.geometry import MAPS, is_mapped
 from jostle.utils.files import check_target
 
 MARK = b"rows of jostle".ljust(64)
-RELEASE = 32 * 2**20  # bytes of mapped rows that are read or written before their pages are given back
 IN_MEMORY = {"tmpfs", "ramfs"}  # kinds of file systems whose files are memory after all
-
-_maps: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first byte -> what is mapped there
 
 
 def check_rows_file(path: Path) -> None:
@@ -87,19 +80,6 @@ def spill_room() -> int:
     return shutil.disk_usage(spill_folder()).free
 
 
-def release(*held: Tensor) -> None:
-    """Give the memory of mapped rows back to the system; rows that are not mapped stay as they are."""
-    for rows in held:
-        view = _maps.get(rows.untyped_storage().data_ptr()) if len(_maps) else None
-        if view is not None and hasattr(view, "madvise"):
-            view.madvise(mmap.MADV_DONTNEED)
-
-
-def is_mapped(rows: Tensor) -> bool:
-    """Whether rows lie in a file."""
-    return rows.device.type == "cpu" and rows.untyped_storage().data_ptr() in _maps
-
-
 def like_rows(rows: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Room for numbers made of rows: in a temporary file where these lie in one, else in memory."""
     return (
@@ -111,7 +91,7 @@ def _view(file: BinaryIO, start: int, shape: tuple[int, ...], dtype: torch.dtype
     """Numbers of a file from a byte on, as a tensor that writes into it."""
     view = mmap.mmap(file.fileno(), 0)
     whole = torch.frombuffer(view, dtype=torch.uint8)  # holds the view as long as it lives
-    _maps[whole.untyped_storage().data_ptr()] = view
+    MAPS[whole.untyped_storage().data_ptr()] = view
     return whole[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from jostle.rng import derive
-from jostle.rows.geometry import Rows, blocks, squared_distances
-from jostle.rows.mapped import is_mapped, release, spilled_rows
+from jostle.rows.geometry import Rows, blocks, is_mapped, release, squared_distances
+from jostle.rows.mapped import spilled_rows
 from jostle.selectors.base import (
     WORD,
     Picks,

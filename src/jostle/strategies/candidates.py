@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from jostle.core import Embedding, Estimate, Strategy
-from jostle.embeddings.deviations import Deviations
+from jostle.embeddings.deviations import Deviations, moves_features
 from jostle.embeddings.uncertainty import Margin, small_margin
 from jostle.inference.context import QueryContext
-from jostle.inference.parameters import before_head, parameters
 from jostle.inputs import Pool
 from jostle.selectors import Picks, Selector
 from jostle.selectors.top_k import largest_first
@@ -110,7 +109,7 @@ def deviations(context: QueryContext, num_perturbations: int, *pools: Pool) -> T
     a linear model, which has no parameters before its head.
     """
     classes = context.task.name in CLASS_TASKS
-    space = context.task.logits if classes else output_space(context)
+    space = context.task.logits if classes else "features" if moves_features(context) else "logits"
     rows = Deviations(num_perturbations=num_perturbations, space=space).rows(context, *pools)
     if not classes:
         return rows
@@ -119,18 +118,12 @@ def deviations(context: QueryContext, num_perturbations: int, *pools: Pool) -> T
     return relative.flatten(1)
 
 
-def output_space(context: QueryContext) -> str:
-    """The space whose deviations are recorded in a task without classes."""
-    before = (before_head(context.runner, name) for p in parameters(context.runner) for name in p.aliases)
-    return "features" if any(before) else "logits"
-
-
 def deviation_estimate(context: QueryContext, num_perturbations: int, size: int) -> Estimate:
     """Estimate deviations of `size` examples in memory; those of classes are in double precision and once more."""
     classes = context.task.name in CLASS_TASKS
     if classes:
         d = context.classes
-    elif output_space(context) == "features":
+    elif moves_features(context):
         d = context.feature_width
     else:
         d = context.runner.example_outputs[0].numel()
