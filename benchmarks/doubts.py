@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from jostle.labeling.probe import Softmax, fit_classifier
+from jostle.labeling.training.probe import Softmax, fit_classifier
 from jostle.statistics.mistakes import EVEN, class_mistakes
 
 LISTED = 50  # doubts that 0.2 listed

@@ -15,8 +15,8 @@ from torch import Tensor
 from jostle import datasets
 from jostle.datasets.data import Data, Split
 from jostle.datasets.fetch import cache
-from jostle.labeling.contents import Content
-from jostle.labeling.encoders import Encoder, HubTexts, LiteImages, minilm_folder
+from jostle.labeling.sources.contents import Content
+from jostle.labeling.training.encoders import Encoder, HubTexts, LiteImages, minilm_folder
 from jostle.utils.files import replacing
 
 BATCH = 64

@@ -20,7 +20,7 @@ from jostle import datasets
 from jostle.datasets.fetch import data_root
 from jostle.datasets.text import Texts
 from jostle.labeling import Session
-from jostle.labeling.contents import Cell, Content, ContentKind
+from jostle.labeling.sources.contents import Cell, Content, ContentKind
 
 Change = Callable[[Image.Image, random.Random], bytes]
 DIGITS = re.compile(r"\d")

@@ -17,8 +17,8 @@ import numpy as np
 from sqlalchemy import update
 
 from jostle.labeling import Session
-from jostle.labeling.schema import examples
 from jostle.labeling.sources import DIGIT_CLASSES, Digits
+from jostle.labeling.store.schema import examples
 
 RARE, KEPT = ("7", "8", "9"), 0.1  # classes of which few are in the pool, and the share that is
 RIGHT = 0.8  # share of suggestions that are

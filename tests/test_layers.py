@@ -49,6 +49,56 @@ def test_results_are_read_and_shown_without_what_made_them(part: str, unseen: tu
     assert not wrong
 
 
+LABELING = [  # parts of `labeling`, from the lowest up
+    {"answers", "http_client"},
+    {"answer_types"},
+    {"store"},
+    {"sources"},
+    {"records", "project", "guide"},
+    {"export"},
+    {"audit"},
+    {"review", "training"},
+    {"find", "session"},
+    {"server"},
+    {"labelstudio", "simulation"},
+]
+WHEN_CALLED = {
+    ("session", "training"),
+    ("session", "server"),
+    ("training", "session"),
+}  # when a function is called
+
+
+def labeling_imports(path: Path) -> list[tuple[str, bool]]:
+    """Parts of `labeling`, and "torch", that a file imports, each with whether that is inside a function."""
+    tree = ast.parse(path.read_text())
+    typing = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node)]
+    for_types = {id(node) for block in typing for node in ast.walk(block)}
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or id(node) in for_types:
+            continue
+        prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        parts = [(prefix + alias.name).split(".") for alias in node.names]
+        called = node not in tree.body
+        found += [(name[2], called) for name in parts if name[:2] == ["jostle", "labeling"]]
+        found += [("torch", called) for name in parts if name[0] == "torch"]
+    return found
+
+
+def test_parts_of_labeling_import_downward_and_training_alone_imports_torch() -> None:
+    """So the store knows no server, the audit no training, an export the store alone; the server runs without torch."""
+    level = {part: number for number, parts in enumerate(LABELING) for part in parts}
+    home, wrong = ROOT / "labeling", []
+    for path in sorted(home.rglob("*.py")):
+        part = path.relative_to(home).with_suffix("").parts[0]
+        for other, called in [] if part == "__init__" else labeling_imports(path):
+            below = part == "training" if other == "torch" else other == part or level[other] < level[part]
+            if not below and not (called and (part, other) in WHEN_CALLED):
+                wrong.append(f"{path.relative_to(ROOT)} imports {other}")
+    assert not wrong
+
+
 EXECUTION = (  # modules on where and how work is done
     "jostle.core.planning",
     "jostle.engines",

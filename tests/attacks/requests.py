@@ -14,8 +14,8 @@ from labeling_data import tickets
 
 from attacks.driver import BrokenPromiseError
 from jostle.labeling import Answers, Session
-from jostle.labeling.security import UNAUTHORIZED_PAGE, SecurityMiddleware, ServerAuth
 from jostle.labeling.server import create_server_app
+from jostle.labeling.server.security import UNAUTHORIZED_PAGE, SecurityMiddleware, ServerAuth
 
 TOKEN, PORT = "a-token-for-attacks", 8321
 EXAMPLES, REQUESTS = 12, 40

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.schema import examples
+from jostle.labeling.store.schema import examples
 
 
 def color_in(name: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
-from jostle.labeling.answers import ClassBook
-from jostle.labeling.queries import BULK
-from jostle.labeling.schema import class_names, classes, events, examples, standing
 from jostle.labeling.store import QueueEntry, Store
+from jostle.labeling.store.classes import ClassBook
+from jostle.labeling.store.queries import BULK
+from jostle.labeling.store.schema import class_names, classes, events, examples, standing
 
 KEYS = [f"{number:032x}" for number in range(60)]
 

@@ -8,9 +8,10 @@ from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 from scipy.stats import beta
 
-from jostle.labeling import Session, audit, queue
+from jostle.labeling import Session, audit
+from jostle.labeling.audit import queue
 from jostle.labeling.records import Predictions
-from jostle.labeling.trainer import is_round_due
+from jostle.labeling.training.trainer import is_round_due
 from jostle.statistics import ALPHA, betting_interval
 
 

@@ -14,7 +14,7 @@ from tools.serving import Person
 
 from jostle.labeling import Session
 from jostle.labeling.audit import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_blind
-from jostle.labeling.routes import progress_json
+from jostle.labeling.server.routes import progress_json
 
 ANSWERS = 60
 

@@ -5,9 +5,9 @@ from labeling_data import COLORS
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.bulk import BulkAnswer, tell_many, undo_bulk
-from jostle.labeling.schema import events, examples
 from jostle.labeling.store import UnknownKeyError
+from jostle.labeling.store.bulk import BulkAnswer, tell_many, undo_bulk
+from jostle.labeling.store.schema import events, examples
 
 
 def keys_of(session: Session, n: int) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from jostle.labeling import connections
-from jostle.labeling.connections import LimitedProtocol
+from jostle.labeling.server import connections
+from jostle.labeling.server.connections import LimitedProtocol
 from jostle.utils.sockets import listener
 
 PATIENCE = 120  # seconds that a test waits for an end that comes within one

@@ -10,15 +10,18 @@ import torch
 from labeling_data import colored_folder, picture
 from PIL import Image
 
-from jostle.labeling import encoders
-from jostle.labeling.contents import (
+from jostle.labeling.sources import ImageFolder
+from jostle.labeling.sources.contents import (
     Content,
     UnreadableError,
     encode_png,
     make_thumbnail,
     to_browser_format,
 )
-from jostle.labeling.encoders import (
+from jostle.labeling.sources.index import Index
+from jostle.labeling.store import Store
+from jostle.labeling.training import encoders
+from jostle.labeling.training.encoders import (
     HubImages,
     HubTexts,
     SmallPixels,
@@ -26,10 +29,7 @@ from jostle.labeling.encoders import (
     encoder_for,
     load_picture,
 )
-from jostle.labeling.index import Index
-from jostle.labeling.sources import ImageFolder
-from jostle.labeling.store import Store
-from jostle.labeling.vectors import VectorFile, embed
+from jostle.labeling.training.vectors import VectorFile, embed
 
 
 def image(number: int, side: int = 16) -> Content:
@@ -166,7 +166,7 @@ def test_pictures_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def problems(store: Store) -> dict[str, str | None]:
     from sqlalchemy import select
 
-    from jostle.labeling.schema import places
+    from jostle.labeling.store.schema import places
 
     with store.read_transaction() as tx:
         return {row.name: row.problem for row in tx.execute(select(places))}

@@ -11,7 +11,7 @@ from sklearn.manifold import trustworthiness
 from sklearn.neighbors import NearestNeighbors
 
 from jostle.labeling import Session
-from jostle.labeling.example_map import (
+from jostle.labeling.training.example_map import (
     ExampleMap,
     MapBuilder,
     embed_neighbors,

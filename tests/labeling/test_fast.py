@@ -8,7 +8,7 @@ from benchmarks.labeling import pictures, resident
 from sqlalchemy import event
 from tools.serving import Person, Server
 
-from jostle.labeling.contents import digest
+from jostle.labeling.sources.contents import digest
 from jostle.labeling.store import QueueEntry, Store
 from jostle.utils.sockets import listener
 

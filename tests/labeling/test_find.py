@@ -12,9 +12,9 @@ from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.audit import audit_sample
-from jostle.labeling.example_map import MapBuilder
-from jostle.labeling.find import NO_COLOR, Finder, Search, answer_lookups, look_up
-from jostle.labeling.schema import examples
+from jostle.labeling.find import NO_COLOR, Finder, Search
+from jostle.labeling.store.schema import examples
+from jostle.labeling.training.example_map import MapBuilder, answer_lookups, look_up
 
 
 def mapped(session: Session) -> Finder:

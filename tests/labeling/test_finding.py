@@ -6,8 +6,9 @@ import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
-from jostle.labeling import Session, stopping
-from jostle.labeling.trainer import is_round_due
+from jostle.labeling import Session
+from jostle.labeling.audit import stopping
+from jostle.labeling.training.trainer import is_round_due
 
 
 def say(name: str) -> str:

@@ -14,7 +14,7 @@ from tools.serving import Person
 
 from jostle.labeling import Answers, Session
 from jostle.labeling.guide import Guide, GuideReader, words
-from jostle.labeling.schema import examples
+from jostle.labeling.store.schema import examples
 
 TEXT = """# Colors
 

@@ -9,10 +9,10 @@ import pytest
 from labeling_data import picture
 from sqlalchemy import select
 
-from jostle.labeling.index import GoneError, Index
-from jostle.labeling.schema import examples, places
 from jostle.labeling.sources import ImageFolder
+from jostle.labeling.sources.index import GoneError, Index
 from jostle.labeling.store import Store
+from jostle.labeling.store.schema import examples, places
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
-from jostle.labeling import Session, audit, insights
+from jostle.labeling import Session, audit
+from jostle.labeling.audit import insights
 
 
 @pytest.fixture(scope="module")

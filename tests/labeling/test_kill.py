@@ -9,9 +9,9 @@ from collections import Counter
 
 from sqlalchemy import select
 
-from jostle.labeling.contents import digest
-from jostle.labeling.schema import events, standing
+from jostle.labeling.sources.contents import digest
 from jostle.labeling.store import QueueEntry, Store
+from jostle.labeling.store.schema import events, standing
 
 PEOPLE = """
 import sys, threading

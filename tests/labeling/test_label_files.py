@@ -9,10 +9,9 @@ import pytest
 from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
-from jostle.labeling.contents import SourceError
-from jostle.labeling.export import export
-from jostle.labeling.formats.folders import safe_file_name
-from jostle.labeling.imports import import_labels, keys_by_name, read_rows
+from jostle.labeling.export import export, import_labels, keys_by_name, read_rows
+from jostle.labeling.export.folders import safe_file_name
+from jostle.labeling.sources.contents import SourceError
 from jostle.utils.files import unhidden
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from jostle.labeling.contents import Content
-from jostle.labeling.labelstudio import (
+from jostle.labeling.export.label_studio import (
     KEY_FIELD,
     LabelStudioError,
     Tags,
@@ -16,6 +15,7 @@ from jostle.labeling.labelstudio import (
     parse_tags,
     read_annotations,
 )
+from jostle.labeling.sources.contents import Content
 
 IMAGE = Content("image", "cats & dogs/a #1.jpg", b"")
 TEXT = Content("text", "row 1", texts=("I was charged twice.", "<b>Really</b>"))

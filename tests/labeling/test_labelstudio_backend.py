@@ -11,19 +11,18 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from event_loops import finish
 
-from jostle.labeling import Answers, Session, labelstudio_backend
-from jostle.labeling.labelstudio import (
+from jostle.labeling import Answers, Session, labelstudio
+from jostle.labeling.export.label_studio import (
     KEY_FIELD,
     ORDER_FIELD,
-    Client,
     LabelStudioError,
     make_config,
     make_result,
     parse_tags,
     read_annotations,
 )
-from jostle.labeling.labelstudio_backend import create_backend_app
-from jostle.labeling.security import ServerAuth
+from jostle.labeling.labelstudio import Client, create_backend_app
+from jostle.labeling.server.security import ServerAuth
 
 OLD_KEY, NEW_KEY = "0123abcd", "head.body.tail"
 TOKEN = "backend-token"
@@ -129,7 +128,7 @@ def test_questions_become_tasks_and_annotations_answers(studio: Any, session: Se
     held, url = studio
     client = Client(url, key)
     shown, number = set_up(client, session, 6)
-    assert client.push(number, labelstudio_backend.make_tasks(session, 6, shown)) == (6, 0)
+    assert client.push(number, labelstudio.make_tasks(session, 6, shown)) == (6, 0)
     asked = [each["data"] for each in held.tasks.values()]
     assert [data[ORDER_FIELD] for data in asked] == list(range(6))
     assert asked[0]["row"]["size"]
@@ -138,9 +137,11 @@ def test_questions_become_tasks_and_annotations_answers(studio: Any, session: Se
     held.annotate(2, "large", session, completed_by={"id": 3, "email": "bo@example.org"})
     held.annotate(3, None, session)
     for _ in range(2):  # what was read before changes nothing
-        assert labelstudio_backend.import_annotations(
-            session, read_annotations(client.tasks(number), "one")
-        ) == (2, 1, [])
+        assert labelstudio.import_annotations(session, read_annotations(client.tasks(number), "one")) == (
+            2,
+            1,
+            [],
+        )
     said = {
         entry.question.key: (entry.person, entry.act, entry.answer) for entry in session.answers().entries
     }
@@ -155,20 +156,20 @@ def test_tasks_that_are_there_get_their_new_place_and_prediction(studio: Any, se
     held, url = studio
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 4)
-    client.push(number, labelstudio_backend.make_tasks(session, 4, shown))
+    client.push(number, labelstudio.make_tasks(session, 4, shown))
     assert all(not each["predictions"] for each in held.tasks.values()), "no model, no prediction"
     for question in session.ask(20, "Ada"):
         size = float(session.content(question.key).fields["size"])  # type: ignore[index]
         session.tell(question.key, "large" if size > 0.5 else "small", "Ada")
     session.train()
-    assert client.push(number, labelstudio_backend.make_tasks(session, 4, shown)) == (0, 4)
+    assert client.push(number, labelstudio.make_tasks(session, 4, shown)) == (0, 4)
     assert len(held.tasks) == 4
     for each in held.tasks.values():
         (guess,) = each["predictions"]
-        assert guess["model_version"] == labelstudio_backend.model_version(session)
+        assert guess["model_version"] == labelstudio.model_version(session)
         assert guess["result"][0]["value"]["choices"][0] in ("small", "large")
     before = len(held.calls)
-    client.push(number, labelstudio_backend.make_tasks(session, 4, shown))
+    client.push(number, labelstudio.make_tasks(session, 4, shown))
     assert not [call for call in held.calls[before:] if "predictions" in call], "one prediction of each model"
 
 
@@ -184,11 +185,11 @@ def test_what_does_not_fit_is_said(studio: Any, session: Session) -> None:
         Client("localhost", OLD_KEY)
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 2)
-    client.push(number, labelstudio_backend.make_tasks(session, 2, shown))
+    client.push(number, labelstudio.make_tasks(session, 2, shown))
     held.annotate(1, "medium", session)
     held.annotate(2, "small", session)
     held.tasks[2]["data"][KEY_FIELD] = "f" * 32
-    answers, skips, wrong = labelstudio_backend.import_annotations(
+    answers, skips, wrong = labelstudio.import_annotations(
         session, read_annotations(client.tasks(number), "one")
     )
     assert (answers, skips) == (0, 0)
@@ -221,7 +222,7 @@ def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
     held, url = studio
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 12)
-    client.push(number, labelstudio_backend.make_tasks(session, 12, shown))
+    client.push(number, labelstudio.make_tasks(session, 12, shown))
     app = create_backend_app(session, ServerAuth(TOKEN, 9090))
 
     assert call(app, "GET", "/health")[0] == 401
@@ -251,7 +252,7 @@ def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
     assert len(session.labels()) == 12
     session.train()
     guesses = call(app, "POST", f"/{TOKEN}/predict", tasks)[1]["results"]
-    assert {each["model_version"] for each in guesses} == {labelstudio_backend.model_version(session)}
+    assert {each["model_version"] for each in guesses} == {labelstudio.model_version(session)}
     assert all(each["result"][0]["from_name"] == "label" for each in guesses)
 
 
@@ -259,7 +260,7 @@ def test_the_backend_hears_changes_deletions_and_nothing_of_others(studio: Any, 
     held, url = studio
     client = Client(url, OLD_KEY)
     shown, number = set_up(client, session, 2)
-    client.push(number, labelstudio_backend.make_tasks(session, 2, shown))
+    client.push(number, labelstudio.make_tasks(session, 2, shown))
     app = create_backend_app(session, ServerAuth(TOKEN, 9090))
 
     def hear(event: Any) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tools.serving import free_port
 
-from jostle.labeling.labelstudio import KEY_FIELD, Client, LabelStudioError, make_result, parse_tags
+from jostle.labeling.export.label_studio import KEY_FIELD, LabelStudioError, make_result, parse_tags
+from jostle.labeling.labelstudio import Client
 
 COMMAND = os.environ.get("JOSTLE_LABEL_STUDIO")
 KEY_OF_USER = "0123456789abcdef0123456789abcdef01234567"

@@ -7,9 +7,9 @@ import pytest
 from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
-from jostle.labeling.encoders import minilm_folder
-from jostle.labeling.learners import TrainingTargets
 from jostle.labeling.simulation import answer_all, read_truth
+from jostle.labeling.training.encoders import minilm_folder
+from jostle.labeling.training.learners import TrainingTargets
 
 OWN = """
 import torch

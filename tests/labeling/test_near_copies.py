@@ -7,11 +7,11 @@ import pytest
 from labeling_data import COLORS, scene
 from PIL import ImageEnhance
 
-from jostle.labeling import Session, near_copies
+from jostle.labeling import Session
 from jostle.labeling.audit import audit_sample
-from jostle.labeling.export import export
+from jostle.labeling.export import export, import_labels
 from jostle.labeling.find import Finder, Search
-from jostle.labeling.imports import import_labels
+from jostle.labeling.sources import near_copies
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 from answering import color_in, purposes
 from labeling_data import COLORS, colored_folder
 
-from jostle.labeling import Session, opinions
+from jostle.labeling import Session
+from jostle.labeling.audit import aggregation
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_a_doubtful_answer_is_asked_again_and_one_of_the_audit_never(session: Se
     with session.store.read_transaction() as tx:
         from sqlalchemy import select
 
-        from jostle.labeling.schema import examples
+        from jostle.labeling.store.schema import examples
 
         copies = dict(tx.execute(select(examples.c.key, examples.c.copies)).all())
     steered = {key for key, n in copies.items() if n > 1} - by_chance
@@ -49,13 +50,13 @@ def test_a_doubtful_answer_is_asked_again_and_one_of_the_audit_never(session: Se
 def test_the_share_of_wrong_answers_is_measured_on_the_random_half(session: Session) -> None:
     for question in session.ask(40, "bob"):
         session.tell(question.key, color_in(question.name), "bob")
-    differed, twice = opinions.count_disagreements(session)
+    differed, twice = aggregation.count_disagreements(session)
     with_two = {one.key for one in session.snapshot().answers if one.person == "bob"}
     assert twice < len(with_two)
     assert differed <= len(wrong_picks(session))
 
 
 def test_numbers_and_a_full_overlap_are_asked_at_random_alone() -> None:
-    assert opinions.random_share("one", 0.2) == 0.1
-    assert opinions.random_share("one", 1.0) == 1.0
-    assert opinions.random_share("number", 0.2) == 0.2
+    assert aggregation.random_share("one", 0.2) == 0.1
+    assert aggregation.random_share("one", 1.0) == 1.0
+    assert aggregation.random_share("number", 0.2) == 0.2

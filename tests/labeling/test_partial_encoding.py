@@ -9,12 +9,13 @@ import pytest
 from labeling_data import COLORS, WORDS, colored_folder, tickets
 from sqlalchemy import select
 
-from jostle.labeling import Session, trainer
-from jostle.labeling.contents import Content, draw_uniform
-from jostle.labeling.encoders import Encoder, Vectors
-from jostle.labeling.rounds import run_round
-from jostle.labeling.schema import examples
-from jostle.labeling.vectors import VectorFile, embed
+from jostle.labeling import Session
+from jostle.labeling.sources.contents import Content, draw_uniform
+from jostle.labeling.store.schema import examples
+from jostle.labeling.training import trainer
+from jostle.labeling.training.encoders import Encoder, Vectors
+from jostle.labeling.training.rounds import run_round
+from jostle.labeling.training.vectors import VectorFile, embed
 
 
 class Lengths(Encoder):

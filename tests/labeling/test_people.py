@@ -8,7 +8,8 @@ from running_server import Running
 from tools.serving import TOKEN, Person
 
 from jostle.labeling import Session
-from jostle.labeling.people import (
+from jostle.labeling.server import create_app
+from jostle.labeling.server.people import (
     ROLES,
     ROUTE_ROLES,
     Role,
@@ -17,9 +18,8 @@ from jostle.labeling.people import (
     list_people,
     remove_person,
 )
-from jostle.labeling.schema import people
-from jostle.labeling.server import create_app
 from jostle.labeling.store import Store
+from jostle.labeling.store.schema import people
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from jostle.labeling.probe import (
+from jostle.labeling.training.probe import (
     RIDGES,
     Probe,
     Sigmoids,

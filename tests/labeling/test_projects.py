@@ -11,10 +11,11 @@ from labeling_data import COLORS, colored_folder
 from running_server import Running
 from tools.serving import TOKEN, Person
 
-from jostle.labeling import Session, projects_server
-from jostle.labeling.people import add_person
+from jostle.labeling import Session
 from jostle.labeling.project import lock_project
-from jostle.labeling.projects import (
+from jostle.labeling.server import projects
+from jostle.labeling.server.people import add_person
+from jostle.labeling.server.projects import (
     find_project,
     forget_project,
     read_projects,
@@ -63,7 +64,7 @@ class NoTrainer:
 
 @pytest.fixture
 def running(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setattr(projects_server, "Trainer", NoTrainer)
+    monkeypatch.setattr(projects, "Trainer", NoTrainer)
     server = Running()
     yield server
     server.stop()

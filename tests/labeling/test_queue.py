@@ -2,8 +2,8 @@
 
 import pytest
 
-from jostle.labeling.contents import digest
-from jostle.labeling.queue import mix_audit, next_audit, split_batch
+from jostle.labeling.audit.queue import mix_audit, next_audit, split_batch
+from jostle.labeling.sources.contents import digest
 
 KEYS = [digest(bytes([number])) for number in range(30)]
 HARD = set(KEYS[:10])  # what a strategy picks first

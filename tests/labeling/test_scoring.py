@@ -8,7 +8,8 @@ import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
-from jostle.labeling import Session, audit, scoring
+from jostle.labeling import Session, audit
+from jostle.labeling.audit import scoring
 from jostle.statistics import ALPHA, betting_interval
 
 Write = Callable[..., Path]

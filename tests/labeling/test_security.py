@@ -9,7 +9,7 @@ import pytest
 from event_loops import finish
 from fastapi import HTTPException
 
-from jostle.labeling.security import (
+from jostle.labeling.server.security import (
     GUESS_SECONDS,
     MAX_GUESSES,
     SECURITY_HEADERS,

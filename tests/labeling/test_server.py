@@ -58,7 +58,7 @@ ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def test_the_page_needs_nothing_from_elsewhere(ada: Person) -> None:
-    static = Path(__file__).parents[2] / "src" / "jostle" / "labeling" / "static"
+    static = Path(__file__).parents[2] / "src" / "jostle" / "labeling" / "server" / "static"
     page = raw(ada.port, "GET", "/", **ALLOWED)[2].decode()
     for name, text in [
         ("/", page),

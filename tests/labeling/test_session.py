@@ -8,7 +8,7 @@ from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored, houses, tickets
 
 from jostle.labeling import Answers, Session, audit
-from jostle.labeling.learners import ProbeLearner, TrainingTargets
+from jostle.labeling.training.learners import ProbeLearner, TrainingTargets
 
 
 def test_labeling_starts_at_once_and_without_torch(colors: Path) -> None:

@@ -9,7 +9,7 @@ from labeling_data import COLORS
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.schema import queue
+from jostle.labeling.store.schema import queue
 
 
 def test_the_same_seed_asks_the_same(colors: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from labeling_data import COLORS, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.schema import examples
 from jostle.labeling.simulation import (
     Measurement,
     Study,
@@ -19,6 +18,7 @@ from jostle.labeling.simulation import (
     serve_session,
     target_values,
 )
+from jostle.labeling.store.schema import examples
 
 
 def test_answers_needed_by_hand() -> None:

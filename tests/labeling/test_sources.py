@@ -12,17 +12,17 @@ import pytest
 from labeling_data import picture
 from PIL import Image
 
-from jostle.labeling import Session, contents
-from jostle.labeling.contents import (
+from jostle.labeling import Session
+from jostle.labeling.sources import CallableSource, ImageFolder, contents, open_source
+from jostle.labeling.sources.contents import (
     Content,
     SourceError,
     UnreadableError,
     check_picture,
     to_browser_format,
 )
-from jostle.labeling.encoders import encode_rows, load_picture
-from jostle.labeling.sources import CallableSource, ImageFolder, open_source
-from jostle.labeling.tables import Table
+from jostle.labeling.sources.tables import Table
+from jostle.labeling.training.encoders import encode_rows, load_picture
 
 ROWS = [
     {"id": "7", "message": "it does not start", "note": "x", "price": "10"},

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from jostle.labeling.audit.stopping import advise, estimate_gain, is_stable
 from jostle.labeling.records import Accuracy, Point, Proof
-from jostle.labeling.stopping import (
-    advise,
-    estimate_gain,
-    is_stable,
-)
 from jostle.statistics.agreement import concordance, kappa
 
 GOOD = Accuracy("accuracy", 0.97, 0.955, 0.985, 0.95, 200, 5000, 8, 0.95, True)

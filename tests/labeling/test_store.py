@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
-from jostle.labeling.contents import digest
-from jostle.labeling.queries import LONGEST_LEASE
-from jostle.labeling.schema import StoreError, events, examples, settings, standing
+from jostle.labeling.sources.contents import digest
 from jostle.labeling.store import QueueEntry, Store
+from jostle.labeling.store.queries import LONGEST_LEASE
+from jostle.labeling.store.schema import StoreError, events, examples, settings, standing
 
 KEYS = [digest(str(number).encode()) for number in range(40)]
 

@@ -16,15 +16,16 @@ from chat_model import Model
 from labeling_data import COLORS, color_of, colored_folder, tickets
 from sqlalchemy import select
 
-from jostle.labeling import Session, suggesters
+from jostle.labeling import Session
 from jostle.labeling.audit import is_blind
-from jostle.labeling.contents import SourceError
+from jostle.labeling.audit.suggestions import count, is_first_ranking_due, load, read_status, show
 from jostle.labeling.export import export
-from jostle.labeling.schema import suggestions as table
-from jostle.labeling.schema import suggestions_shown
-from jostle.labeling.suggesters import SuggestionWorker, check_columns, check_suggest, parse_reply
-from jostle.labeling.suggestions import count, is_first_ranking_due, load, read_status, show
-from jostle.labeling.trainer import Trainer
+from jostle.labeling.sources.contents import SourceError
+from jostle.labeling.store.schema import suggestions as table
+from jostle.labeling.store.schema import suggestions_shown
+from jostle.labeling.training import suggesters
+from jostle.labeling.training.suggesters import SuggestionWorker, check_columns, check_suggest, parse_reply
+from jostle.labeling.training.trainer import Trainer
 
 SECRET = "a-key-that-nobody-may-see"
 

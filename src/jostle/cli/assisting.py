@@ -55,7 +55,7 @@ def help_settings(
 ) -> dict[str, Any]:
     """Return the settings of these options, checked before a project is begun."""
     from jostle.labeling.guide import check_guide
-    from jostle.labeling.suggesters import check_suggest
+    from jostle.labeling.training.suggesters import check_suggest
 
     return {
         "guide": None if guide is None else check_guide(guide),
@@ -67,7 +67,7 @@ def help_settings(
 
 def check_files(session: Session) -> None:
     """Raise ValueError if a file of predictions has no columns that can be used."""
-    from jostle.labeling.suggesters import check_columns
+    from jostle.labeling.training.suggesters import check_columns
 
     check_columns(session)
 
@@ -76,7 +76,7 @@ def announce_help(session: Session) -> None:
     """Print what the author of the guide should mend, and where examples are sent."""
     from jostle.labeling.guide import GuideReader
     from jostle.labeling.http_client import is_remote
-    from jostle.labeling.suggesters import DEFAULT_LIMIT
+    from jostle.labeling.training.suggesters import DEFAULT_LIMIT
 
     chosen = session.settings
     for problem in GuideReader(session).get().problems:

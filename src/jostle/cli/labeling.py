@@ -160,7 +160,7 @@ def label(
         return serve_projects(host, port, token, browser)
     session = asked.open_session(**settings)
     if audit_only is not None:
-        from jostle.labeling.scoring import begin_audit_only
+        from jostle.labeling.audit.scoring import begin_audit_only
 
         begin_audit_only(session, audit_only)
     return serve(session, asked.title, host, port, token, browser)
@@ -169,7 +169,7 @@ def label(
 def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
     """Return the share of random questions: all of them for a given model, half of them in a search."""
     from jostle.labeling.answers import parse_share
-    from jostle.labeling.stopping import FIND_AUDIT
+    from jostle.labeling.audit.stopping import FIND_AUDIT
 
     if only is not None and given is not None:
         raise ValueError("--audit-only asks random questions alone: leave --audit out")
@@ -184,8 +184,8 @@ def serve(
     session: Session, title: str, host: str, port: int | None, token: str | None, browser: bool
 ) -> None:
     """Serve the page until Ctrl-C."""
-    from jostle.labeling.projects import register_project
     from jostle.labeling.server import create_server_app
+    from jostle.labeling.server.projects import register_project
 
     assisting.check_files(session)
     server = serving.bind_server(session.project, host, port, serving.PORT, token)
@@ -200,7 +200,7 @@ def check_strategy_name(name: str) -> str:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from jostle.labeling.queue import check_strategy
+    from jostle.labeling.audit.queue import check_strategy
 
     with ProcessPoolExecutor(1, get_context("spawn")) as aside:
         aside.submit(check_strategy, name).result()

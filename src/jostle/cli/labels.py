@@ -11,7 +11,7 @@ from jostle.cli import labeling, options
 from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.labeling.scoring import Score
+    from jostle.labeling.audit.scoring import Score
     from jostle.statistics import Interval
 
 MAX_SHOWN = 5  # names that a message lists
@@ -105,8 +105,8 @@ def import_labels(
         jostle label import old.csv photos/ --classes cat,dog,other
         jostle label import old.csv --project photos.labels --add-classes
     """
-    from jostle.labeling.formats import source_format
-    from jostle.labeling.imports import import_labels
+    from jostle.labeling.export import import_labels
+    from jostle.labeling.export.formats import source_format
 
     source_format(file, format)  # before a project is begun
     asked = labeling.LabelOptions(
@@ -149,7 +149,7 @@ def audit(
         jostle label audit predictions.csv --project photos.labels
         jostle label audit large.csv --against small.csv
     """
-    from jostle.labeling import scoring
+    from jostle.labeling.audit import scoring
 
     session = labeling.LabelOptions(None, project=project, db=db).open_session()
     for path in (file, against):
@@ -169,7 +169,7 @@ def audit(
 
 def print_score(found: Score, name: str) -> None:
     """Print a score, the lower bound first."""
-    from jostle.labeling.stopping import percent
+    from jostle.labeling.audit.stopping import percent
 
     accuracy = found.accuracy
     print(f"{name} on {accuracy.audited} audited of {accuracy.population:,} examples that were never picked")

@@ -84,15 +84,16 @@ def push(
         jostle labelstudio push photos/ --to 3 -n 50
         jostle labelstudio push reviews.csv --text review --classes good,bad
     """
-    from jostle.labeling import labelstudio, labelstudio_backend
+    from jostle.labeling import labelstudio
+    from jostle.labeling.export import label_studio
 
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
     studio, session = client(url, key), asked.open_session()
     if to is None:
-        configuration = labelstudio.make_config(session.kind, session.source.kind, session.classes())
+        configuration = label_studio.make_config(session.kind, session.source.kind, session.classes())
         to = studio.create(asked.title, configuration)
-    tags = labelstudio.parse_tags(studio.project(to)["label_config"], session.kind)
-    new, again = studio.push(to, labelstudio_backend.make_tasks(session, n, tags, images))
+    tags = label_studio.parse_tags(studio.project(to)["label_config"], session.kind)
+    new, again = studio.push(to, labelstudio.make_tasks(session, n, tags, images))
     say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
     say("Sort by jostle_order to label them in order.")
 
@@ -118,12 +119,13 @@ def pull(
         jostle labelstudio pull photos/ --from 3 --url https://studio.example.org
         jostle labelstudio pull photos/ --from 3 --classes cat,dog,other
     """
-    from jostle.labeling import labelstudio, labelstudio_backend
+    from jostle.labeling import labelstudio
+    from jostle.labeling.export import label_studio
 
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
     studio, session = client(url, key), asked.open_session()
-    answers, skips, wrong = labelstudio_backend.import_annotations(
-        session, labelstudio.read_annotations(studio.tasks(to), session.kind)
+    answers, skips, wrong = labelstudio.import_annotations(
+        session, label_studio.read_annotations(studio.tasks(to), session.kind)
     )
     say(f"{answers} answers and {skips} skips read from project {to}")
     for words in dict.fromkeys(wrong):
@@ -154,7 +156,7 @@ def serve(
     """
     asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
     session = asked.open_session(batch=round_size)
-    from jostle.labeling.labelstudio_backend import create_backend_app
+    from jostle.labeling.labelstudio import create_backend_app
 
     server = serving.bind_server(session.project, host, port, PORT, token)
     address = server.auth.address.replace("/?token=", "/")

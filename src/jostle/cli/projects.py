@@ -12,14 +12,19 @@ from jostle.cli import serving
 from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.labeling.projects import ProjectSummary
+    from jostle.labeling.server.projects import ProjectSummary
 
 
 def serve_projects(host: str, port: int | None, token: str | None, browser: bool) -> None:
     """Print the projects of this machine, and serve the page that opens them until Ctrl-C."""
     serving.check_packages()
-    from jostle.labeling.projects import read_projects, register_project, state_folder, summarize_all
-    from jostle.labeling.projects_server import ProjectsServer
+    from jostle.labeling.server.projects import (
+        ProjectsServer,
+        read_projects,
+        register_project,
+        state_folder,
+        summarize_all,
+    )
 
     known = {each.folder for each in read_projects()}
     for database in Path().glob("*.labels/labels.db"):  # of an earlier version, which kept no list
@@ -88,9 +93,9 @@ def people(
         jostle label people remove photos.labels anna
     """
     serving.check_packages()
-    from jostle.labeling.people import add_person, list_people, remove_person
     from jostle.labeling.project import ADDRESS, DATABASE
-    from jostle.labeling.projects import ProjectEntry, find_project
+    from jostle.labeling.server.people import add_person, list_people, remove_person
+    from jostle.labeling.server.projects import ProjectEntry, find_project
     from jostle.labeling.store import Store
 
     entry = find_project(project) if db is None else ProjectEntry(project, project)

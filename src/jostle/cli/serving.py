@@ -16,7 +16,7 @@ from rich.console import Console
 from jostle.utils.sockets import listener
 
 if TYPE_CHECKING:
-    from jostle.labeling.security import ServerAuth
+    from jostle.labeling.server.security import ServerAuth
     from jostle.labeling.session import Session
 
 PORT = 8321  # unless told otherwise: a page that is open finds the server again
@@ -55,7 +55,7 @@ def bind_server(
         project: Whether the folder is a project, which has one server at a time.
     """
     from jostle.labeling.project import lock_project, write_address
-    from jostle.labeling.security import ServerAuth, read_token
+    from jostle.labeling.server.security import ServerAuth, read_token
     from jostle.utils.sockets import is_loopback
 
     if token is None and not is_loopback(host):
@@ -99,7 +99,7 @@ def announce(address: str, auth: ServerAuth, words: str, browser: bool = False) 
 
 def serve_session(app: Any, server: BoundServer, session: Session) -> None:
     """Run an application until Ctrl-C, with the session learning in the background."""
-    from jostle.labeling.trainer import Trainer
+    from jostle.labeling.training.trainer import Trainer
 
     trainer = Trainer(session)
     trainer.start()
@@ -116,7 +116,7 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
     """Run an application until Ctrl-C."""
     import uvicorn
 
-    from jostle.labeling.connections import LimitedProtocol
+    from jostle.labeling.server.connections import LimitedProtocol
 
     config = uvicorn.Config(
         app,

@@ -11,7 +11,6 @@ a table, and the background process fills in the embedding.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,16 +18,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, StoredAnswer, decode_answer
-from jostle.labeling.contents import Content, Question
-from jostle.labeling.example_map import ExampleMap, inside_polygon
 from jostle.labeling.records import Predictions, Suggestion
-from jostle.labeling.remarks import RemarkKind, current_remarks
-from jostle.labeling.review import class_chances, make_suggestion
-from jostle.labeling.schema import examples, lookups
+from jostle.labeling.review import class_chances
+from jostle.labeling.sources.contents import Question
+from jostle.labeling.store.remarks import RemarkKind, current_remarks
+from jostle.labeling.store.schema import examples
+from jostle.labeling.training.example_map import ExampleMap, inside_polygon, look_up
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -151,7 +150,11 @@ class Finder:
             value = None if key in audited else labels.get(key)
             answer = None if value is None else decode_answer(session.kind, value, classes)
             known = predictions is not None and key in predictions.places
-            said = make_suggestion(session, predictions, key, classes) if known and predictions else None
+            said = (
+                predictions.suggestion(key, classes, session.store.last_model())
+                if known and predictions
+                else None
+            )
             found.append(Match(Question(key, session.source.kind, names[key]), answer, said))
         return tuple(found)
 
@@ -263,50 +266,3 @@ def _answer_color(kind: AnswerKind, value: StoredAnswer | None, place: dict[int,
         return 0
     chosen = ANSWER_TYPES[kind].class_numbers(value)
     return place[chosen[0]] if chosen else NO_COLOR
-
-
-WAIT_SECONDS = 6.0  # seconds that a search waits for the background process
-POLL_SECONDS = 0.1
-NOT_ENCODED: list[float] = []  # of a text that the encoder of the project cannot compare
-
-
-def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArray[np.float32]:
-    """Return the reduced embedding (r,) of a text.
-
-    Raises:
-        ValueError: The background process is busy, or its encoder takes no single texts.
-    """
-    store = session.store
-    with store.write_transaction(durable=False) as tx:
-        store.upsert(tx, lookups, ["text"], [{"text": text, "row": None, "at": store.clock()}])
-    wanted = select(lookups.c.row).where(lookups.c.text == text)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        with store.read_transaction() as tx:
-            row = tx.execute(wanted).scalar_one_or_none()
-        if row is not None:
-            found = np.array(json.loads(row), dtype=np.float32)
-            if not len(found):
-                raise ValueError("the encoder of this project compares no single texts: search for words")
-            return found
-        time.sleep(POLL_SECONDS)
-    raise ValueError("the model is busy learning: try again in a moment, or search for words")
-
-
-def answer_lookups(session: Session) -> int:
-    """Embed the texts that the server waits for; return their number."""
-    with session.store.read_transaction() as tx:
-        texts = list(tx.execute(select(lookups.c.text).where(lookups.c.row.is_(None))).scalars())
-    if not texts:
-        return 0
-    found = ExampleMap.load(session.map_folder)
-    encoder = getattr(session.learner(), "encoder", None)
-    for text in texts:
-        row = NOT_ENCODED
-        if found is not None and encoder is not None and session.source.kind == "text":
-            made = encoder.encode([encoder.read(Content("text", "", texts=(text,)))])  # (1, d)
-            if made.shape[1] == len(found.mean):
-                row = found.reduce(made)[0].tolist()
-        with session.store.write_transaction(durable=False) as tx:
-            tx.execute(update(lookups).where(lookups.c.text == text).values(row=json.dumps(row)))
-    return len(texts)

@@ -13,14 +13,17 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from fastapi import FastAPI, HTTPException
-from fastapi.responses import Response
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from jostle.labeling.contents import Content, UnreadableError, digest, make_thumbnail, to_browser_format
-from jostle.labeling.routes import shown_json
-from jostle.labeling.security import PICTURE_HEADERS
+from jostle.labeling.sources.contents import (
+    Content,
+    UnreadableError,
+    digest,
+    make_thumbnail,
+    shown_json,
+    to_browser_format,
+)
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -223,21 +226,3 @@ def words(nodes: Sequence[Node]) -> str:
 def _texts(nodes: Sequence[Node]) -> Iterator[str]:
     for node in nodes:
         yield from [node] if isinstance(node, str) else _texts(node.get("inside", []))
-
-
-def add_guide_routes(app: FastAPI, session: Session) -> None:
-    """Add the guide and its pictures."""
-    reader = GuideReader(session)
-
-    @app.get("/api/guide")
-    def guide() -> dict[str, Any]:
-        found = reader.get()
-        sections = [asdict(each) for each in found.sections]
-        return {"sections": sections, "problems": found.problems, "digest": found.digest}
-
-    @app.get("/api/guide/{key}")
-    def picture(key: str) -> Response:
-        found = reader.get().pictures.get(key)
-        if found is None:
-            raise HTTPException(404, f"the guide shows no picture {key}")
-        return Response(found.data, media_type=found.mime, headers=PICTURE_HEADERS)

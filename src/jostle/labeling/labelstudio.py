@@ -1,184 +1,43 @@
-"""Label Studio: its formats, and its API as a client.
+"""Label Studio in place of the page: a client of its API, and an ML backend for it.
 
-A task carries its example's key in `data`, so that an annotation finds its example whatever number Label Studio gives
-it. The client uses the standard library alone, because Label Studio's own package needs old versions of numpy.
+Questions become tasks, annotations become answers. Label Studio sends an event for each annotation. They go to the
+session like any answer, and the background process trains after every batch of them: no event waits for a training.
+Label Studio's webhooks carry no password, so the token may also be the first part of the path:
+`http://127.0.0.1:9090/TOKEN` is the backend's address. The client uses the standard library alone, because Label
+Studio's own package needs old versions of numpy.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
-from xml.etree import ElementTree
-from xml.sax.saxutils import quoteattr
 
-from jostle.labeling.answers import Answer, AnswerKind
-from jostle.labeling.contents import Content, ContentKind
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+
+from jostle.labeling.export.label_studio import (
+    KEY_FIELD,
+    LOCAL_FILES,
+    Annotation,
+    LabelStudioError,
+    Tags,
+    id_prefix,
+    make_prediction,
+    make_task,
+    parse_tags,
+    read_annotation,
+)
 from jostle.labeling.http_client import make_request
-
-KEY_FIELD, ORDER_FIELD = "jostle_key", "jostle_order"
-LOCAL_FILES = "/data/local-files/?d="  # how Label Studio serves files of its own disk
-OBJECTS: dict[ContentKind, str] = {"image": "Image", "text": "Text", "row": "Table"}
-
-
-class LabelStudioError(ValueError):
-    """Data of Label Studio that does not fit this project; the message says where."""
-
-
-@dataclass(frozen=True)
-class Tags:
-    """Two tags of a labeling configuration: the one that shows the example, and the one that takes the answer."""
-
-    control: str = "label"  # from_name
-    object: str = "image"  # to_name
-    field: str = "image"  # of a task's data
-    kind: AnswerKind = "one"
-
-    @property
-    def type(self) -> str:
-        """The type of a result."""
-        return "number" if self.kind == "number" else "choices"
-
-
-def make_config(kind: AnswerKind, shows: ContentKind, classes: Sequence[str]) -> str:
-    """Return a labeling configuration for a new project."""
-    shown = f'<{OBJECTS[shows]} name="{shows}" value="${shows}"/>'
-    if kind == "number":
-        return f'<View>{shown}<Number name="label" toName="{shows}"/></View>'
-    several = ' choice="multiple"' if kind == "several" else ""
-    choices = "".join(f"<Choice value={quoteattr(name)}/>" for name in classes)
-    return f'<View>{shown}<Choices name="label" toName="{shows}"{several}>{choices}</Choices></View>'
-
-
-def parse_tags(configuration: str, kind: AnswerKind) -> Tags:
-    """Return the tags of a project's configuration that fit a kind of answer."""
-    wanted = "Number" if kind == "number" else "Choices"
-    if "<!DOCTYPE" in configuration:  # entities of entities would fill the memory
-        raise LabelStudioError(
-            "the Label Studio project's configuration must not have a DOCTYPE; remove it there"
-        )
-    try:
-        found = list(ElementTree.fromstring(configuration).iter())  # nosec B314  # without a DOCTYPE, no entities
-    except ElementTree.ParseError as wrong:
-        raise LabelStudioError(f"the Label Studio project's configuration cannot be read: {wrong}") from None
-    shown = {each.get("name", ""): each.get("value", "") for each in found if each.tag in OBJECTS.values()}
-    for each in found:
-        target = each.get("toName", "")
-        if each.tag == wanted and target in shown:
-            return Tags(each.get("name", ""), target, shown[target].removeprefix("$"), kind)
-    raise LabelStudioError(
-        f"the Label Studio project has no {wanted} tag on a {', '.join(OBJECTS.values())} tag, which these answers "
-        f"need; its tags: {', '.join(sorted({each.tag for each in found}))}"
-    )
-
-
-def make_task(
-    content: Content,
-    key: str,
-    order: int,
-    tags: Tags,
-    prediction: Mapping[str, Any] | None,
-    images: str = LOCAL_FILES,
-) -> dict[str, Any]:
-    """Return an example as a task; its order is in `data`, because a prediction's score means confidence."""
-    data = {tags.field: task_content(content, images), KEY_FIELD: key, ORDER_FIELD: order}
-    return {"data": data, "predictions": [] if prediction is None else [dict(prediction)]}
-
-
-def task_content(content: Content, images: str) -> Any:
-    """Return the content of a task: the address of a picture, a text, or a row."""
-    if content.kind == "image":
-        return images + quote(content.name)
-    if content.kind == "text":
-        return "\n\n".join(content.texts)
-    return {name: "" if value is None else value for name, value in (content.fields or {}).items()}
-
-
-def make_prediction(answer: Answer, score: float | None, version: str, tags: Tags) -> dict[str, Any]:
-    """Return the model's answer as a prediction."""
-    return {"model_version": version, "score": score, "result": [make_result(answer, tags)]}
-
-
-def make_result(answer: Answer, tags: Tags) -> dict[str, Any]:
-    """Return an answer as a result."""
-    choices = [answer] if isinstance(answer, str) else answer if isinstance(answer, float) else list(answer)
-    value = {"number" if tags.kind == "number" else "choices": choices}
-    return {"from_name": tags.control, "to_name": tags.object, "type": tags.type, "value": value}
-
-
-@dataclass(frozen=True)
-class Annotation:
-    """One person's annotation of a task; no answer means that they skipped it."""
-
-    id: str  # made of what was said and when: read again, it is the same
-    key: str
-    person: str
-    answer: Answer | None
-    seconds: float | None
-
-
-def read_annotations(tasks: Sequence[Mapping[str, Any]], kind: AnswerKind) -> list[Annotation]:
-    """Return the annotations of an export in the order they were made; skip tasks of other projects."""
-    found = [
-        (str(each.get("updated_at") or each.get("created_at") or ""), read)
-        for task in tasks
-        for each in task.get("annotations") or []
-        if (read := read_annotation(task, each, kind)) is not None
-    ]
-    return [read for _, read in sorted(found, key=lambda pair: pair[0])]
-
-
-def read_annotation(task: Mapping[str, Any], said: Mapping[str, Any], kind: AnswerKind) -> Annotation | None:
-    """Return one annotation; None where the task is not from here, or nothing was answered."""
-    key = (task.get("data") or {}).get(KEY_FIELD)
-    answer = None if said.get("was_cancelled") else read_answer(said.get("result") or [], kind)
-    if not isinstance(key, str) or (answer is None and not said.get("was_cancelled")):
-        return None
-    seconds = said.get("lead_time")
-    return Annotation(
-        annotation_id(said),
-        key,
-        annotator_name(said.get("completed_by")),
-        answer,
-        None if seconds is None else float(seconds),
-    )
-
-
-def read_answer(results: Sequence[Mapping[str, Any]], kind: AnswerKind) -> Answer | None:
-    """Return the answer in the results of an annotation."""
-    for each in results:
-        value = each.get("value") or {}
-        if kind == "number" and "number" in value:
-            return float(value["number"])
-        if kind != "number" and "choices" in value:
-            chosen = tuple(map(str, value["choices"]))
-            return chosen if kind == "several" else chosen[0] if chosen else None
-    return () if kind == "several" and not results else None
-
-
-def annotation_id(said: Mapping[str, Any]) -> str:
-    """Return an id that changes when an annotation does."""
-    told = [said.get("id"), said.get("updated_at"), said.get("result"), said.get("was_cancelled")]
-    digest = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return f"{id_prefix(said.get('id'))}{digest}"
-
-
-def id_prefix(number: Any) -> str:
-    """Return the beginning of all ids of an annotation."""
-    return f"labelstudio-{number}-"
-
-
-def annotator_name(completed_by: Any) -> str:
-    """Return the name of an annotator, given as a number or as a user."""
-    if isinstance(completed_by, Mapping):
-        return str(completed_by.get("email") or f"labelstudio-{completed_by.get('id')}")
-    return f"labelstudio-{completed_by if completed_by is not None else 'unknown'}"
-
+from jostle.labeling.server.security import App, Receive, Scope, SecurityMiddleware, Send, ServerAuth
+from jostle.labeling.session import Session
+from jostle.labeling.store import UnknownKeyError
+from jostle.labeling.store.schema import events
 
 TIMEOUT_SECONDS = 120  # seconds; a large export takes its time
 TASKS_PER_CALL = 1000  # tasks in one call, far below what Label Studio takes
@@ -267,3 +126,174 @@ class Client:
 def split_tasks(tasks: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Split tasks into portions of one call."""
     return (tasks[start : start + TASKS_PER_CALL] for start in range(0, len(tasks), TASKS_PER_CALL))
+
+
+TASK_PERSON = "label-studio"  # whose questions they are until somebody annotates them
+
+
+def make_tasks(session: Session, n: int, tags: Tags, images: str = LOCAL_FILES) -> list[dict[str, Any]]:
+    """Return the next n questions as tasks with predictions; nobody else is asked them meanwhile."""
+    return [
+        make_task(
+            session.content(each.key), each.key, order, tags, predict_example(session, each.key, tags), images
+        )
+        for order, each in enumerate(session.ask(n, TASK_PERSON))
+    ]
+
+
+def predict_example(session: Session, key: str, tags: Tags) -> dict[str, Any] | None:
+    """Return the prediction of an example; None before there is a model, and for audited examples."""
+    found = session.suggestion(key)
+    if found is None:
+        return None
+    return make_prediction(found.answer, found.confidence, f"round-{found.round}", tags)
+
+
+def model_version(session: Session) -> str:
+    """Return the name of the current model."""
+    return f"round-{session.store.last_model()}"
+
+
+def enter_annotation(session: Session, said: Annotation) -> None:
+    """Record an annotation as an answer, or as a skip."""
+    if said.answer is None:
+        session.skip(said.key, said.person, id=said.id)
+    else:
+        session.tell(said.key, said.answer, said.person, said.seconds, said.id)
+
+
+def import_annotations(session: Session, found: list[Annotation]) -> tuple[int, int, list[str]]:
+    """Record the annotations of an export; return the numbers of answers and skips, and the errors."""
+    answers = skips = 0
+    wrong: list[str] = []
+    for said in found:
+        try:
+            enter_annotation(session, said)
+        except (UnknownKeyError, ValueError) as reason:
+            wrong.append(str(reason))
+            continue
+        answers, skips = answers + (said.answer is not None), skips + (said.answer is None)
+    return answers, skips, wrong
+
+
+CALLS = {"health", "setup", "versions", "predict", "webhook"}  # any other first part of a path is a token
+MAX_BODY_BYTES = 64 * 1024 * 1024  # bytes; Label Studio sends whole pages of tasks
+
+
+class PredictBody(BaseModel):
+    """Request for predictions; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    tasks: list[dict[str, Any]]
+    label_config: str = ""
+
+
+class WebhookEvent(BaseModel):
+    """Event of an annotation; for deleted ones Label Studio sends the numbers only."""
+
+    model_config = ConfigDict(extra="ignore")
+    action: str
+    annotation: dict[str, Any] | None = None
+    annotations: list[dict[str, Any]] = []
+    task: dict[str, Any] | None = None
+
+
+def create_backend(session: Session) -> FastAPI:
+    """Create the backend without security checks."""
+    app = FastAPI(title="jostle labelstudio serve", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/")
+    @app.get("/health")
+    def health() -> dict[str, Any]:
+        return {"status": "UP", "model_class": "jostle"}
+
+    @app.post("/setup")
+    def setup() -> dict[str, Any]:
+        return {"model_version": model_version(session)}
+
+    @app.get("/versions")
+    def versions() -> dict[str, Any]:
+        return {"versions": [model_version(session)]}
+
+    @app.post("/predict")
+    def predict(body: PredictBody) -> dict[str, Any]:
+        shown = parse_tags(body.label_config, session.kind) if body.label_config else Tags(kind=session.kind)
+        return {"results": [predict_task(session, task, shown) for task in body.tasks]}
+
+    @app.post("/webhook")
+    def webhook(event: WebhookEvent) -> dict[str, Any]:
+        return {"status": handle_event(session, event)}
+
+    return app
+
+
+def create_backend_app(session: Session, auth: ServerAuth) -> App:
+    """Create the application of the backend: the token is Label Studio's user and password, or in the path."""
+    return accept_token_in_path(SecurityMiddleware(create_backend(session), auth, MAX_BODY_BYTES), auth)
+
+
+def accept_token_in_path(app: App, auth: ServerAuth) -> App:
+    """Wrap an application so that the first part of the path may be the token."""
+
+    async def opened(scope: Scope, receive: Receive, send: Send) -> None:
+        first, _, rest = scope.get("path", "").removeprefix("/").partition("/")
+        bare = all(name != b"authorization" for name, _ in scope.get("headers", []))
+        if scope["type"] == "http" and (
+            auth.is_valid_token(first) or (bare and first and first not in CALLS)
+        ):
+            shown = (b"authorization", f"Bearer {first}".encode())
+            others = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+            path = f"/{rest}"
+            scope = {**scope, "path": path, "raw_path": path.encode(), "headers": [*others, shown]}
+        await app(scope, receive, send)
+
+    return opened
+
+
+def predict_task(session: Session, task: dict[str, Any], shown: Tags) -> dict[str, Any]:
+    """Return the prediction of a task; an empty one for a task that is not known."""
+    key = (task.get("data") or {}).get(KEY_FIELD)
+    try:
+        found = predict_example(session, key, shown) if isinstance(key, str) else None
+    except UnknownKeyError:
+        found = None
+    return found or {"result": [], "score": 0.0, "model_version": model_version(session)}
+
+
+def handle_event(session: Session, event: WebhookEvent) -> str:
+    """Record an event; return its outcome in a word."""
+    if event.action == "START_TRAINING":
+        session.request_round()
+        return "training"
+    if event.action in ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED"):  # of many, of one
+        return (
+            "deleted"
+            if delete_annotations(session, [each.get("id") for each in event.annotations])
+            else "unknown"
+        )
+    if event.action not in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED") or event.annotation is None:
+        return "ignored"
+    said = read_annotation(event.task or {}, event.annotation, session.kind)
+    if said is None:
+        return "ignored"
+    try:
+        enter_annotation(session, said)
+    except UnknownKeyError:
+        return "unknown"
+    except ValueError as wrong:  # such as a class that this project does not have
+        return f"refused: {wrong}"
+    return "kept"
+
+
+def delete_annotations(session: Session, numbers: list[Any]) -> int:
+    """Withdraw deleted annotations; return how many were known."""
+    known: set[tuple[str, str]] = set()
+    with session.store.read_transaction() as tx:
+        for number in numbers:
+            made = select(events.c.key, events.c.person).where(
+                events.c.id.startswith(id_prefix(number), autoescape=True)
+            )
+            known |= {(row.key, row.person) for row in tx.execute(made)}
+    for key, person in sorted(known):
+        session.skip(key, person)
+    return len(known)

@@ -11,10 +11,11 @@ from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from jostle.labeling.answers import AnswerKind, Answers, ClassBook, parse_goal
+from jostle.labeling.answers import AnswerKind, Answers, parse_goal
 from jostle.labeling.http_client import is_remote
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
+from jostle.labeling.store.classes import ClassBook
 from jostle.utils.user_files import is_own
 
 DATABASE = "labels.db"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer
-from jostle.labeling.contents import Question
+from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer, decode_answer
+from jostle.labeling.sources.contents import Question
 from jostle.labeling.store import Purpose, Store
 
 
@@ -300,6 +301,13 @@ class Predictions:
     def answer(self, place: int, classes: Classes) -> StoredAnswer:
         """Return the prediction at a place, as an answer would be stored."""
         return ANSWER_TYPES[self.kind].predict(self.scores[place], self.numbers, classes)
+
+    def suggestion(self, key: str, classes: Classes, round: int) -> Suggestion:
+        """Return the prediction of an example in words; `round` is that of the model."""
+        place = self.places[key]
+        sure = float(self.confidence[place])
+        answer = decode_answer(self.kind, self.answer(place, classes), classes)
+        return Suggestion(answer, None if math.isnan(sure) else sure, round)
 
     @cached_property
     def certainty(self) -> NDArray[np.float64]:

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sqlalchemy import func, select
 
-from jostle.labeling import aggregation, audit, insights, queue, stopping, suggestions
-from jostle.labeling.aggregation import CurrentAnswer
+from jostle.labeling import audit
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import (
-    Answer,
-    AnswerKind,
-    Classes,
-    StoredAnswer,
-    decode_answer,
-)
-from jostle.labeling.audit import is_blind
-from jostle.labeling.contents import Question
-from jostle.labeling.index import GoneError
+from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer, decode_answer
+from jostle.labeling.audit import aggregation, insights, is_blind, queue, stopping, suggestions
+from jostle.labeling.audit.aggregation import CurrentAnswer
 from jostle.labeling.records import (
     Card,
     Disagreement,
@@ -34,7 +26,9 @@ from jostle.labeling.records import (
     Suggestion,
     read_status,
 )
-from jostle.labeling.schema import examples, places
+from jostle.labeling.sources.contents import Question
+from jostle.labeling.sources.index import GoneError
+from jostle.labeling.store.schema import examples, places
 from jostle.statistics.mistakes import EVEN
 
 if TYPE_CHECKING:
@@ -50,16 +44,10 @@ def suggestion(session: Session, key: str) -> Suggestion | None:
     found = session.predictions()
     if found is None or key not in found.places:
         return None
-    made = make_suggestion(session, found, key, session.book.classes())  # also for a blind one: as fast
+    made = found.suggestion(
+        key, session.book.classes(), session.store.last_model()
+    )  # also for a blind one: as fast
     return None if is_blind(session, key) else made
-
-
-def make_suggestion(session: Session, found: Predictions, key: str, classes: Classes) -> Suggestion:
-    """Return a prediction in words."""
-    place = found.places[key]
-    sure = float(found.confidence[place])
-    answer = decode_answer(session.kind, found.answer(place, classes), classes)
-    return Suggestion(answer, None if math.isnan(sure) else sure, session.store.last_model())
 
 
 def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> list[Card]:
@@ -86,7 +74,10 @@ def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> li
     if shown:
         session.store.mark_wanted([row.key for row in rows[: rows.index(shown[-1]) + 1]])
     questions = [Question(row.key, session.source.kind, row.name) for row in shown]
-    return [Card(question, make_suggestion(session, found, question.key, classes)) for question in questions]
+    return [
+        Card(question, found.suggestion(question.key, classes, session.store.last_model()))
+        for question in questions
+    ]
 
 
 def class_chances(found: Predictions, number: int, classes: Classes) -> dict[str, float]:
@@ -124,7 +115,7 @@ def doubts(session: Session, n: int) -> list[Doubt]:
             Question(key, session.source.kind, by_key[key][0].name),
             decode_answer(session.kind, snapshot.labels[key], classes),
             tuple(sorted({one.person for one in by_key[key]})),
-            make_suggestion(session, found, key, classes),
+            found.suggestion(key, classes, session.store.last_model()),
             chances[key],
         )
         for key in worst[:n]

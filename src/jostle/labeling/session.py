@@ -14,20 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.labeling import aggregation, audit, contents, opinions, queue, remarks, review, sources, stopping
+from jostle.labeling import audit, review, sources
 from jostle.labeling.answers import (
     Answer,
     AnswerKind,
     Answers,
-    ClassBook,
     clean_person_name,
     decode_answer,
     encode_answer,
 )
-from jostle.labeling.contents import Content, Question
-from jostle.labeling.index import Index
-from jostle.labeling.index import ProgressCallback as Tell
-from jostle.labeling.near_copies import CopyGroups
+from jostle.labeling.audit import aggregation, queue, stopping
 from jostle.labeling.project import (
     DATABASE,
     Settings,
@@ -52,12 +48,17 @@ from jostle.labeling.records import (
     Progress,
     Suggestion,
 )
-from jostle.labeling.sources import Source
-from jostle.labeling.store import Event, Store, UnknownKeyError
+from jostle.labeling.sources import Source, contents
+from jostle.labeling.sources.contents import Content, Question
+from jostle.labeling.sources.index import Index
+from jostle.labeling.sources.index import ProgressCallback as Tell
+from jostle.labeling.sources.near_copies import CopyGroups
+from jostle.labeling.store import Event, Store, UnknownKeyError, remarks
+from jostle.labeling.store.classes import ClassBook
 
 if TYPE_CHECKING:
-    from jostle.labeling.learners import Learner
-    from jostle.labeling.widget import LabelWidget
+    from jostle.labeling.server.widget import LabelWidget
+    from jostle.labeling.training.learners import Learner
 
 
 class Session:
@@ -77,7 +78,7 @@ class Session:
         self.project, self.source, self.store = project, examples, store
         self.kind, self.settings = kind, settings
         self.book = ClassBook(store)
-        self.copies, share = CopyGroups(self), opinions.random_share(kind, settings.overlap)
+        self.copies, share = CopyGroups(self), aggregation.random_share(kind, settings.overlap)
         self.index = Index(store, examples, settings.seed, share, self.copies.find_new)
         self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
         self._fill_lock = threading.Lock()
@@ -254,7 +255,7 @@ class Session:
 
     def widget(self, person: str = "you", height: str = "40rem") -> LabelWidget:
         """Return the question view for a notebook: a `person` answers in a cell, in a view of this `height`."""
-        from jostle.labeling.widget import LabelWidget
+        from jostle.labeling.server.widget import LabelWidget
 
         return LabelWidget(self, person, height)
 
@@ -286,7 +287,7 @@ class Session:
         Args:
             tell: Called with messages about the progress; None: nobody is told.
         """
-        from jostle.labeling import rounds
+        from jostle.labeling.training import rounds
 
         return rounds.run_round(self, tell)
 
@@ -296,7 +297,7 @@ class Session:
 
     def learner(self) -> Learner:
         """Return the learner: a probe on a frozen encoder, or the user's own model."""
-        from jostle.labeling.learners import CustomLearner, ProbeLearner
+        from jostle.labeling.training.learners import CustomLearner, ProbeLearner
 
         if self._learner is None:
             chosen = self.settings

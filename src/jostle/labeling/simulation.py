@@ -29,11 +29,11 @@ from sqlalchemy import update
 from jostle.datasets.table_files import is_missing, number
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, Answers, encode_answer
-from jostle.labeling.contents import Cell, Question, SourceError, draw_uniform
-from jostle.labeling.schema import examples
-from jostle.labeling.security import ServerAuth
+from jostle.labeling.server.security import ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.sources import Source
+from jostle.labeling.sources.contents import Cell, Question, SourceError, draw_uniform
+from jostle.labeling.store.schema import examples
 from jostle.utils.files import write_whole
 from jostle.utils.sockets import listener
 

@@ -10,7 +10,7 @@ import pytest
 from browser_pages import expect
 from tools.serving import Person, Server
 
-from jostle.labeling.contents import digest
+from jostle.labeling.sources.contents import digest
 
 CLASSES = "red,green,<b>blue</b>"
 HTML = "<img src=x onerror=alert(1)>.png"

@@ -11,8 +11,8 @@ from browser_pages import problems
 from running_server import Running
 
 from jostle.labeling import Session
-from jostle.labeling.people import add_person
-from jostle.labeling.projects import register_project
+from jostle.labeling.server.people import add_person
+from jostle.labeling.server.projects import register_project
 
 SHOWN = "() => document.querySelector('.stage')?.dataset.key"
 PICTURE = "() => document.querySelector('.picture img')?.naturalWidth > 0"

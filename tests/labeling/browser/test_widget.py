@@ -14,7 +14,7 @@ from browser_pages import expect
 pytest.importorskip("anywidget", reason="the widget needs the extra `notebook`")
 
 from jostle.labeling import Session
-from jostle.labeling.widget import LabelWidget, bundle, notebook_document
+from jostle.labeling.server.widget import LabelWidget, bundle, notebook_document
 
 CLASSES = ("red", "green", "blue")
 

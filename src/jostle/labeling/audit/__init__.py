@@ -1,0 +1,363 @@
+"""Accuracy by the audit: of the last model, of every model so far, and on new data.
+
+The mathematics is in `jostle.statistics`; this module reads its arrays from the project.
+
+The audit is blind: nothing that a page shows says which questions measure. A suggestion can sway an answer, so audit
+questions have none. An equal share of picks, drawn by their keys, has none either, and during a proof no question has
+one. Figures of the audit change a few answers at a time, because a count that grows with an answer would say what that
+answer was for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, and_, func, or_, select
+
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class
+from jostle.labeling.records import Accuracy, NewData, Point, Predictions, Proof
+from jostle.labeling.sources.contents import draw_uniform
+from jostle.labeling.store.schema import examples, looks
+from jostle.labeling.store.schema import queue as ranking
+from jostle.statistics import (
+    ALPHA,
+    AuditSample,
+    ClassQuality,
+    Interval,
+    answers_to_prove,
+    betting_interval,
+    class_qualities,
+    decay,
+    estimate_mean,
+    estimate_new_data_error,
+    new_data_interval,
+    spend_alpha,
+)
+
+if TYPE_CHECKING:
+    from jostle.labeling.session import Session
+
+Array = NDArray[np.float64]
+
+AUDIT_PREDICTIONS = 2000  # examples, the next of the audit, whose predictions each round keeps for good
+UPPER_SHARE = 0.95  # of a model's alpha: for the bound that proves
+FORECAST_LIMIT = 600  # further random answers that a forecast considers
+PROOF_SHARE = 0.9  # of the questions during a proof are random; picks among them keep the audit blind
+
+
+@dataclass(frozen=True)
+class ProjectAudit:
+    """Audit answers that count, and the examples that were not asked: together the population."""
+
+    labels: Mapping[str, StoredAnswer]  # in the order in which they were drawn
+    waiting: Collection[str]  # drawn, and without an answer
+    unasked: Collection[str]
+
+    @property
+    def population(self) -> int:
+        """Number of examples that the audit is a sample of."""
+        return len(self.labels) + len(self.waiting) + len(self.unasked)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Errors of a model on the audit, and what it expects of the whole population."""
+
+    errors: Array  # (t,) between 0 and 1, in draw order
+    expected: Array  # (N,) those of the draws first
+    unit: float = 1.0  # by which errors of numbers were divided
+
+    def interval(self, alpha: float, upper_share: float = UPPER_SHARE) -> Interval:
+        """Return bounds on the mean error of the population."""
+        if not len(self.expected):
+            return Interval(0.0, 1.0)
+        return betting_interval(self.errors, self.expected, alpha=alpha, upper_share=upper_share)
+
+
+def audit_sample(session: Session) -> ProjectAudit:
+    """Return the audit without the examples that were picked, shown in a grid or wanted by a strategy."""
+    labels = session.snapshot().labels
+    with session.store.read_transaction() as tx:
+        drawn = select(examples.c.key).where(examples.c.purpose == "audit", examples.c.here, ~_has_left())
+        keys = list(tx.execute(drawn).scalars())
+        free = select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted)
+        unasked = frozenset(tx.execute(free).scalars())
+    order = sorted(keys, key=lambda key: draw_uniform(session.settings.seed, "audit", key))
+    waiting = frozenset(key for key in keys if key not in labels)
+    return ProjectAudit({key: labels[key] for key in order if key in labels}, waiting, unasked)
+
+
+def left_audit(session: Session) -> frozenset[str]:
+    """Return the keys of audited examples that measure no more: their answers train, as those of picks."""
+    with session.store.read_transaction() as tx:
+        left = select(examples.c.key).where(examples.c.purpose == "audit", _has_left())
+        return frozenset(tx.execute(left).scalars())
+
+
+def _has_left() -> ColumnElement[bool]:
+    """Whether an example was shown in a grid, or a strategy ranked it before a pick that was asked."""
+    asked = select(ranking.c.round, func.max(ranking.c.rank).label("rank")).join(examples)
+    asked = asked.where(ranking.c.purpose == "pick", examples.c.purpose == "pick")
+    reached = asked.group_by(ranking.c.round).subquery()
+    before = and_(ranking.c.round == reached.c.round, ranking.c.rank < reached.c.rank)
+    passed = select(ranking.c.key).join(reached, before).where(ranking.c.purpose == "pick")
+    return or_(examples.c.wanted, examples.c.key.in_(passed))
+
+
+def prediction_errors(
+    kind: AnswerKind, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
+) -> Array:
+    """Return the error of each labeled example that a model predicts: 0 or 1, or the absolute error of a number."""
+    known = [
+        (found.answer(found.places[key], classes), answer)
+        for key, answer in labels.items()
+        if key in found.places
+    ]
+    return np.array([ANSWER_TYPES[kind].error(said, answer) for said, answer in known])
+
+
+def measure(
+    session: Session,
+    sample: ProjectAudit,
+    found: Predictions,
+    scale: float | None = None,
+    *,
+    whole: bool = False,
+) -> Measured:
+    """Compare predictions with the audit.
+
+    Examples that the project's model does not know, such as new files, are not part of its population. They are if
+    `whole`, or where only the predictions for the first of the audit were kept. Such examples get chances as those of
+    the others are spread: any chances keep an interval valid.
+    """
+    off = prediction_errors(session.kind, found, sample.labels, session.book.classes())
+    unit = (scale or 1.0) if session.kind == "number" else 1.0
+    rest = [*sample.waiting, *sample.unasked]
+    known = [found.places[key] for key in [*sample.labels, *rest] if key in found.places]
+    expected = found.expected_errors[known]
+    missing = len(rest) - (len(known) - len(off))
+    if missing and len(known) and (whole or len(found.keys) == AUDIT_PREDICTIONS):
+        spread = np.quantile(expected, (np.arange(missing) + 0.5) / missing)
+        expected = np.concatenate([expected, spread])
+    return Measured((off / unit).clip(0, 1), expected, unit)
+
+
+def model_shares(session: Session) -> dict[int, float]:
+    """Return the share of alpha of each round with a model; those of release 0.2 count as other than candidates."""
+    shares: dict[int, float] = {}
+    candidates: list[bool] = []
+    for number, _, summary in session.store.rounds():
+        if summary.get("model"):
+            candidates.append(bool(summary.get("candidate")))
+            stored = summary.get("alpha")
+            shares[number] = float(stored) if stored else next_share(session, candidates, len(candidates))
+    return shares
+
+
+def next_share(session: Session, candidates: Sequence[bool], rank: int) -> float:
+    """Return the share of alpha for the last of some models, the rank-th claim on this audit.
+
+    Without a goal all models count alike. With one, 90 % of alpha is for candidates: models that expect to meet it.
+    """
+    return decay(rank) if session.settings.accuracy_goal is None else spend_alpha(candidates)[-1]
+
+
+def spend_share(session: Session, candidate: bool) -> float:
+    """Return the share of alpha for a new model; all shares of a project sum to less than alpha."""
+    spent = [*model_shares(session).values(), *(look["alpha"] for look in recorded_looks(session))]
+    flags = [
+        bool(summary.get("candidate")) for _, _, summary in session.store.rounds() if summary.get("model")
+    ]
+    flags += [True] * (len(spent) - len(flags))
+    share = next_share(session, [*flags, candidate], len(flags) + 1)
+    return min(share, max(ALPHA - float(sum(spent)), 0.0) / 2)  # a goal that came late does not spend more
+
+
+def recorded_looks(session: Session) -> list[dict[str, Any]]:
+    """Return the models of others that were scored on this audit, in their order."""
+    with session.store.read_transaction() as tx:
+        return [dict(row) for row in tx.execute(select(looks).order_by(looks.c.number)).mappings()]
+
+
+def accuracy(session: Session, sample: ProjectAudit | None = None) -> Accuracy:
+    """Return the accuracy of the last model, with an interval that holds however often it is computed."""
+    number, found = session.store.last_model(), session.predictions()
+    if found is None:
+        return describe_measured(session, Measured(np.zeros(0), np.zeros(0)), number, ALPHA, None)
+    scale = model_summary(session, number).get("scale")
+    measured = measure(session, sample or audit_sample(session), found, scale)
+    return describe_measured(session, measured, number, model_shares(session)[number], scale)
+
+
+def model_summary(session: Session, number: int) -> dict[str, Any]:
+    """Return the summary of a round."""
+    return next(summary for at, _, summary in session.store.rounds() if at == number)
+
+
+def describe_measured(
+    session: Session, measured: Measured, number: int, alpha: float, scale: float | None
+) -> Accuracy:
+    """Return the accuracy and interval of some errors."""
+    inside, goal, count = measured.interval(alpha), session.settings.accuracy_goal, len(measured.errors)
+    error = None
+    if count:
+        error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
+    sample = 1 - ALPHA, count, len(measured.expected), number, goal
+    if session.kind == "number":
+        low, high = inside.low * measured.unit, inside.high * measured.unit
+        reached = goal is not None and count > 0 and high <= goal
+        estimate = None if error is None else error * measured.unit
+        return Accuracy("mean error", estimate, low, high, *sample, reached, scale)
+    right = inside.complement()
+    reached = goal is not None and count > 0 and right.low >= goal
+    return Accuracy("accuracy", None if error is None else 1 - error, right.low, right.high, *sample, reached)
+
+
+def curve(session: Session, sample: ProjectAudit | None = None) -> tuple[Point, ...]:
+    """Measure every model of the project by the audited examples that count now."""
+    sample, shares = sample or audit_sample(session), model_shares(session)
+    points: list[Point] = []
+    for number, _, summary in session.store.rounds():
+        found = session.audit_predictions(number) if summary.get("model") else None
+        if found is None:
+            continue
+        measured = measure(session, sample, found, summary.get("scale"))
+        if len(measured.errors):
+            here = describe_measured(session, measured, number, shares[number], summary.get("scale"))
+            assert here.estimate is not None
+            points.append(
+                Point(number, summary["trained"], here.estimate, here.low, here.high, summary.get("kappa"))
+            )
+    return tuple(points)
+
+
+def new_data(session: Session, sample: ProjectAudit | None = None) -> NewData | None:
+    """Return the accuracy on new data like this: held-out errors on the answered part, the audit on the rest.
+
+    None where there is no audited answer, or where the model has no held-out predictions.
+    """
+    found = session.predictions()
+    if found is None or not found.out_of_sample:
+        return None
+    sample = sample or audit_sample(session)
+    measured = measure(
+        session, sample, found, model_summary(session, session.store.last_model()).get("scale")
+    )
+    if not len(measured.errors):
+        return None
+    others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
+    off = prediction_errors(session.kind, found, others, session.book.classes())
+    known, left = (off / measured.unit).clip(0, 1), len(measured.expected)
+    rest = measured.interval(ALPHA / 2, 0.5)
+    inside = new_data_interval(known, rest, left)
+    error = estimate_new_data_error(known, estimate_mean(measured.errors, measured.expected), left)
+    error = min(max(error, inside.low), inside.high)
+    if session.kind == "number":
+        return NewData(error * measured.unit, inside.low * measured.unit, inside.high * measured.unit)
+    right = inside.complement()
+    return NewData(1 - error, right.low, right.high)
+
+
+def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None) -> Proof | None:
+    """Forecast how many more random answers prove the goal; None without a goal, a model, or once it is proven."""
+    predictions, goal = session.predictions(), session.settings.accuracy_goal
+    if predictions is None or goal is None or found.reached:
+        return None
+    measured = measure(session, sample or audit_sample(session), predictions, found.scale)
+    largest = ANSWER_TYPES[session.kind].largest_error(goal, measured.unit)
+    if not 0 < largest < 1:
+        return None
+    alpha = UPPER_SHARE * model_shares(session)[found.round]
+    forecast = answers_to_prove(
+        measured.errors,
+        measured.expected,
+        largest,
+        alpha=alpha,
+        limit=FORECAST_LIMIT,
+        picks_per_answer=0.0 if session.settings.audit == 1 else 1 / PROOF_SHARE - 1,
+    )
+    asking = (forecast.median or 0) if session.settings.audit == 1 else proof_questions(session)
+    return Proof(forecast.median, FORECAST_LIMIT, asking)
+
+
+def proof_questions(session: Session) -> int:
+    """Return how many random questions of a proof wait to be asked; 0 where none is under way."""
+    started = session.store.setting("proof") or {}
+    if started.get("round") != session.store.current_round():
+        return 0
+    with session.store.read_transaction() as tx:
+        asked = select(func.count()).where(examples.c.purpose == "audit")
+        return max(int(started["until"]) - int(tx.execute(asked).scalar_one()), 0)
+
+
+def by_class(
+    session: Session, found: Predictions, sample: ProjectAudit, alpha: float = ALPHA
+) -> dict[str, ClassQuality]:
+    """Return accuracy, precision and recall by the name of the class.
+
+    Empty where answers are not one class, or where some examples have no prediction.
+    """
+    classes, drawn = session.book.classes(), list(sample.labels)
+    rest = [*sample.waiting, *sample.unasked]
+    if session.kind != "one" or not drawn or any(key not in found.places for key in [*drawn, *rest]):
+        return {}
+    numbers = list(classes.names)
+    scores = np.zeros((len(drawn) + len(rest), len(numbers)))
+    places = [found.places[key] for key in [*drawn, *rest]]
+    for column, old in enumerate(found.numbers):
+        scores[:, numbers.index(classes.merged[int(old)])] += found.scores[places, column]
+    labels = [numbers.index(as_class(sample.labels[key])) for key in drawn]
+    draws = AuditSample(np.arange(len(drawn)), len(places))
+    qualities = class_qualities(draws, labels, scores, alpha=alpha)
+    return {classes.names[numbers[each.column]]: each for each in qualities}
+
+
+def kappas(session: Session) -> tuple[float, ...]:
+    """Return the kappa of each model with the one before."""
+    found = [summary.get("kappa") for _, _, summary in session.store.rounds() if summary.get("model")]
+    return tuple(float(value) for value in found if value is not None)
+
+
+def count_models(session: Session) -> int:
+    """Return the number of models so far."""
+    return sum(bool(summary.get("model")) for _, _, summary in session.store.rounds())
+
+
+REVEAL_STEP = 5  # answers between two changes of the audit's figures
+AUDIT_FIGURES = (
+    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings",
+    "suggested",
+)  # fmt: skip
+
+
+def is_blind(session: Session, key: str) -> bool:
+    """Return whether a question is asked without the model's suggestion: all of the audit, and as many picks."""
+    purpose, share = session.store.purpose(key), session.settings.audit
+    hidden = 1.0 if proof_questions(session) or share > 0.5 else share / (1 - share)
+    drawn = draw_uniform(session.settings.seed, "blind", key) < hidden
+    return purpose == "audit" or (purpose == "pick" and drawn)
+
+
+class HeldFigures:
+    """Progress for the page, whose audit figures stay as they are until some answers have come in.
+
+    Args:
+        compute: Returns the progress as JSON.
+    """
+
+    def __init__(self, compute: Callable[[], dict[str, Any]]) -> None:
+        self.compute = compute
+        self._held: dict[str, Any] = {}
+
+    def get(self) -> dict[str, Any]:
+        """Return the progress."""
+        found, held = self.compute(), self._held
+        moved = abs(found["answered"] - held.get("answered", -REVEAL_STEP)) >= REVEAL_STEP
+        if moved or found["models"] != held["models"] or not found["left"]:
+            self._held = found
+        return {**found, **{name: self._held[name] for name in AUDIT_FIGURES}}

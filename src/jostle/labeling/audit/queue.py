@@ -1,0 +1,206 @@
+"""Queue of questions: picks of a strategy, a random audit among them, and uniform draws where no ranking exists.
+
+Why the audit is a uniform sample of the examples that were never picked, although picks avoid it: every example has
+its place in one random order, and the audit is the beginning of that order among the unpicked. Strategies choose among
+all examples that were not picked, audited or not, and never see the audit's answers. An audited example that a strategy
+asks for is not asked again: from then on it counts as picked, its answer trains, and it no more measures. So picks and
+models depend on the order only through examples that no longer count.
+
+When a proof of the goal is all that is missing, random questions come in a row, with a few picks among them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import and_, delete, func, select
+
+from jostle.labeling import audit
+from jostle.labeling.sources.contents import draw_uniform
+from jostle.labeling.store import QueueEntry
+from jostle.labeling.store.queries import BULK, retry_conflicts
+from jostle.labeling.store.schema import examples, queue
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from jostle.labeling.session import Session
+    from jostle.labeling.store import QueueEntry, Store
+    from jostle.strategies import Strategy
+
+MIN_READ = 16  # questions that are drawn at a time while files are read for it
+MIN_DRAWN = 500  # and when all are known: looking at a hundred thousand takes a second, so it is done rarely
+
+
+def draw_questions(
+    session: Session, free: Set[str], asked: int, audited: int, n: int, purpose: str
+) -> list[QueueEntry]:
+    """Draw n questions uniformly from `free`, the audit among them; `asked` and `audited` count earlier ones."""
+    seed = session.settings.seed
+    picked, measured = split_batch(min(n, len(free)), session.settings.audit, asked, audited)
+    drawn = next_audit(free, measured, seed)
+    chosen = heapq.nsmallest(picked, free - set(drawn), key=lambda key: draw_uniform(seed, purpose, key))
+    return mix_audit(chosen, drawn, seed)
+
+
+def fill_queue(session: Session, n: int) -> bool:
+    """Add questions to the ranking; return False where none are left.
+
+    The audit takes part once everything has been read: before that copies are not known, and a picture with two would
+    be drawn twice as often.
+    """
+    current = session.store.current_round()
+    if not session.store.setting("indexed", False):
+        first = session.index.read_random(max(n, MIN_READ))
+        session.store.extend_queue([QueueEntry(key, "pick") for key in first], since=current)
+        return bool(first)
+    with session.store.read_transaction() as tx:
+        free = set(
+            tx.execute(select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None))).scalars()
+        )
+        by = select(examples.c.purpose, func.count()).group_by(examples.c.purpose)
+        asked: dict[str | None, int] = dict(tx.execute(by).all())
+    audited = asked.get("audit", 0)
+    found = draw_questions(
+        session, free, asked.get("pick", 0) + audited, audited, max(n, MIN_DRAWN), f"fill {current}"
+    )
+    session.store.extend_queue(found, since=current)
+    return bool(found)
+
+
+def count_unanswered(session: Session) -> int:
+    """Return the number of examples without an answer; at least 1 before everything has been read."""
+    given = session.snapshot().answers
+    answered = {one.key for one in given if one.here and one.act != "skip" and one.purpose != "copy"}
+    here = count_examples(session)
+    return max(0 if session.store.setting("indexed", False) else 1, here - len(answered))
+
+
+def count_examples(session: Session) -> int:
+    """Return the number of examples that can be shown; near-copies count as one."""
+    shown = and_(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
+    with session.store.read_transaction() as tx:
+        return int(tx.execute(select(func.count()).where(shown)).scalar_one())
+
+
+def next_audit(unasked: Collection[str], n: int, seed: int) -> list[str]:
+    """Return the next n of the audit: the first, in one random order of everything, that were not asked yet."""
+    return heapq.nsmallest(n, unasked, key=lambda key: draw_uniform(seed, "audit", key))
+
+
+def mix_audit(picked: Sequence[str], audited: Sequence[str], seed: int) -> list[QueueEntry]:
+    """Return one ranking of picks and audit, spread at random so that nobody can tell which questions measure."""
+    total = len(picked) + len(audited)
+    part = total / max(len(audited), 1)  # one audit question lies somewhere in each equal part
+    order = [
+        ((i + draw_uniform(seed, "mixed", key)) * part, QueueEntry(key, "audit"))
+        for i, key in enumerate(audited)
+    ]
+    order += [(i * total / len(picked), QueueEntry(key, "pick")) for i, key in enumerate(picked)]
+    return [line for _, line in sorted(order, key=lambda entry: entry[0])]
+
+
+def split_batch(n: int, audit: float, asked: int, audited: int) -> tuple[int, int]:
+    """Return how many of the next n are picks and how many audit, so that the audit has its share of all asked.
+
+    An audit that began late catches up, but never takes more than half of a batch.
+    """
+    due = round(audit * (asked + n)) - audited
+    measured = min(max(due, 0), max(round(audit * n), n // 2 if due > audit * n else 0))
+    return n - measured, measured
+
+
+FIRST_STRATEGY = "max-herding"  # without any label
+BATCHES_PER_RANKING = 3  # a ranking is so many batches long: nobody waits while the next one is made
+MAX_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
+MAX_FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
+
+
+def first_strategy(name: str) -> Strategy:
+    """Return the strategy without any label: `random` where that is the setting, else one that covers the data."""
+    from jostle import strategies
+
+    return strategies.build(name if name == "random" else FIRST_STRATEGY)
+
+
+def check_strategy(name: str) -> None:
+    """Raise an error if there is no such strategy."""
+    from jostle import strategies
+
+    strategies.build(name)
+
+
+def pick(
+    strategy: Strategy,
+    network: nn.Module,
+    pool: Any,
+    n: int,
+    *,
+    candidates: NDArray[np.int64],
+    most: int,
+    seed: int,
+    **call: Any,
+) -> list[int]:
+    """Return the places in the pool that a strategy picks among the candidates, best first."""
+    from jostle.rng import derive  # imports torch, which the server does without
+
+    if len(candidates) > most:
+        draw = np.random.default_rng(derive(seed, "candidates"))
+        candidates = np.sort(draw.choice(candidates, most, replace=False))
+    if not len(candidates) or not n:
+        return []
+    left_out = np.setdiff1d(np.arange(len(pool)), candidates)
+    query = strategy.select(
+        network, pool, min(n, len(candidates)), exclude=left_out, seed=seed, progress=False, **call
+    )
+    return [int(place) for place in query.indices]
+
+
+MAX_QUESTIONS = 150  # random questions for one model; then picks make a better one
+MIN_QUESTIONS = 10
+
+
+def begin(session: Session, questions: int | None = None) -> int:
+    """Ask random questions next, a few picks among them; return how many random ones there are.
+
+    Args:
+        session: A project with a goal and a model.
+        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely.
+    """
+    if questions is None:
+        forecast = audit.proof(session, audit.accuracy(session))
+        if forecast is None or forecast.questions is None or forecast.questions > 2 * MAX_QUESTIONS:
+            return 0
+        questions = min(max(2 * forecast.questions, MIN_QUESTIONS), MAX_QUESTIONS)
+    current, seed = session.store.current_round(), session.settings.seed
+    with session.store.read_transaction() as tx:
+        free = set(
+            tx.execute(select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None))).scalars()
+        )
+        ranked = select(queue.c.key).where(queue.c.round == current, queue.c.purpose == "pick")
+        picks = [key for key in tx.execute(ranked.order_by(queue.c.rank)).scalars() if key in free]
+        asked = select(func.count()).where(examples.c.purpose == "audit")
+        audited = int(tx.execute(asked).scalar_one())
+    drawn = next_audit(free, questions, seed)
+    among = list(dict.fromkeys(picks))[: round(len(drawn) * (1 / audit.PROOF_SHARE - 1))]
+    _lead_queue(session.store, mix_audit(among, drawn, seed), since=current)
+    until = audited + max(len(drawn), audit.proof_questions(session))  # these are the first of any under way
+    session.store.save_settings(proof={"round": current, "until": until})
+    return len(drawn)
+
+
+@retry_conflicts
+def _lead_queue(store: Store, ranking: Sequence[QueueEntry], since: int) -> None:
+    """Put entries before all others of round `since`, unless another has begun; those that were ranked later move."""
+    with store.write_transaction(BULK) as tx:
+        if store.current_round() != since:
+            return
+        first = tx.execute(select(func.min(queue.c.rank)).where(queue.c.round == since)).scalar_one()
+        for entry in ranking:
+            same = and_(queue.c.round == since, queue.c.key == entry.key, queue.c.purpose == entry.purpose)
+            tx.execute(delete(queue).where(same))
+        store.append_queue(tx, since, (first or 0) - len(ranking), ranking)

@@ -1,0 +1,398 @@
+"""Store of what people did, on disk before a call returns.
+
+One set of statements serves SQLite and PostgreSQL. Every write is one transaction; an event is only ever added, and a
+later one of the same person on the same example supersedes it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from jostle.labeling.store.queries import (
+    BULK,
+    DECIDED,
+    HELD,
+    LOCK_EXAMPLE,
+    NEWS,
+    PACE,
+    RANKED,
+    SECOND,
+    SETTING,
+    STILL_FREE,
+    UNREACHED,
+    WANTED,
+    insert_into,
+    lease_seconds,
+    person_lock,
+    retry_conflicts,
+    take_lock,
+    upsert_into,
+)
+from jostle.labeling.store.schema import connect, events, examples, leases, queue, rounds, settings, standing
+
+EventKind = Literal["answer", "correction", "skip", "withdrawal"]
+# given: made elsewhere; test: what a simulation measures with; copy: near-copy of another example
+Purpose = Literal["pick", "audit", "given", "test", "copy"]
+
+
+class UnknownKeyError(KeyError):
+    """A key that no example of this project has."""
+
+    def __str__(self) -> str:
+        return f"no example of this project has the key {self.args[0]!r}"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event as it is stored."""
+
+    seq: int
+    id: str
+    key: str
+    person: str
+    act: EventKind
+    value: Any
+    seconds: float | None
+    at: float
+
+
+@dataclass(frozen=True)
+class QueueEntry:
+    """Entry of a ranking: an example, and its purpose."""
+
+    key: str
+    purpose: Purpose
+
+
+class Store:
+    """Database of a project."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+        self.engine = connect(url)
+        self.clock = clock
+        sqlite = self.engine.dialect.name == "sqlite"
+        # SQLite has one writer at a time: threads of one process queue here, fairly, instead of polling its lock
+        self._turn = threading.Lock() if sqlite else nullcontext()
+        self._snapshot = {} if sqlite else {"isolation_level": "REPEATABLE READ"}  # SQLite has no other
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def write_transaction(self, lock: str | None = None, durable: bool = True) -> Iterator[Connection]:
+        """Open a transaction that writes, under a named lock; all of it is on disk when the block ends, or nothing.
+
+        One that is not durable does not wait for the disk: a power cut may undo it, but nothing later survives without
+        it.
+        """
+        how = {"writes": True, "durable": durable}
+        with self._turn, self.engine.connect().execution_options(**how) as tx, tx.begin():
+            if lock is not None:
+                take_lock(tx, lock)
+            yield tx
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[Connection]:
+        """Open a transaction with one consistent view."""
+        with self.engine.connect().execution_options(**self._snapshot) as tx, tx.begin():
+            yield tx
+
+    def upsert(self, tx: Connection, table: Any, keys: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+        """Insert rows, or replace those that have the same keys."""
+        rows = list(rows)
+        if rows:
+            tx.execute(upsert_into(tx.dialect.name, table, tuple(keys), tuple(rows[0])), rows)
+
+    # settings
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting of the project."""
+        with self.read_transaction() as tx:
+            return _setting(tx, name, default)
+
+    def save_settings(self, **found: Any) -> None:
+        """Write settings."""
+        with self.write_transaction() as tx:
+            self._save(tx, **found)
+
+    def save_unsynced(self, **found: Any) -> None:
+        """Write a passing status without waiting for the disk."""
+        with self.write_transaction(durable=False) as tx:
+            self._save(tx, **found)
+
+    def _save(self, tx: Connection, **found: Any) -> None:
+        self.upsert(tx, settings, ["name"], [{"name": k, "value": json.dumps(v)} for k, v in found.items()])
+
+    # examples
+
+    def add_examples(self, tx: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
+        """Add examples by key, name and copies; known ones stay as they are."""
+        made = [{"key": key, "name": name, "here": True, "copies": copies} for key, name, copies in rows]
+        if made:
+            tx.execute(insert_into(tx.dialect.name, examples).on_conflict_do_nothing(), made)
+
+    def names(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the names of examples by key."""
+        with self.read_transaction() as tx:
+            found = select(examples.c.key, examples.c.name).where(examples.c.key.in_(keys))
+            return {row.key: row.name for row in tx.execute(found)}
+
+    def purpose(self, key: str) -> str | None:
+        """Return the purpose of an example; None where it was not asked."""
+        with self.read_transaction() as tx:
+            return tx.execute(select(examples.c.purpose).where(examples.c.key == key)).scalar_one_or_none()
+
+    @retry_conflicts
+    def mark_wanted(self, keys: Sequence[str]) -> None:
+        """Mark examples that were shown as picks, or would have been: they no longer measure."""
+        with self.write_transaction(BULK) as tx:
+            self._mark_wanted(tx, keys)
+
+    def _mark_wanted(self, tx: Connection, keys: Sequence[str]) -> None:
+        if keys:
+            tx.execute(WANTED, [{"which": key} for key in keys])
+
+    # asking
+
+    @retry_conflicts
+    def claim(self, person: str, n: int) -> list[str]:
+        """Return the keys of up to n examples that a person is to have open: held ones first, then new ones by rank.
+
+        They are leased: nobody else gets them, beyond an example's copies, until they are answered or the lease ends.
+        """
+        now = self.clock()
+        with self.write_transaction(person_lock(person), durable=False) as tx:
+            tx.execute(delete(leases).where(leases.c.person == person, leases.c.until <= now))
+            held = _held_keys(tx, person, now)[:n]
+            new = self._lock_next(tx, person, n - len(held), now) if n > len(held) else []
+            for key, purpose in new:
+                tx.execute(
+                    update(examples)
+                    .where(examples.c.key == key, examples.c.purpose.is_(None))
+                    .values(purpose=purpose)
+                )
+            keys = [*held, *(key for key, _ in new)]
+            self._lease(tx, person, keys)
+        return keys
+
+    def _lease(self, tx: Connection, person: str, keys: Sequence[str]) -> None:
+        until = self._lease_end(tx)
+        rows = [{"key": key, "person": person, "place": i, "until": until} for i, key in enumerate(keys)]
+        self.upsert(tx, leases, ["key", "person"], rows)
+
+    def _lease_end(self, tx: Connection) -> float:
+        return self.clock() + lease_seconds(tx.execute(PACE).scalar_one())
+
+    @retry_conflicts
+    def release(self, person: str) -> None:
+        """End a person's leases."""
+        with self.write_transaction(person_lock(person), durable=False) as tx:
+            tx.execute(delete(leases).where(leases.c.person == person))
+
+    def _lock_next(self, tx: Connection, person: str, n: int, now: float) -> list[tuple[str, str]]:
+        """Lock the next examples, then check again: only a later statement sees a lease made meanwhile."""
+        current = _setting(tx, "round", 0)
+        found: dict[str, str] = {}
+        for wanted in (SECOND, RANKED) if _setting(tx, "overlap", 0.0) else (RANKED,):
+            most = n - len(found)
+            rows = tx.execute(wanted, {"person": person, "round": current, "most": most, "now": now})
+            found |= {key: purpose for key, purpose in rows if key not in found}
+            if len(found) == n:
+                break
+        free = set(tx.execute(STILL_FREE, {"person": person, "keys": list(found), "now": now}).scalars())
+        return [(key, purpose) for key, purpose in found.items() if key in free]
+
+    # events
+
+    @retry_conflicts
+    def record(
+        self,
+        key: str,
+        person: str,
+        act: EventKind,
+        value: Any = None,
+        *,
+        seconds: float | None = None,
+        id: str | None = None,
+    ) -> Event:
+        """Add an event; one whose id exists is returned unchanged, so that sending twice is safe.
+
+        The person is present, so that their other leases are extended.
+        """
+        with self.write_transaction(person_lock(person)) as tx:
+            example = tx.execute(LOCK_EXAMPLE, {"key": key}).one_or_none()
+            if example is None:
+                raise UnknownKeyError(key)
+            if id is not None and (there := _find_event(tx, id)) is not None:
+                if (there.key, there.person) != (key, person):
+                    raise ValueError(f"the id {id!r} is taken by an answer to another question")
+                return there
+            if example.purpose is None:  # answered without having been asked
+                tx.execute(update(examples).where(examples.c.key == key).values(purpose="pick"))
+            made = self.add_event(tx, key, person, act, value, seconds, id)
+            open_ones = and_(leases.c.person == person, leases.c.until > self.clock())
+            tx.execute(update(leases).where(open_ones).values(until=self._lease_end(tx)))
+            return made
+
+    @retry_conflicts
+    def import_answers(
+        self, person: str, made: Iterable[tuple[str, Any, str]], audited: Collection[str] = frozenset()
+    ) -> int:
+        """Add answers made elsewhere, by key, value and id, in one transaction; return the number of new ones.
+
+        Nobody knows how they were chosen: their examples no longer measure, except those in `audited`.
+        """
+        count, made = 0, list(made)
+        with self.write_transaction(BULK) as tx:
+            take_lock(tx, person_lock(person))  # people take no other lock, so that nobody waits in a circle
+            self._mark_wanted(tx, [key for key, _, _ in made if key not in audited])
+            known = set(tx.execute(select(events.c.id).where(events.c.person == person)).scalars())
+            for key, value, id in made:
+                if id not in known:
+                    free = and_(examples.c.key == key, examples.c.purpose.is_(None))
+                    tx.execute(update(examples).where(free).values(purpose="given"))
+                    self.add_event(tx, key, person, "answer", value, None, id)
+                    known.add(id)
+                    count += 1
+        return count
+
+    @retry_conflicts
+    def undo(self, person: str) -> Event | None:
+        """Undo a person's last event, and return it: the one before it counts again. None where there is none left."""
+        with self.write_transaction(person_lock(person)) as tx:
+            mine = select(standing).where(standing.c.person == person, standing.c.act.in_(DECIDED))
+            last = tx.execute(mine.order_by(standing.c.seq.desc()).limit(1)).one_or_none()
+            if last is None:
+                return None
+            tx.execute(LOCK_EXAMPLE, {"key": last.key})
+            self.withdraw(tx, last.key, person, last.seq)
+            self._lease(tx, person, [last.key, *_held_keys(tx, person, self.clock())])
+            return event_from_row(tx.execute(select(events).where(events.c.seq == last.seq)).one())
+
+    def withdraw(self, tx: Connection, key: str, person: str, seq: int) -> None:
+        """Withdraw a person's event on an example; the one that it superseded counts again."""
+        superseded = select(events.c.supersedes).where(events.c.seq == seq).scalar_subquery()
+        before = tx.execute(select(events).where(events.c.seq == superseded)).one_or_none()
+        self.add_event(tx, key, person, "withdrawal", None, None, None)
+        if before is not None and before.act in DECIDED:
+            again = {"seq": before.seq, "act": before.act, "value": before.value}
+            self.upsert(tx, standing, ["key", "person"], [{"key": key, "person": person, **again}])
+
+    def add_event(
+        self,
+        tx: Connection,
+        key: str,
+        person: str,
+        act: EventKind,
+        value: Any,
+        seconds: float | None,
+        id: str | None,
+    ) -> Event:
+        """Add an event inside a transaction."""
+        mine = and_(standing.c.key == key, standing.c.person == person)
+        before = tx.execute(select(standing.c.seq).where(mine)).scalar_one_or_none()
+        made = Event(0, id or uuid.uuid4().hex, key, person, act, value, seconds, self.clock())
+        row = {**asdict(made), "value": None if value is None else json.dumps(value), "supersedes": before}
+        del row["seq"]
+        row["seq"] = tx.execute(insert(events).values(**row).returning(events.c.seq)).scalar_one()
+        kept = {name: row[name] for name in ("key", "person", "seq", "act", "value")}
+        self.upsert(tx, standing, ["key", "person"], [kept])
+        tx.execute(delete(leases).where(leases.c.key == key, leases.c.person == person))
+        return replace(made, seq=row["seq"])
+
+    def last_event(self) -> int:
+        """Return the number of the latest event; it grows with every event."""
+        with self.read_transaction() as tx:
+            return int(tx.execute(select(func.coalesce(func.max(events.c.seq), 0))).scalar_one())
+
+    def state(self) -> tuple[int, int]:
+        """Return a value that changes with every event: numbers of PostgreSQL can be committed out of order."""
+        with self.read_transaction() as tx:
+            last = func.coalesce(func.max(events.c.seq), 0)
+            row = tx.execute(select(last, func.count()).select_from(events)).one()
+        return int(row[0]), int(row[1])
+
+    def answers_since(self, seq: int) -> tuple[int, int]:
+        """Return the numbers of answers and corrections after an event: to learn from, and of the audit."""
+        with self.read_transaction() as tx:
+            counts: dict[str | None, int] = dict(tx.execute(NEWS, {"since": seq}).all())
+        return sum(counts.values()) - counts.get("audit", 0), counts.get("audit", 0)
+
+    # rankings
+
+    @retry_conflicts
+    def begin_round(self, ranking: Sequence[QueueEntry], summary: dict[str, Any]) -> int:
+        """Begin a round: its ranking replaces the last one at once. Return its number.
+
+        The part of the last ranking that people reached stays: `audit.audit_sample` needs it.
+        """
+        with self.write_transaction(BULK) as tx:
+            number = int(_setting(tx, "round", 0)) + 1
+            tx.execute(UNREACHED, {"ended": number - 1})
+            tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
+            self.append_queue(tx, number, 0, ranking)
+            self._save(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})
+        return number
+
+    def current_round(self) -> int:
+        """Return the number of the current round; 0 before the first."""
+        return int(self.setting("round", 0))
+
+    def last_model(self) -> int:
+        """Return the number of the last round that had a model; 0 before the first."""
+        return int(self.setting("model", 0))
+
+    def rounds(self) -> list[tuple[int, float, dict[str, Any]]]:
+        """Return number, time and summary of every round."""
+        with self.read_transaction() as tx:
+            rows = tx.execute(select(rounds).order_by(rounds.c.round)).all()
+        return [(row.round, row.at, json.loads(row.summary)) for row in rows]
+
+    @retry_conflicts
+    def extend_queue(self, ranking: Sequence[QueueEntry], since: int) -> None:
+        """Add to the ranking of round `since`, unless another has begun."""
+        with self.write_transaction(BULK) as tx:
+            if int(_setting(tx, "round", 0)) != since:
+                return
+            last = tx.execute(select(func.max(queue.c.rank)).where(queue.c.round == since)).scalar_one()
+            self.append_queue(tx, since, 0 if last is None else last + 1, ranking)
+
+    def append_queue(self, tx: Connection, number: int, start: int, ranking: Sequence[QueueEntry]) -> None:
+        """Insert entries with the ranks from `start` on."""
+        rows = [{**asdict(line), "round": number, "rank": start + i} for i, line in enumerate(ranking)]
+        if rows:
+            tx.execute(insert(queue), rows)
+
+
+def _held_keys(tx: Connection, person: str, now: float) -> list[str]:
+    return list(tx.execute(HELD, {"person": person, "now": now}).scalars())
+
+
+def _setting(tx: Connection, name: str, default: Any = None) -> Any:
+    value = tx.execute(SETTING, {"name": name}).scalar_one_or_none()
+    return default if value is None else json.loads(value)
+
+
+def _find_event(tx: Connection, id: str) -> Event | None:
+    row = tx.execute(select(events).where(events.c.id == id)).one_or_none()
+    return None if row is None else event_from_row(row)
+
+
+def event_from_row(row: Any) -> Event:
+    """Return a row of `acts` as an event."""
+    return Event(row.seq, row.id, row.key, row.person, row.act, parse_value(row.value), row.seconds, row.at)
+
+
+def parse_value(text: str | None) -> Any:
+    """Parse the stored value of an event; a skip has none."""
+    return None if text is None else json.loads(text)
