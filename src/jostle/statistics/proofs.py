@@ -21,19 +21,26 @@ from jostle.statistics.confidence import ALPHA, Array, UpperBettor
 
 RESERVE = 0.05  # share of alpha for models that are not candidates
 CANDIDATE_MARGIN = 0.85  # of the error that the goal allows
+SETTLED_MARGIN = 1.1  # the same once predictions have settled
+SETTLED_KAPPA = 0.997  # with the model before, on what is left
 FIRST_CANDIDATE = 0.8  # share of the candidates' alpha for the first of them
 SIMULATIONS = 40
 MIN_CHANCE = 1e-3  # chances are kept this far from 0 and 1
 
 
-def is_candidate(expected: ArrayLike, goal: float, margin: float = CANDIDATE_MARGIN) -> bool:
-    """Return whether a model expects to meet the goal with a margin, which makes it worth a proof.
+def is_candidate(expected: ArrayLike, goal: float, kappa: float | None = None) -> bool:
+    """Return whether a model is worth a proof: it expects to meet the goal with a margin, or nearly so and has settled.
+
+    Picks are harder than the rest, so chances from training answers are often too high. Once predictions for the rest
+    have settled, more picks hardly change the model, and a proof need not wait for the chances.
 
     Args:
         expected: (N,) the model's chances of being wrong on the examples that are left, from training answers alone.
         goal: Largest mean error that counts as proven.
-        margin: Share of that error which the mean chance may use up.
+        kappa: Agreement with the model before on these examples, if that was trained on fewer answers.
     """
+    settled = kappa is not None and kappa >= SETTLED_KAPPA
+    margin = SETTLED_MARGIN if settled else CANDIDATE_MARGIN
     return bool(np.mean(np.asarray(expected, dtype=np.float64)) <= margin * goal)
 
 

@@ -169,13 +169,17 @@ def begin(session: Session, questions: int | None = None) -> int:
 
     Args:
         session: A project with a goal and a model.
-        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely.
+        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely,
+            unless the model is the first candidate, which has most of alpha.
     """
     if questions is None:
         forecast = audit.proof(session, audit.accuracy(session))
-        if forecast is None or forecast.questions is None or forecast.questions > 2 * MAX_QUESTIONS:
+        if forecast is None:
             return 0
-        questions = min(max(2 * forecast.questions, MIN_QUESTIONS), MAX_QUESTIONS)
+        few = forecast.questions is not None and forecast.questions <= 2 * MAX_QUESTIONS
+        if not few and sum(bool(summary.get("candidate")) for _, _, summary in session.store.rounds()) != 1:
+            return 0
+        questions = min(max(2 * (forecast.questions or MAX_QUESTIONS), MIN_QUESTIONS), MAX_QUESTIONS)
     current, seed = session.store.current_round(), session.settings.seed
     with session.store.read_transaction() as tx:
         free = set(

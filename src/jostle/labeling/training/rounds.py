@@ -231,7 +231,7 @@ def save_round(
     seen = Predictions(session.kind, training_set.keys, numbers, model.scores)
     seen = replace(seen, chances=error_chances(seen, targets, model))
     stop = shuffle_by_key(training_set.keys, "stop", seed)[:STOP_SET]
-    steady = measure_stability(session.round_folder(last), seen, stop, training_set.classes) if last else None
+    steady = measure_stability(session.round_folder(last) / "stop", seen, stop, training_set.classes) if last else None
     seen.subset(stop).save(folder / "stop")
     measured = [training_set.keys[place] for place in training_set.candidates()]
     seen.subset(shuffle_by_key(measured, "audit", seed)[: audit.AUDIT_PREDICTIONS]).save(folder / "audit")
@@ -241,7 +241,10 @@ def save_round(
     replace(seen, scores=scores, out_of_sample=model.held_out is not None).save(folder)
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
     scale = float(np.ptp(targets.values)) if session.kind == "number" else None
-    candidate = is_worth_a_proof(session, seen.subset(measured), scale)
+    settled = None
+    if last and len(targets.places) - audit.model_summary(session, last)["trained"] >= session.settings.batch // 2:
+        settled = measure_stability(session.round_folder(last) / "audit", seen, measured, training_set.classes)
+    candidate = is_worth_a_proof(session, seen.subset(measured), scale, settled)
     alpha = audit.spend_share(session, candidate)
     summary = {"model": True, "kappa": steady, "classes": list(targets.numbers), "scale": scale}
     return {**summary, "candidate": candidate, "alpha": alpha}
@@ -263,13 +266,13 @@ def error_chances(seen: Predictions, targets: TrainingTargets, model: Model) -> 
     return calibration.expected_errors(seen.certainty).astype(np.float32)
 
 
-def is_worth_a_proof(session: Session, left: Predictions, scale: float | None) -> bool:
-    """Return whether a model expects to meet the goal on what is left; no audit answer takes part in this."""
+def is_worth_a_proof(session: Session, left: Predictions, scale: float | None, kappa: float | None) -> bool:
+    """Return whether a model is a candidate for a proof on what is left; no audit answer takes part in this."""
     goal = session.settings.accuracy_goal
     if goal is None or not len(left.keys):
         return False
     largest = ANSWER_TYPES[session.kind].largest_error(goal, scale or 1.0)
-    return is_candidate(left.expected_errors, largest)
+    return is_candidate(left.expected_errors, largest, kappa)
 
 
 def shuffle_by_key(keys: Sequence[str], purpose: str, seed: int) -> list[str]:
@@ -277,10 +280,10 @@ def shuffle_by_key(keys: Sequence[str], purpose: str, seed: int) -> list[str]:
     return sorted(keys, key=lambda key: draw_uniform(seed, purpose, key))
 
 
-def measure_stability(before: Path, seen: Predictions, stop: Sequence[str], classes: Classes) -> float | None:
-    """Return kappa between the last model and this one on the stop set; for numbers their concordance."""
-    last = Predictions.load(before / "stop")
-    shared = [key for key in stop if last is not None and key in last.places]
+def measure_stability(before: Path, seen: Predictions, keys: Sequence[str], classes: Classes) -> float | None:
+    """Return kappa with the predictions that the last model stored, on some keys; for numbers their concordance."""
+    last = Predictions.load(before)
+    shared = [key for key in keys if last is not None and key in last.places]
     if last is None or not shared:
         return None
     old, new = ([which.answer(which.places[key], classes) for key in shared] for which in (last, seen))
