@@ -3,6 +3,7 @@
 * `python -m benchmarks.audit coverage` plays whole projects: picked examples leave the population, models improve, and
   every interval of every model after every answer is held against the truth.
 * `python -m benchmarks.audit width` compares widths with those of the exact interval, which uses no predictions.
+* `python -m benchmarks.audit forecast` compares forecasts of a proof with the random answers that it then took.
 * `python -m benchmarks.audit digits` counts random answers until the upper bound is within five points of the truth.
 """
 
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
+from jostle.labeling.audit import FORECAST_LIMIT, UPPER_SHARE
 from jostle.statistics.confidence import (
     ALPHA,
     AuditSample,
@@ -28,7 +30,7 @@ from jostle.statistics.confidence import (
     exact_interval,
 )
 from jostle.statistics.estimate import calibrate_errors
-from jostle.statistics.proofs import spend_alpha
+from jostle.statistics.proofs import answers_to_prove, spend_alpha
 
 Array = NDArray[np.float64]
 
@@ -143,6 +145,37 @@ def width(seeds: int) -> Table:
     return table
 
 
+def forecast(seeds: int) -> Table:
+    """Forecasts of a proof that the error is at most 10 %, against the random answers that it then took."""
+    table = Table(
+        "true error", "chances", "audited", "forecast: median", "it took: median", "longer", "longer than cautious"
+    )  # fmt: skip
+    alpha, size, limit = UPPER_SHARE * spend_alpha([True])[0], 1500, FORECAST_LIMIT
+    cases = [
+        (log_odds, bias, count) for log_odds in (-5.0, -4.3) for bias in (0.0, 0.7) for count in (30, 75)
+    ]
+    for log_odds, bias, count in cases:
+        found: list[tuple[float, ...]] = []
+        for seed in range(seeds):
+            rng = np.random.default_rng([seed, count])
+            difficulty = rng.normal(log_odds, 2, size)
+            errors = (rng.random(size) < expit(difficulty)).astype(np.float64)
+            expected = expit(difficulty + bias)
+            told = answers_to_prove(errors[:count], expected, 0.1, alpha=alpha, limit=limit, seed=seed)
+            capital = UpperBettor(errors[: count + limit], expected).log_capital(0.1)
+            proven = np.flatnonzero(capital >= math.log(1 / alpha))
+            took = max(float(proven[0]) + 1 - count, 0.0) if len(proven) else math.inf
+            known = [math.inf if each is None else each for each in (told.median, told.cautious)]
+            found.append((float(errors.mean()), *known, took))
+        error, median, cautious, took_all = np.array(found).T
+        table.add_row(
+            f"{error.mean():.1%}", "too high" if bias else "calibrated", str(count),
+            f"{np.median(median):.0f}", f"{np.median(took_all):.0f}",
+            f"{(took_all > median).mean():.0%}", f"{(took_all > cautious).mean():.0%}",
+        )  # fmt: skip
+    return table
+
+
 def digits(seeds: int) -> Table:
     """Random answers until the upper bound is within five points of the true error, on scikit-learn's digits."""
     from sklearn.datasets import load_digits
@@ -204,10 +237,17 @@ def _answers_needed(errors: Array, chances: Array, seed: int, gap: float = 0.05)
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
-    parser.add_argument("part", choices=("coverage", "width", "digits"))
-    parser.add_argument("--seeds", type=int, help="1,000 for coverage, 40 for width, 60 for digits")
+    parser.add_argument("part", choices=("coverage", "width", "forecast", "digits"))
+    parser.add_argument(
+        "--seeds", type=int, help="1,000 for coverage, 40 for width, 100 for forecast, 60 for digits"
+    )
     arguments = parser.parse_args()
-    parts = {"coverage": (coverage, 1000), "width": (width, 40), "digits": (digits, 60)}
+    parts = {
+        "coverage": (coverage, 1000),
+        "width": (width, 40),
+        "forecast": (forecast, 100),
+        "digits": (digits, 60),
+    }
     run, seeds = parts[arguments.part]
     Console(width=110).print(run(arguments.seeds or seeds))
 

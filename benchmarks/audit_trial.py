@@ -234,7 +234,9 @@ class Measured:
         )  # fmt: skip
         self.forecast = forecast.median
         likely = forecast.median is not None and forecast.median <= 2 * MAX_QUESTIONS
-        if not likely and sum(self.project.candidates) > 1:  # the first has most of alpha, and is followed in any case
+        if (
+            not likely and sum(self.project.candidates) > 1
+        ):  # the first has most of alpha, and is followed in any case
             return
         pace = 0.0
         for _ in range(MAX_QUESTIONS):

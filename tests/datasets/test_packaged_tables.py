@@ -51,6 +51,12 @@ def test_copies_and_rare_classes(shelf: Path) -> None:
     assert len(rare.test) == len(plain.test)
 
 
+def test_a_table_without_a_test_part(shelf: Path) -> None:
+    data = datasets.load("keel:tiny", test=None)
+    assert (len(data.train), len(data.test)) == (120, 0)
+    assert data.test.inputs[torch.arange(0)].shape == (0, 4)
+
+
 def test_an_unknown_table_and_a_missing_package(shelf: Path, monkeypatch: Any) -> None:
     with pytest.raises(ValueError, match="did you mean 'tiny'"):
         datasets.load("keel:tinny")

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from jostle.labeling import Session, audit
 from jostle.labeling.audit import queue
-from jostle.labeling.records import Predictions
+from jostle.labeling.records import Predictions, Proof
 from jostle.labeling.training.trainer import is_round_due
 from jostle.statistics import ALPHA, betting_interval
 
@@ -139,6 +139,22 @@ def test_a_goal_that_the_model_meets_is_proven_with_few_questions(tmp_path: Path
         wrong += said != color_in(session.question(key).name)
     assert 1 - wrong / len(left) >= accuracy.low  # by the truth
     assert queue.begin(session) == 0  # nothing is left to prove
+
+
+def test_the_first_candidate_is_followed_by_questions_whatever_the_forecast(
+    trained: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has most of alpha, which is lost if nobody asks."""
+    monkeypatch.setattr(audit, "proof", lambda session, found: Proof(None, audit.FORECAST_LIMIT, 0))
+    rounds = trained.store.rounds()
+    number, at, last = rounds[-1]
+    assert queue.begin(trained) == 0  # no candidate
+    monkeypatch.setattr(
+        trained.store, "rounds", lambda: [*rounds[:-1], (number, at, {**last, "candidate": True})]
+    )
+    assert queue.begin(trained) > queue.MIN_QUESTIONS
+    monkeypatch.setattr(trained.store, "rounds", lambda: 2 * [(number, at, {**last, "candidate": True})])
+    assert queue.begin(trained) == 0
 
 
 def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -> None:

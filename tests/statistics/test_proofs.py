@@ -127,3 +127,9 @@ def test_decay_sums_to_alpha() -> None:
 def test_a_candidate_expects_to_meet_the_goal_with_a_margin() -> None:
     assert is_candidate([0.0, 0.16], 0.1)
     assert not is_candidate([0.0, 0.18], 0.1)
+
+
+def test_a_model_that_has_settled_is_a_candidate_with_less_margin() -> None:
+    assert is_candidate([0.0, 0.21], 0.1, kappa=0.998)
+    assert not is_candidate([0.0, 0.21], 0.1, kappa=0.99)
+    assert not is_candidate([0.0, 0.23], 0.1, kappa=1.0)

@@ -292,7 +292,7 @@ def split_table(
     inputs, names = encode_features(columns, Path(name))
     held = held_out_positions([str(row) for row in range(len(inputs))], test)
     kept = torch.tensor([row for row in range(len(inputs)) if row not in held])
-    later = torch.tensor(sorted(held))
+    later = torch.tensor(sorted(held), dtype=torch.long)  # also where nothing is held out
     mean, std = inputs[kept].mean(0), inputs[kept].std(0)
     inputs = (inputs - mean) / torch.where(std > 0, std, 1)
     train, later_on = (

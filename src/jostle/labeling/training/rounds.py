@@ -231,7 +231,8 @@ def save_round(
     seen = Predictions(session.kind, training_set.keys, numbers, model.scores)
     seen = replace(seen, chances=error_chances(seen, targets, model))
     stop = shuffle_by_key(training_set.keys, "stop", seed)[:STOP_SET]
-    steady = measure_stability(session.round_folder(last) / "stop", seen, stop, training_set.classes) if last else None
+    before, classes = session.round_folder(last), training_set.classes
+    steady = measure_stability(before / "stop", seen, stop, classes)
     seen.subset(stop).save(folder / "stop")
     measured = [training_set.keys[place] for place in training_set.candidates()]
     seen.subset(shuffle_by_key(measured, "audit", seed)[: audit.AUDIT_PREDICTIONS]).save(folder / "audit")
@@ -241,9 +242,11 @@ def save_round(
     replace(seen, scores=scores, out_of_sample=model.held_out is not None).save(folder)
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
     scale = float(np.ptp(targets.values)) if session.kind == "number" else None
-    settled = None
-    if last and len(targets.places) - audit.model_summary(session, last)["trained"] >= session.settings.batch // 2:
-        settled = measure_stability(session.round_folder(last) / "audit", seen, measured, training_set.classes)
+    known = audit.model_summary(session, last)["trained"] if last else 0
+    enough = (
+        len(targets.places) - known >= session.settings.batch // 2
+    )  # new answers, to say what has settled
+    settled = measure_stability(before / "audit", seen, measured, classes) if enough else None
     candidate = is_worth_a_proof(session, seen.subset(measured), scale, settled)
     alpha = audit.spend_share(session, candidate)
     summary = {"model": True, "kappa": steady, "classes": list(targets.numbers), "scale": scale}
