@@ -330,18 +330,11 @@ def summary(looks: Sequence[Look], most: int) -> Iterator[Table]:
         missed = sum(any(not look.low <= look.error <= look.high for look in run) for run in runs)
         if runs:
             figures = (float(np.median(needed)), min(needed), max(needed))
-            table.add_row(
-                arm,
-                str(len(runs)),
-                str(sum(map(math.isfinite, needed))),
-                *(_count(figure, most) for figure in figures),
-                str(missed),
-            )
+            proven = str(sum(map(math.isfinite, needed)))
+            table.add_row(arm, str(len(runs)), proven, *(_count(n, most) for n in figures), str(missed))
     best = [min(look.best for look in looks if look.seed == seed) for seed in _seeds(looks)]
     figures = (float(np.median(best)), min(best), max(best))
-    table.add_row(
-        "best possible", str(len(best)), str(len(best)), *(_count(figure, most) for figure in figures), ""
-    )
+    table.add_row("best possible", str(len(best)), str(len(best)), *(_count(n, most) for n in figures), "")
     yield table
     table = Table(
         "answers", "error of the rest", "on new data", "estimate", "bias", "bias, redrawn audits", "covered", "interval"
@@ -363,11 +356,8 @@ def summary(looks: Sequence[Look], most: int) -> Iterator[Table]:
     yield table
     proofs = [look for look in looks if look.proven and look.forecast and look.proof_questions]
     table = Table(
-        "proofs that random questions ended",
-        "forecast: median",
-        "random answers: median",
-        "longer than forecast",
-    )
+        "proofs that random questions ended", "forecast: median", "random answers: median", "longer than forecast"
+    )  # fmt: skip
     if proofs:
         asked = [PROOF_SHARE * look.proof_questions for look in proofs]
         longer = sum(took > (look.forecast or 0) for took, look in zip(asked, proofs, strict=True))
