@@ -96,8 +96,9 @@ def entropy(p: Tensor) -> Tensor:
 
 def small_margin(p: Tensor) -> Tensor:
     """One less the gap between the two largest probabilities: 0 when sure, 1 when two classes tie."""
-    first, second = p.topk(2, dim=-1).values.unbind(-1)
-    return 1 - (first - second)
+    first, top = p.max(-1, keepdim=True)
+    second = p.scatter(-1, top, -torch.inf).amax(-1)  # topk(2) takes twice as long
+    return 1 - (first.squeeze(-1) - second)
 
 
 def lack_of_confidence(p: Tensor) -> Tensor:

@@ -107,8 +107,10 @@ def pick_largest(shards: Shards, n: int, seed: int | None, by_length: bool) -> P
     seed = seed_or_fresh(seed)
     found = shards.gather(partial(top_scores, n=n, seed=seed, by_length=by_length))
     scores, places = (torch.cat(column) for column in zip(*found, strict=True))
-    order = largest_first(scores, seed, n, places)
-    return Picks(places[order], scores[order].to(torch.float64))
+    if len(found) > 1:
+        order = largest_first(scores, seed, n, places)
+        scores, places = scores[order], places[order]
+    return Picks(places, scores.to(torch.float64))
 
 
 def top_scores(shard: Shard, n: int, seed: int, by_length: bool) -> TopScores:
