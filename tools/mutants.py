@@ -95,13 +95,13 @@ MUTANTS = (
         "selectors/test_herding_selector.py",
     ),
     # scores
-    Mutant("return 1 - (first - second)", "return 1 - first", f"{ORACLE}[margin]"),
+    Mutant("return 1 - (first.squeeze(-1) - second)", "return 1 - first.squeeze(-1)", f"{ORACLE}[margin]"),
     Mutant("torch.special.entr(p).sum(-1)", "torch.special.entr(p).amax(-1)", f"{ORACLE}[entropy]"),
-    Mutant("return (of_mean - expected).clamp(min=0)", "return of_mean", "strategies/test_disagreement.py"),
+    Mutant("return (of_mean - expected).clamp(min=0)", "return of_mean", "strategies/test_peers.py"),
     Mutant(
         "left.scatter_(1, predicted, -left.sum(1, keepdim=True))",
         "left.scatter_(1, predicted, left.sum(1, keepdim=True))",
-        "strategies/test_badge.py",
+        "strategies/test_peers.py",
     ),
     Mutant("return sizes * (p * lengths).sum(1)", "return sizes * lengths.mean(1)", f"{ORACLE}[egl]"),
     # draws of k-means++, seeds
@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         "return rows[:n], (rows[n:] if len(rows) > n else None)",
         "return rows[:n], None",
-        "strategies/test_coreset.py strategies/test_lcmd.py",
+        "strategies/test_peers.py strategies/test_lcmd.py",
     ),
     # the row cache, memory, shards
     Mutant("if digest(rows[before:end]) != rows_digest:", "if False:", "embeddings/test_resuming.py"),
@@ -138,8 +138,8 @@ MUTANTS = (
     ),
     Mutant("return size > self.allowed // 2", "return False", "inference/test_budget.py"),
     Mutant(
-        "(torch.cat(column) for column in zip(*found, strict=True))\n    order",
-        "(torch.cat(column) for column in zip(*found[:1], strict=True))\n    order",
+        "(torch.cat(column) for column in zip(*found, strict=True))\n    if",
+        "(torch.cat(column) for column in zip(*found[:1], strict=True))\n    if",
         "selectors/test_shards.py",
     ),
     # runs and their statistics

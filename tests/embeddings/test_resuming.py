@@ -136,6 +136,9 @@ def test_another_call_is_refused_with_the_difference(tmp_path: Path, pool: Tenso
         ({"seed": 1}, "seed 0 -> 1"),
         ({"noise_scale": 1e-2}, r"noise_scale 0\.001 -> 0\.01"),
         ({"batch_size": 4}, "micro-batch 2 -> 4"),
+        ({"parameters": "*weight"}, r"parameters None -> \*weight"),
+        ({"num_perturbations": K + 1}, f"num_perturbations {K} -> {K + 1}"),
+        ({"projection_dim": 4}, "projection_dim None -> 4"),
     ):
         with pytest.raises(
             ValueError, match=rf"holds .* of 80 rows of another call: {words}; make the same call"
@@ -175,25 +178,6 @@ def test_finished_rows_are_used_again_and_make_way_with_a_word(tmp_path: Path, p
     assert model.box["seen"] >= N * (K + 1)
     (note,) = other.notes
     assert "rows of another call, which make way: noise_scale 0.001 -> 0.01" in note
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"noise": "layerwise"}, "noise global -> layerwise"),
-        ({"space": "logits"}, "space None -> logits"),
-        ({"parameters": "*weight"}, r"parameters None -> \*weight"),
-        ({"num_perturbations": K + 1}, f"num_perturbations {K} -> {K + 1}"),
-        ({"normalize": True}, "normalize False -> True"),
-        ({"projection_dim": 4}, "projection_dim None -> 4"),
-    ],
-)
-def test_every_setting_that_changes_rows_is_refused(
-    tmp_path: Path, pool: Tensor, changed: dict[str, Any], words: str
-) -> None:
-    model = half_done(tmp_path / "rows", pool)
-    with pytest.raises(ValueError, match=words):
-        jostle.deviations(model, pool, cache_path=tmp_path / "rows", **CALL | changed)
 
 
 class Times:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from selector_rows import fitting
+from selector_rows import fitting, normal
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -74,7 +74,7 @@ def test_embedded_rows_in_a_file_outlive_the_call(model: nn.Module, pool: torch.
 
 @pytest.mark.parametrize("name", selectors.names())
 def test_every_selector_picks_the_same_of_mapped_rows(name: str) -> None:
-    rows = fitting(name, torch.randn(500, 12, generator=torch.Generator().manual_seed(0)))
+    rows = fitting(name, normal(500, 12))
     mapped = spilled_rows(tuple(rows.shape), rows.dtype)
     mapped.copy_(rows)
     chosen = selectors.build(name)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch import Tensor
+from selector_rows import normal
 
 from jostle.rows import Outer
 from jostle.rows.geometry import (
@@ -12,10 +12,6 @@ from jostle.rows.geometry import (
     squared_lengths,
     unit_length,
 )
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def factors(n: int, seed: int = 0) -> Outer:

@@ -5,14 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selector_oracles import assert_farthest_first, distances, plain_k_center, tiny_blocks
+from selector_rows import normal
 from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.selectors import KCenter, k_center
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def nasty(seed: int) -> Tensor:

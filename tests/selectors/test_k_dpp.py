@@ -3,14 +3,11 @@ import math
 import pytest
 import torch
 from selector_oracles import assert_frequencies, determinants, tiny_blocks
+from selector_rows import normal
 from torch import Tensor
 
 from jostle.selectors import k_dpp
 from jostle.selectors.k_dpp import _eigenvectors
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def counted(rows: Tensor, k: int, draws: int) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from selector_rows import fitting
+from selector_rows import fitting, normal
 from torch import Tensor
 
 from jostle.rows import Outer
@@ -11,7 +11,7 @@ GEOMETRIC = ["k-center", "k-means++", "k-dpp", "longest"]
 
 
 def rows_for(name: str, n: int = 40) -> Tensor:
-    return fitting(name, torch.randn(n, 12, generator=torch.Generator().manual_seed(0)))
+    return fitting(name, normal(n, 12))
 
 
 @pytest.mark.parametrize("name", names())

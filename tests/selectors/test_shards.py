@@ -6,16 +6,13 @@ import random
 import pytest
 import torch
 from selector_oracles import tiny_blocks
+from selector_rows import normal
 from torch import Tensor
 
 from jostle.rows import Outer
 from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances
 from jostle.selectors import KCenter, Selector, selector
 from jostle.selectors.shards import LocalShards, Shard
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def near_ties() -> Tensor:
@@ -69,20 +66,18 @@ def assert_same_picks(chooser: Selector, rows, shards: int, n: int, centers=None
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("name", SELECTORS)
 def test_picks_do_not_depend_on_shards(name: str, scene: str) -> None:
-    for shards in (1, 3, 7):
-        assert_same_picks(SELECTORS[name], SCENES[scene](), shards, 60)
+    assert_same_picks(SELECTORS[name], SCENES[scene](), 5, 40)
 
 
 @pytest.mark.parametrize("name", ["k-center", "k-center-unit", "k-means++"])
 def test_nor_with_labeled_centers(name: str) -> None:
     for rows in (normal(300, 8), near_ties(), SCENES["factors"]()):
-        assert_same_picks(SELECTORS[name], rows, 7, 50, centers=rows[[3, 50, 50, 120]])
+        assert_same_picks(SELECTORS[name], rows, 7, 30, centers=rows[[3, 50, 50, 120]])
 
 
 def test_equal_scores_are_drawn_alike() -> None:
     scores = torch.randint(0, 6, (400,), generator=torch.Generator().manual_seed(0)).float()
-    for shards in (1, 3, 7):
-        assert_same_picks(selector("top-k"), scores, shards, 150)
+    assert_same_picks(selector("top-k"), scores, 7, 150)
 
 
 @pytest.mark.parametrize("name", ["k-center", "k-means++"])

@@ -2,20 +2,17 @@
 
 import pytest
 import torch
-from selector_rows import fitting
+from selector_rows import fitting, normal
 from torch import Tensor
 
 from jostle.selectors import Selector, break_ties, first_copies, names, selector, tie_keys
 
-COPIES, SEEDS = 6, 90
+COPIES, SEEDS = 3, 48
 
 
 def pool_with_copies(name: str) -> Tensor:
     """Rows of which the favorite of most selectors is there several times, far apart in the pool."""
-    rows = torch.randn(24, 5, generator=torch.Generator().manual_seed(3))
-    rows = torch.cat([rows, rows, rows, rows, rows, rows])
-    assert len(rows) == 24 * COPIES
-    return fitting(name, rows)
+    return fitting(name, normal(24, 5, seed=3).repeat(COPIES, 1))
 
 
 def chooser(name: str) -> Selector:
@@ -41,8 +38,7 @@ DRAWING = ("k-dpp", "uniform", "k-means++", "stochastic")  # draws go by positio
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in DRAWING])
 def test_a_permuted_pool_gives_permuted_rows(name: str) -> None:
-    rows = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
-    rows = fitting(name, rows)
+    rows = fitting(name, normal(60, 5, seed=1))
     chosen = selector("typical(clusters=1)") if name == "typical" else selector(name)
     if name == "prob-cover":  # gains are whole numbers, most of them tied
         rows = rows[:3].repeat_interleave(torch.tensor([30, 20, 10]), 0) * 9

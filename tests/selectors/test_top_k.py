@@ -1,13 +1,9 @@
 import pytest
 import torch
-from torch import Tensor
+from selector_rows import normal
 
 from jostle.rows import Outer
 from jostle.selectors import Selector, longest, top_k, uniform
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])

@@ -65,7 +65,9 @@ def scene() -> Scene:
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    return {"delta": 0.3} if name == "prob-cover" else {}
+    return {"prob-cover": {"delta": 0.3}, "core-gcn": {"epochs": 5}, "uncertain-gcn": {"epochs": 5}}.get(
+        name, {}
+    )
 
 
 @pytest.mark.parametrize("name", ON_ARRAYS)

@@ -1,19 +1,15 @@
-"""Chance, entropy, margin, least confidence and expected gradient length against closed forms and a peer."""
+"""Chance, and scores of very sure predictions."""
 
 import math
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
-from skactiveml.pool import uncertainty_scores
 from torch import Tensor, nn
 
 import jostle
 from jostle.embeddings.gradients import expected_gradient_length
 from jostle.strategies import build
-
-SCORES = {"entropy": "entropy", "margin": "margin_sampling", "least-confidence": "least_confident"}
 
 
 class Count(list[int]):
@@ -39,16 +35,6 @@ def scores(name: str, logits: Tensor, **options: Any) -> Tensor:
     rows = build(name).embed(Same(), logits, seed=0, **options)
     assert isinstance(rows, Tensor)
     return rows.double()
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_scores_and_picks_agree_with_scikit_activeml(name: str) -> None:
-    logits = 2 * torch.randn(60, 5, dtype=torch.float64)
-    peer = uncertainty_scores(logits.softmax(1).numpy(), method=SCORES[name])
-    np.testing.assert_allclose(scores(name, logits).numpy(), peer, atol=1e-12)
-    query = jostle.select(name, Same(), logits, n=7)
-    np.testing.assert_array_equal(query.indices, np.argsort(-peer)[:7])
-    np.testing.assert_allclose(query.scores, np.sort(peer)[::-1][:7], atol=1e-12)
 
 
 def test_sure_and_uniform_predictions_bound_every_score() -> None:

@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
-from jostle.strategies import ClusterMargin, select
+from jostle.strategies import select
 
 
 def test_without_spare_examples_it_is_least_margin_among_the_very_sure() -> None:
@@ -16,15 +15,3 @@ def test_without_spare_examples_it_is_least_margin_among_the_very_sure() -> None
     assert set(query.indices.tolist()) == {20, 19, 18}
     assert select("margin", model, x, n=3).indices.tolist() == [20, 19, 18]
     np.testing.assert_allclose(np.sort(query.scores), 2 * torch.exp(-gaps[-3:].double()), rtol=1e-4)
-
-
-def test_segmentation_averages_margins_and_regression_is_refused() -> None:
-    model, x = nn.Sequential(nn.Conv2d(3, 5, 1), nn.ReLU(), nn.Conv2d(5, 4, 1)), torch.randn(9, 3, 6, 6)
-    best = model(x).double().softmax(1).topk(2, dim=1).values
-    expected = 1 - (best[:, 0] - best[:, 1]).mean((1, 2))
-    torch.testing.assert_close(ClusterMargin().embed(model, x, seed=0), expected.detach())
-    with pytest.raises(ValueError, match=r"(?s)cluster-margin.*regression.*use default"):
-        select("cluster-margin", nn.Linear(5, 1), torch.randn(9, 5), n=2)
-    with pytest.raises(ValueError, match=r"9 examples, more than memory_bytes=99: raise"):
-        select("cluster-margin", model, x, n=2, memory_bytes=99)
-    assert len(select("cluster-margin", model, x[:1], n=1)) == 1

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import strategies
-from jostle.inference.runner import ModelRunner
 from jostle.strategies.default import default_for, is_linear
 
 
@@ -64,29 +63,6 @@ def test_a_model_is_linear_if_all_parameters_are_of_its_head() -> None:
     assert not linear(nn.Linear(4, 3), head=lambda model, x: x)  # who knows what it computes
 
 
-@pytest.mark.parametrize(
-    ("pool", "outputs", "linear"), [(4000, 3, False), (300, 3, False), (4000, 3, True), (5000, 1, False)]
-)
-def test_its_price_is_told_beforehand(
-    pool: int, outputs: int, linear: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = 0
-    call = ModelRunner.call
-
-    def counted(self: ModelRunner, inputs: Tensor) -> object:
-        nonlocal seen
-        seen += len(inputs)
-        return call(self, inputs)
-
-    asked = (net(outputs, linear), torch.randn(pool, 4), 10)
-    targets = torch.arange(30) % 3 if outputs == 3 else torch.randn(30, 1)
-    labeled = TensorDataset(torch.randn(30, 4), targets)
-    plan = strategies.build("default").plan(*asked, labeled=labeled, seed=0)
-    monkeypatch.setattr(ModelRunner, "call", counted)
-    strategies.build("default").select(*asked, labeled=labeled, seed=0)
-    assert seen == pytest.approx(plan.passes, rel=0.1)
-
-
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes(outputs: int) -> None:
     targets = torch.arange(2000) % 3 if outputs == 3 else torch.randn(2000, 1)
@@ -97,23 +73,13 @@ def test_a_hundred_of_a_hundred_thousand_take_at_most_three_passes(outputs: int)
     assert plan.passes < 3 * 100_000
 
 
-def test_settings_that_all_strategies_have_reach_it() -> None:
-    pool = torch.randn(90, 4)
-    seen: list[int] = []
-
-    def head(model: nn.Module, x: Tensor) -> Tensor:
-        seen.append(len(x))
-        return model.get_submodule("0")(x)
-
-    strategies.build("default", head=head).select(net(1), pool, 7, seed=0)
-    assert seen
-
-
 def test_settings_of_the_default_reach_its_strategies() -> None:
-    default = strategies.build("default", candidates_per_pick=3, num_perturbations=4, memory_bytes=10**9)
+    default = strategies.build(
+        "default", candidates_per_pick=3, num_perturbations=4, memory_bytes=10**9, head="0"
+    )
     noise, linear, typical = map(default.chosen, ("noise-herding", "linear-herding", "typiclust"))
     assert (noise.candidates_per_pick, noise.num_perturbations) == (3, 4)
     assert (linear.selector.candidates, linear.selector.min_candidates) == (3, 200)
-    assert {each.memory_bytes for each in (noise, linear, typical)} == {10**9}
+    assert {(each.memory_bytes, each.head) for each in (noise, linear, typical)} == {(10**9, "0")}
     with pytest.raises(ValueError, match="candidates_per_pick must be at least 1; got 0"):
         strategies.build("default", candidates_per_pick=0)

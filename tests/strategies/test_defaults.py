@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jostle.strategies import alfa_mix, build, learning_loss, names
+from jostle.strategies import build, names
 
 JOLTS = {"num_perturbations": 30, "noise_scale": 1e-3}
 PASSES = {"passes": 50, "insert_dropout": None}
@@ -39,11 +39,6 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 def test_defaults_are_those_published(name: str) -> None:
     strategy = build(name)
     assert {setting: attrgetter(setting)(strategy) for setting in PUBLISHED[name]} == PUBLISHED[name]
-
-
-def test_constants_are_those_published() -> None:
-    assert alfa_mix.CAP_STEPS == {"closed": 0.2, "optimized": 1 / 32}
-    assert (learning_loss.MOMENTUM, learning_loss.WEIGHT_DECAY) == (0.9, 5e-4)
 
 
 def test_the_table_names_strategies_of_the_registry() -> None:

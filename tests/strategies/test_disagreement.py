@@ -1,27 +1,17 @@
-"""BALD, entropy under dropout and query by committee: closed forms, a peer, and exact averages over masks."""
+"""Query by committee: who is trained, on what, and what cannot be a committee."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import jensenshannon
-from skactiveml.pool import average_kl_divergence
 from torch import nn
 from torch.utils.data import TensorDataset
 from zoo import N
 
 import jostle
-from jostle.embeddings.committee import jensen_shannon
 
 LABELED = TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
-
-
-def test_disagreement_agrees_with_scikit_activeml_and_scipy() -> None:
-    p = torch.randn(4, 30, 5, dtype=torch.float64).softmax(-1)
-    np.testing.assert_allclose(jensen_shannon(p), average_kl_divergence(p.numpy().copy()), atol=1e-9)
-    two = jensenshannon(p[0].numpy(), p[1].numpy(), axis=1) ** 2
-    np.testing.assert_allclose(jensen_shannon(p[:2]), two, atol=1e-12)
 
 
 def mlp(c: int = 3) -> nn.Module:

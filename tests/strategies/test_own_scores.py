@@ -45,12 +45,12 @@ def test_explained_variance_weighs_by_them() -> None:
 def test_power_margin_draws_by_them() -> None:
     scores = np.zeros(40)
     scores[[4, 8, 15]] = 1.0
-    for seed in range(20):
+    for seed in range(5):
         assert set(jostle.select("power-margin", MODEL, POOL, 3, scores=scores, seed=seed)) == {4, 8, 15}
     drawn = [
-        next(iter(jostle.select("power-margin", MODEL, POOL, 1, scores=SCORES, seed=s))) for s in range(30)
+        next(iter(jostle.select("power-margin", MODEL, POOL, 1, scores=SCORES, seed=s))) for s in range(15)
     ]
-    assert len(set(drawn)) > 5
+    assert len(set(drawn)) > 4
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,11 @@
-import numpy as np
 import pytest
 import torch
-from skactiveml.pool import ProbCover as PeerProbCover
-from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch import Tensor
 
 from jostle.selectors import break_ties, tie_keys
 from jostle.selectors.prob_cover import SURFACE, BallGraph, pure_radius
 from jostle.selectors.prob_cover import ProbCover as Cover
 from jostle.selectors.typical import k_means
-from jostle.strategies import ProbCover, select
 
 
 def naive(rows: Tensor, n: int, delta: float, centers: Tensor | None = None) -> tuple[list[int], list[int]]:
@@ -55,18 +51,6 @@ def test_pairs_that_single_precision_cannot_tell_are_measured(scale: float) -> N
     assert graph.count_neighbors(torch.arange(200)).tolist() == within.tolist()
 
 
-def test_scikit_activeml_picks_the_same_hubs() -> None:
-    stars = []
-    for place, rays in enumerate((9, 7, 5)):
-        angles = torch.arange(rays) * (2 * torch.pi / rays)
-        star = torch.cat([torch.zeros(1, 2), torch.stack([angles.cos(), angles.sin()], 1)])
-        stars.append(star + torch.tensor([100.0 * place, 0]))
-    rows = torch.cat(stars)
-    peer = PeerProbCover(deltas=[1.01], random_state=0)
-    expected = peer.query(rows.numpy(), np.full(len(rows), np.nan), batch_size=3)
-    assert Cover(delta=1.01)(rows, 3, seed=0).tolist() == expected.tolist() == [0, 10, 18]
-
-
 def test_the_pure_radius_is_the_largest() -> None:
     rows = torch.randn(60, 2).double()
     cells, _ = k_means(rows, 4, seed=0)
@@ -79,21 +63,6 @@ def test_the_pure_radius_is_the_largest() -> None:
     assert purity(radius - 1e-9) >= 0.9
     assert purity(radius + 1e-6) < 0.9
     assert pure_radius(rows, torch.zeros(60), 0.9) == float("inf")
-
-
-def test_the_strategy_covers_features_of_unit_length() -> None:
-    model, x = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)), torch.randn(50, 5)
-    known = torch.randn(8, 5)
-    labeled = TensorDataset(known, torch.zeros(8).long())
-    h, h_known = (nn.functional.normalize(model[:2](rows)).detach() for rows in (x, known))
-    query = select("prob-cover", model, x, n=5, labeled=labeled, delta=0.3, seed=0)
-    positions, gains = naive(h, 5, 0.3, h_known)
-    assert query.indices.tolist() == positions
-    assert query.scores.tolist() == gains
-    rows = ProbCover(purity=0.8).embed(model, x, labeled=labeled, seed=0)
-    both = torch.cat([h, h_known])
-    cells, _ = k_means(both, 3, seed=0)
-    torch.testing.assert_close(rows, h / pure_radius(both, cells, 0.8), rtol=1e-4, atol=1e-4)
 
 
 def test_a_row_on_the_surface_is_outside_whatever_rounding_does() -> None:

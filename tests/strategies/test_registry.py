@@ -89,12 +89,6 @@ def test_a_selector_or_an_embedding_for_a_strategy_gets_helpful_words(name: str,
         jostle.select(name, nn.Linear(3, 2), torch.zeros(5, 3), 2)
 
 
-def test_rows_in_factors_are_named_where_a_selector_needs_them_dense() -> None:
-    strategy = jostle.compose("badge", "k-dpp")
-    with pytest.raises(TypeError, match=r"in two factors \(Outer\), as badge has them: use k-means\+\+"):
-        strategy.select(nn.Linear(3, 2), torch.randn(9, 3), 2)
-
-
 def test_a_query_iterates_over_its_positions() -> None:
     query = Fixed(positions=(4, 0)).select(nn.Linear(3, 2), torch.zeros(5, 3), 2)
     assert (list(query), len(query)) == ([4, 0], 2)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from jostle import models
@@ -10,38 +10,6 @@ from jostle.strategies import SRAAL, sraal
 from jostle.strategies.autoencoders import Frame
 from jostle.strategies.sraal import Generator, target_learner, uncertainty
 from jostle.tasks import Classification
-
-
-class Teller(nn.Module):
-    """Is sure of images that are bright on the left, and has no idea of those that are bright on the right."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(1, 3, bias=False)
-        with torch.no_grad():
-            self.head.weight.copy_(torch.tensor([[9.0], [0], [0]]))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(x[..., :4].mean((1, 2, 3))[:, None].relu())
-
-
-def halves(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Images that are bright on the left or on the right, and which of them are bright on the right."""
-    rng = torch.Generator().manual_seed(seed)
-    right = torch.rand(n, generator=rng) < 0.5
-    images = 0.05 * torch.randn(n, 1, 8, 8, generator=rng)
-    images[~right, :, :, :4] += 1
-    images[right, :, :, 4:] += 1
-    return images, right
-
-
-def test_of_images_alike_those_the_model_is_unsure_of_are_picked() -> None:
-    known, side = halves(40, seed=0)
-    pool, right = halves(80, seed=1)
-    labeled = TensorDataset(known, side.long())
-    query = SRAAL(steps=12, batch=32).select(Teller(), pool, n=20, labeled=labeled, seed=0)
-    assert right[query.indices].float().mean() > 0.8
-    assert query.scores.tolist() == sorted(query.scores, reverse=True)
 
 
 class Listening(Classification):
@@ -103,8 +71,8 @@ def test_learning_rate_falls_thirty_times(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sraal, "descend", note)
     labeled = TensorDataset(torch.rand(4, 1, 8, 8), torch.arange(4))
     model = models.build("digits-cnn", seed=0)
-    SRAAL(steps=15, batch=4, latent=4).select(model, torch.rand(6, 1, 8, 8), n=1, labeled=labeled, seed=0)
-    assert rates == pytest.approx([5e-4 * 0.85 ** (2 * step) for step in range(15) for _ in range(3)])
+    SRAAL(steps=6, batch=4, latent=4).select(model, torch.rand(6, 1, 8, 8), n=1, labeled=labeled, seed=0)
+    assert rates == pytest.approx([5e-4 * 0.85 ** (5 * step) for step in range(6) for _ in range(3)])
 
 
 def test_published_shapes() -> None:

@@ -7,7 +7,7 @@ from torch.utils.data import TensorDataset
 
 from jostle import strategies
 
-COPIES, SIZE, SEEDS, PICKS = 4, 12, 40, 2
+COPIES, SIZE, SEEDS, PICKS = 4, 12, 24, 2
 QUICK = {"noise-stability": {"num_perturbations": 5}, "flip-cover": {"num_perturbations": 5}}
 
 
