@@ -27,8 +27,7 @@ from torch import Tensor
 from benchmarks.measure import best_seconds
 from benchmarks.selection import one_thread
 from jostle.embeddings.uncertainty import small_margin
-from jostle.rows import Outer
-from jostle.rows.geometry import unit_length
+from jostle.rows.geometry import Outer, unit_length
 from jostle.selectors import Herding, ProbCover, k_center, k_means_pp, lcmd, top_k
 from jostle.selectors.typical import Typical
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import jostle
 from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process
 from jostle.embeddings.uncertainty import small_margin
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import k_center, k_means_pp, max_herding
 
 

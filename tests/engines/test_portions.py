@@ -22,7 +22,7 @@ from jostle.engines.ray_engine import Found, Ray, prepare
 from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_shard, write_shard
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors.shards import LocalShards, Shard
 
 RUNS = {

@@ -13,7 +13,7 @@ import jostle
 from jostle.inputs import Pool
 from jostle.inputs.sources import Columns, Window
 from jostle.rng import uniform_by_place
-from jostle.rows import Outer, aligned, as_vectors, mean_over, reduce_over
+from jostle.rows.geometry import Outer, aligned, as_vectors, mean_over, reduce_over
 from jostle.strategies import build
 
 N, M, CLASSES, PAD = 34, 9, 4, 0

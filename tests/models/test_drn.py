@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from jostle import models
-from jostle.models.drn import bilinear_upsampling
+from jostle.models.networks import bilinear_upsampling
 
 
 def count(model: nn.Module, trainable: bool = True) -> int:

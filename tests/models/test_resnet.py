@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from jostle import models
-from jostle.models.blocks import BasicBlock
+from jostle.models.networks import BasicBlock
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import pytest
 import torch
 from selector_rows import normal
 
-from jostle.rows import Outer
 from jostle.rows.geometry import (
+    Outer,
     distance_bounds,
     nearest_distances,
     origin,

@@ -8,7 +8,7 @@ from selector_oracles import assert_farthest_first, distances, plain_k_center, t
 from selector_rows import normal
 from torch import Tensor
 
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import KCenter, k_center
 
 

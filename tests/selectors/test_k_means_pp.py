@@ -4,7 +4,7 @@ from selector_oracles import assert_frequencies, distances, sequence_probabiliti
 from selector_rows import normal
 from torch import Tensor
 
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import k_means_pp
 
 

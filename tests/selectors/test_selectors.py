@@ -3,7 +3,7 @@ import torch
 from selector_rows import fitting, normal
 from torch import Tensor
 
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import KCenter, Selector, names, selector
 
 DRAWING = ["k-means++", "k-dpp", "uniform", "stochastic"]

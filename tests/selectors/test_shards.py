@@ -9,8 +9,7 @@ from selector_oracles import tiny_blocks
 from selector_rows import normal
 from torch import Tensor
 
-from jostle.rows import Outer
-from jostle.rows.geometry import exact_sums, halved_sums, nearest_distances
+from jostle.rows.geometry import Outer, exact_sums, halved_sums, nearest_distances
 from jostle.selectors import KCenter, Selector, selector
 from jostle.selectors.shards import LocalShards, Shard
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from selector_rows import normal
 
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import Selector, longest, top_k, uniform
 
 

@@ -20,7 +20,7 @@ from jostle.inference.memory import Estimate, Placement, score_estimate
 from jostle.inference.reader import ModelInputError, Outputs
 from jostle.inference.runner import Head
 from jostle.inputs import Inputs, check_count
-from jostle.rows import Rows
+from jostle.rows.geometry import Rows
 from jostle.selectors import Picks, Selector, TopK, Weighing, k_center, selector
 from jostle.utils.settings import with_options
 

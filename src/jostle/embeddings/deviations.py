@@ -30,7 +30,7 @@ from jostle.inference.perturbed import (
     squared_length,
 )
 from jostle.inputs import Inputs, Pool
-from jostle.rows import aligned, as_vectors
+from jostle.rows.geometry import aligned, as_vectors
 from jostle.selectors import selector
 from jostle.utils.names import unknown
 

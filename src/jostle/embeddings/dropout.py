@@ -19,7 +19,7 @@ from jostle.inference.context import QueryContext
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import ExampleList, Inputs, count, mapped
 from jostle.rng import derive, uniform_by_place
-from jostle.rows import Reduction
+from jostle.rows.geometry import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import unknown

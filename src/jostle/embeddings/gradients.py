@@ -12,7 +12,7 @@ from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
 from jostle.embeddings.deviations import Deviations, Space
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 

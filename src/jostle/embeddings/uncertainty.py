@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding, Estimate, score_estimate
 from jostle.inference.context import QueryContext
-from jostle.rows import Reduction
+from jostle.rows.geometry import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
@@ -42,52 +43,6 @@ class SiteScores(Embedding):
     """How scores of tokens, pixels or labels become one: "mean", "sum" (long sequences count more) or "max"."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entropy(SiteScores):
-    """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
-    uniform one.
-    """
-
-    shardable = True
-
-    selector: Choice = top_k
-
-    def embedding(self, context: QueryContext) -> Embedded:
-        """Entropies."""
-        context.check_task("entropy", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(entropy, "entropies", self.reduction))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Margin(SiteScores):
-    """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
-
-    shardable = True
-
-    selector: Choice = top_k
-
-    def embedding(self, context: QueryContext) -> Embedded:
-        """One less the margin."""
-        context.check_task("margin", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(small_margin, "margins", self.reduction))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeastConfidence(SiteScores):
-    """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
-    chance to be wrong.
-    """
-
-    shardable = True
-
-    selector: Choice = top_k
-
-    def embedding(self, context: QueryContext) -> Embedded:
-        """One less the largest probability."""
-        context.check_task("least-confidence", DISTRIBUTIONS, NO_CLASSES)
-        return Embedded(context.score(lack_of_confidence, "confidences", self.reduction))
-
-
 def entropy(p: Tensor) -> Tensor:
     """Entropy in nats, from 0 to ln c; a probability of 0 counts 0."""
     total: Tensor = torch.special.entr(p).sum(-1)
@@ -104,3 +59,52 @@ def small_margin(p: Tensor) -> Tensor:
 def lack_of_confidence(p: Tensor) -> Tensor:
     """One less the largest probability."""
     return 1 - p.amax(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncertaintyScores(SiteScores):
+    """A score of each site's distribution: a subclass says which."""
+
+    shardable = True
+
+    selector: Choice = top_k
+
+    @abstractmethod
+    def score(self, p: Tensor) -> Tensor:
+        """Turn distributions (n, sites, c) into scores (n, sites), larger where less is known."""
+
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Scores of all examples, (n,)."""
+        context.check_task(self.name, DISTRIBUTIONS, NO_CLASSES)
+        return Embedded(context.score(self.score, self.name, self.reduction))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(UncertaintyScores):
+    """Take the examples whose predicted distribution is flattest. It is zero for a sure prediction and ln c for a
+    uniform one.
+    """
+
+    def score(self, p: Tensor) -> Tensor:
+        """Entropies."""
+        return entropy(p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margin(UncertaintyScores):
+    """Take the examples whose two likeliest classes are nearly tied. With two classes the order is entropy's."""
+
+    def score(self, p: Tensor) -> Tensor:
+        """One less the margins."""
+        return small_margin(p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastConfidence(UncertaintyScores):
+    """Take the examples whose likeliest class has the smallest probability. It is the model's own estimate of its
+    chance to be wrong.
+    """
+
+    def score(self, p: Tensor) -> Tensor:
+        """One less the largest probabilities."""
+        return lack_of_confidence(p)

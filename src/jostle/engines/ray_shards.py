@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jostle.engines.portions import Candidates, Span
-from jostle.rows import Rows
+from jostle.rows.geometry import Rows
 from jostle.selectors.shards import Shard, Shards
 
 Advance = Callable[[int], None]

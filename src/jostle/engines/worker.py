@@ -27,7 +27,7 @@ from jostle.inference.context import Options, QueryContext
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool
 from jostle.inputs.sources import Columns, Source, mapped
-from jostle.rows import Outer
+from jostle.rows.geometry import Outer
 from jostle.selectors.shards import Shard
 from jostle.utils.files import write_whole
 

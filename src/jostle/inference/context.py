@@ -19,7 +19,7 @@ from jostle.inference.reader import BatchReader, Mask, Outputs, output_reader
 from jostle.inference.runner import Head, InputMutatedError, ModelRunner, tallied
 from jostle.inputs import Collate, Inputs, Labeled, Pool, count
 from jostle.rng import as_seed, generator
-from jostle.rows import Reduction, non_finite, refuse_non_finite
+from jostle.rows.geometry import Reduction, non_finite, refuse_non_finite
 from jostle.tasks import TASKS, Task, task_for, task_for_labels, task_named
 from jostle.utils.names import cached_property, unknown
 from jostle.utils.progress import Advance, noted, progress_bar

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from jostle.inference.reader import fitted_mask
 from jostle.inputs import arrays
-from jostle.rows import mean_over
+from jostle.rows.geometry import mean_over
 from jostle.utils.names import look_up, unknown
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jostle.inputs import Inputs, Pool, count, mapped
-from jostle.rows import Reduction, as_vectors, reduce_over
+from jostle.rows.geometry import Reduction, as_vectors, reduce_over
 from jostle.tasks import TASKS, Task, as_logits, look_like_probabilities, task_for
 
 if TYPE_CHECKING:

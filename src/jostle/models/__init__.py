@@ -10,10 +10,18 @@ import torch
 from torch import nn
 
 from jostle.models.bert import bert_tiny, pretrained_bert
-from jostle.models.drn import DRN22
-from jostle.models.resnet import resnet18, resnet18_cifar
-from jostle.models.small import digits_cnn, mlp, mnist_cnn
-from jostle.models.vgg import vgg16, vgg16_bn, vgg19, vgg19_bn
+from jostle.models.networks import (
+    DRN22,
+    digits_cnn,
+    mlp,
+    mnist_cnn,
+    resnet18,
+    resnet18_cifar,
+    vgg16,
+    vgg16_bn,
+    vgg19,
+    vgg19_bn,
+)
 from jostle.rng import seeded_globals
 from jostle.utils.registry import Entry, Registry
 

@@ -21,11 +21,9 @@ from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.lcmd import LCMD, lcmd
 from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.shards import Shards
-from jostle.selectors.stochastic import Stochastic, stochastic
-from jostle.selectors.top_k import Longest, TopK, Uniform, longest, top_k, uniform
-from jostle.selectors.typical import Typical
+from jostle.selectors.top_k import Longest, Stochastic, TopK, Uniform, longest, stochastic, top_k, uniform
+from jostle.selectors.typical import Typical, WeightedKMeans, weighted_k_means
 from jostle.selectors.variance import ExplainedVariance, explained_variance
-from jostle.selectors.weighted_k_means import WeightedKMeans, weighted_k_means
 
 __all__ = [
     "KDPP",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import BLOCK_NUMBERS, Outer, Rows, exact_sums, in_blocks
+from jostle.utils.progress import note
 from jostle.utils.registry import Entry, Registry
 from jostle.utils.settings import name_and_settings
 
@@ -36,6 +37,12 @@ class Picks(NamedTuple):
     """Positions of the picked rows, (n,) int64."""
     scores: Tensor
     """Value of each pick, (n,) float64; NaN where it was drawn."""
+
+    @classmethod
+    def of(cls, positions: Sequence[int], scores: Sequence[float], device: torch.device) -> Picks:
+        """Return picks from lists of positions and their scores, on a device."""
+        values = torch.tensor(scores, dtype=torch.float64, device=device)
+        return cls(torch.tensor(positions, dtype=torch.int64, device=device), values)
 
     def at(self, places: Tensor) -> Picks:
         """Return these picks as positions of a larger pool, in which the rows have these `places`."""
@@ -159,6 +166,33 @@ def break_ties(values: Tensor, keys: Tensor) -> int:
     """
     tied = (values == values.max()).nonzero()[:, 0]
     return int(tied[keys[tied].argmin()]) if len(tied) > 1 else int(tied)
+
+
+def pick_one_by_one(
+    n: int,
+    gains: Callable[[], Tensor],
+    take: Callable[[int], None],
+    keys: Tensor,
+    copies: Tensor | None = None,
+) -> Picks:
+    """Pick n rows, each the one that gains most after those before it; a pick's score is its gain.
+
+    Args:
+        n: Number of picks.
+        gains: Returns the gain of each row, (size,), as it is now.
+        take: Told the position of each pick.
+        keys: Draw exact ties, (size,), as `tie_keys` gives them.
+        copies: As `first_copies` gives them, where copies of a row shall have one gain.
+    """
+    positions, scores = list[int](), list[float]()
+    for _ in range(n):
+        values = gains() if copies is None else gains()[copies]
+        values[positions] = -torch.inf
+        positions.append(break_ties(values, keys))
+        scores.append(float(values[positions[-1]]))
+        take(positions[-1])
+        note(1)
+    return Picks.of(positions, scores, keys.device)
 
 
 def first_copies(rows: Tensor) -> Tensor | None:

@@ -113,8 +113,7 @@ def _projection(vectors: Vectors, count: int, n: int, draws: torch.Generator) ->
         before = len(picks)
         _accept(vectors(proposed), proposed.tolist(), accept * masses[proposed], span, picks)
         note(len(picks) - before)
-    scores = torch.tensor(list(picks.values()), dtype=torch.float64, device=masses.device)
-    return Picks(torch.tensor(list(picks), device=masses.device), scores)
+    return Picks.of(list(picks), list(picks.values()), masses.device)
 
 
 def _accept(rest: Tensor, proposed: list[int], needed: Tensor, span: Tensor, picks: dict[int, float]) -> None:

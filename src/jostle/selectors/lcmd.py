@@ -60,8 +60,8 @@ class LCMD(Selector):
             nearest[closer], distances[closer] = clusters, measured
             distances[winner] = PICKED
             note(1)
-        squared = torch.tensor(scores, dtype=torch.float64, device=rows.device)
-        return Picks(torch.tensor(positions, device=rows.device), squared.sqrt())
+        picks = Picks.of(positions, scores, rows.device)
+        return Picks(picks.positions, picks.scores.sqrt())
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of each row's nearest center, distance, length and tie key."""

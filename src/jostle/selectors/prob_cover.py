@@ -182,9 +182,7 @@ def fill_with_draws(
     taken[positions] = True
     left = (~taken).nonzero()[:, 0]
     rest = left[torch.randperm(len(left), generator=draws, device=draws.device)[: n - len(positions)]]
-    order = torch.cat([torch.tensor(positions, dtype=torch.int64), rest])
-    values = torch.tensor(scores + [0.0] * len(rest), dtype=torch.float64)
-    return Picks(order.to(device), values.to(device))
+    return Picks.of([*positions, *rest.tolist()], [*scores, *[0.0] * len(rest)], device)
 
 
 def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:

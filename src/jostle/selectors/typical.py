@@ -1,4 +1,4 @@
-"""k-means clusters, and typical points: from each cluster the row whose neighbors are nearest."""
+"""k-means: the typical row of each cluster, or the row nearest to each center where heavy rows pull them."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,8 +15,10 @@ from jostle.selectors.base import (
     WORD,
     Picks,
     Selector,
+    Weighing,
     block_room,
     break_ties,
+    checked_weights,
     dense_rows,
     first_copies,
     seed_or_fresh,
@@ -64,8 +66,7 @@ class Typical(Selector):
             picks.append(found)
             note(1)
         positions, scores = zip(*picks, strict=True)
-        values = torch.tensor(scores, dtype=torch.float64, device=rows.device)
-        return Picks(torch.tensor(positions, device=rows.device), values)
+        return Picks.of(positions, scores, rows.device)
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of rows in float64, and once more for k-means."""
@@ -143,6 +144,48 @@ class Turns:
         return scores[first[group]]
 
 
+@dataclass(frozen=True)
+class WeightedKMeans(Weighing):
+    """Clusters rows into n cells by weighted k-means; each center takes the nearest row that is not yet picked.
+
+    Heavy cells come first; a pick's score is the weight of its cell. Centers that are given do not matter.
+    """
+
+    uses_centers = False
+
+    def pick(
+        self,
+        rows: Rows,
+        n: int,
+        *,
+        centers: Rows | None = None,
+        seed: int | None = None,
+        weights: Tensor | None = None,
+    ) -> Picks:
+        """Pick n rows; without weights, or where all are 0, all count the same."""
+        rows, _ = dense_rows("weighted k-means", rows, n)
+        weights = checked_weights(weights, rows).double()
+        weights = weights if weights.any() else torch.ones_like(weights)
+        seed = seed_or_fresh(seed)
+        cells, found = k_means(rows, n, seed, weights)
+        total = weights.new_zeros(n).index_add_(0, cells, weights)  # (n,): the weight of each cell
+        keys, points = tie_keys(seed, torch.arange(len(rows), device=rows.device)), rows.double()
+        copies = first_copies(points)
+        points = points if copies is None else points[copies]
+        positions = list[int]()
+        order = total.sort(descending=True, stable=True).indices
+        for cell in order.tolist():
+            gaps = -(points - found[cell].to(points)).square().sum(1)
+            gaps[positions] = -torch.inf
+            positions.append(break_ties(gaps, keys))
+            note(1)
+        return Picks(torch.tensor(positions, device=rows.device), total[order])
+
+    def room(self, size: int, width: int, n: int) -> int:
+        """Return the bytes of rows in float64 for k-means, centers and distances."""
+        return WORD * (4 * size * width + 2 * n * width + 6 * size)
+
+
 def in_float64(rows: Tensor, *more: Tensor) -> Tensor:
     """Return a float64 copy of rows on the CPU, with more below them, (n, d); in a file where the rows are in one."""
     below = [part.detach().to("cpu", torch.float64) for part in more]
@@ -173,3 +216,4 @@ def k_means(rows: Tensor, k: int, seed: int, weights: Tensor | None = None) -> t
 
 
 typical = Typical()
+weighted_k_means = WeightedKMeans()

@@ -15,14 +15,13 @@ from jostle.selectors.base import (
     Picks,
     Weighing,
     block_room,
-    break_ties,
     checked_weights,
     dense_rows,
     first_copies,
+    pick_one_by_one,
     seed_or_fresh,
     tie_keys,
 )
-from jostle.utils.progress import note
 
 
 @dataclass(frozen=True)
@@ -59,19 +58,12 @@ class ExplainedVariance(Weighing):
         kind = ByNumbers if x.shape[1] <= len(x) else ByRows
         unexplained = kind.of(x, w, known, self.noise)
         keys = tie_keys(seed_or_fresh(seed), torch.arange(len(x), device=x.device))
-        copies = first_copies(rows)
-        positions, scores = list[int](), list[float]()
-        for _ in range(n):
-            gains = unexplained.gains(self.noise)
-            gains = gains if copies is None else gains[copies]
-            gains[positions] = -torch.inf
-            best = break_ties(gains, keys)
-            positions.append(best)
-            scores.append(float(gains[best]))
-            unexplained.subtract(best, self.noise)
-            note(1)
-        return Picks(
-            torch.tensor(positions, device=x.device), torch.tensor(scores, dtype=x.dtype, device=x.device)
+        return pick_one_by_one(
+            n,
+            lambda: unexplained.gains(self.noise),
+            lambda best: unexplained.subtract(best, self.noise),
+            keys,
+            first_copies(rows),
         )
 
     def room(self, size: int, width: int, n: int) -> int:

@@ -13,6 +13,7 @@ from jostle.core import Embedded, Estimate, Strategy
 from jostle.embeddings.gradients import fisher_roots
 from jostle.inference.context import QueryContext
 from jostle.selectors import Picks, break_ties, first_copies, tie_keys
+from jostle.selectors.base import pick_one_by_one
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.progress import Advance
@@ -58,20 +59,10 @@ class Bait(Strategy):
             fisher = self.fisher(context, n)
         more = min(2 * n, len(context.pool))
         with context.selecting(more + more - n) as advance:
-            chosen: list[int] = []
-            scores: list[float] = []
             keys = tie_keys(context.seed, torch.arange(len(context.pool), device=context.device))
-            for _ in range(more):
-                gains = fisher.gains()
-                gains[chosen] = -torch.inf
-                chosen.append(break_ties(gains, keys))
-                scores.append(float(gains[chosen[-1]]))
-                fisher.step(chosen[-1], 1)
-                advance(1)
-            fisher = fisher.only(chosen)
-            kept = pruned(fisher, n, keys[chosen], advance)
-            positions = torch.tensor(chosen, device=context.device)[kept]
-            return Picks(positions, torch.tensor(scores, dtype=torch.float64, device=context.device)[kept])
+            added = pick_one_by_one(more, fisher.gains, lambda best: fisher.step(best, 1), keys)
+            kept = pruned(fisher.only(added.positions.tolist()), n, keys[added.positions], advance)
+            return Picks(added.positions[kept], added.scores[kept])
 
     def fisher(self, context: QueryContext, n: int) -> Fisher:
         """Fisher matrices of the pool's examples, of everything, and of what is labeled."""

@@ -13,7 +13,7 @@ from jostle.embeddings.dropout import TOO_MANY_SITES, DropoutPasses
 from jostle.embeddings.uncertainty import entropy
 from jostle.inference.context import QueryContext
 from jostle.rng import fresh_seed, generator
-from jostle.rows import Rows
+from jostle.rows.geometry import Rows
 from jostle.selectors import Picks, Selector, selector
 from jostle.selectors.base import WORD, check_pickable
 from jostle.selectors.top_k import largest_first, order_of_ties

@@ -18,7 +18,7 @@ from jostle.embeddings.uncertainty import (
 )
 from jostle.inference.context import QueryContext
 from jostle.selectors import top_k, uniform
-from jostle.selectors.stochastic import gumbel, log_power
+from jostle.selectors.top_k import gumbel, log_power
 from jostle.strategies.registry import ANY_TASK, register
 from jostle.tasks import CLASS_TASKS
 

@@ -60,10 +60,7 @@ class ContrastiveDraws(Weighing):
             left[positions[-1]] = False
             nearest = torch.minimum(nearest, (rows - rows[positions[-1]]).abs().sum(1).double())
             note(1)
-        where = rows.device
-        return Picks(
-            torch.tensor(positions, device=where), torch.tensor(scores, dtype=torch.float64, device=where)
-        )
+        return Picks.of(positions, scores, rows.device)
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of distances and chances."""

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from jostle.core import Embedded, Estimate, Strategy, feature_estimate
 from jostle.inference.context import QueryContext
-from jostle.selectors import Picks, break_ties, first_copies, tie_keys
+from jostle.selectors import Picks, first_copies, tie_keys
+from jostle.selectors.base import pick_one_by_one
 from jostle.strategies.registry import register
 
 PAPER = "Wu et al., Active Learning for Regression Using Greedy Sampling, Information Sciences 2019"
@@ -48,24 +49,17 @@ class GreedySampling(Strategy):
         """Pick the farthest, one by one."""
         with context.timed("embedding"):
             rows, values, known, targets = self.sides(context)
-        with context.selecting(n) as advance:
-            copies = first_copies(torch.cat([rows, values], 1))
-            keys = tie_keys(context.seed, torch.arange(len(rows), device=rows.device))
-            nearest = self.nearest(rows, values, known, targets)
-            positions, scores = list[int](), list[float]()
-            for turn in range(n):
-                current = nearest.clone() if copies is None else nearest[copies]
-                current[positions] = -torch.inf
-                best = break_ties(current, keys)
-                positions.append(best)
-                scores.append(float(nearest[best]))
+        with context.selecting(n):
+            nearest, chosen = self.nearest(rows, values, known, targets), len(known)
+
+            def take(best: int) -> None:
+                nonlocal nearest, chosen
                 apart = self.product(rows, values, rows[best], values[best])
-                nearest = torch.minimum(nearest, apart) if turn or len(known) else apart
-                advance(1)
-        where = rows.device
-        return Picks(
-            torch.tensor(positions, device=where), torch.tensor(scores, dtype=torch.float64, device=where)
-        )
+                nearest, chosen = torch.minimum(nearest, apart) if chosen else apart, chosen + 1
+
+            keys = tie_keys(context.seed, torch.arange(len(rows), device=rows.device))
+            copies = first_copies(torch.cat([rows, values], 1))
+            return pick_one_by_one(n, lambda: nearest.clone(), take, keys, copies)
 
     def sides(self, context: QueryContext) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Features and predictions of the pool, features and numbers of the labeled set, in double precision."""
