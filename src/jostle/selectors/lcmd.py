@@ -1,5 +1,6 @@
 """Largest cluster, maximum distance: the farthest row of the cluster that is worst represented."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -60,8 +61,7 @@ class LCMD(Selector):
             nearest[closer], distances[closer] = clusters, measured
             distances[winner] = PICKED
             note(1)
-        picks = Picks.of(positions, scores, rows.device)
-        return Picks(picks.positions, picks.scores.sqrt())
+        return Picks.of(positions, list(map(math.sqrt, scores)), rows.device)
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of each row's nearest center, distance, length and tie key."""
