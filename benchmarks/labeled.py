@@ -25,14 +25,14 @@ def digits() -> tuple[list[Image.Image], list[int]]:
 
 def mrpc() -> tuple[list[tuple[str, ...]], list[str]]:
     """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
-    from jostle.datasets import text
+    from jostle.datasets import Texts, text
     from jostle.datasets.fetch import data_root
 
     data = text.mrpc(data_root())
     pairs: list[tuple[str, ...]] = []
     targets: list[str] = []
     for part in (data.train, data.test):
-        assert isinstance(part.inputs, text.Texts)
+        assert isinstance(part.inputs, Texts)
         pairs += part.inputs.rows
         targets += [data.classes[int(target)] for target in part.targets[torch.arange(len(part))]]
     return pairs, targets

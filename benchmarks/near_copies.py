@@ -17,8 +17,8 @@ import torch
 from PIL import Image, ImageEnhance
 
 from jostle import datasets
+from jostle.datasets import Texts
 from jostle.datasets.fetch import data_root
-from jostle.datasets.text import Texts
 from jostle.labeling import Session
 from jostle.labeling.sources.contents import Cell, Content, ContentKind
 

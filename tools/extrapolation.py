@@ -13,7 +13,7 @@ def full_cycle(results: Results) -> dict[str, float]:
     """Seconds of a cycle, training and selection, at the size of the protocol that jostle has under this name."""
     small = Protocol.model_validate(results.protocol)
     whole = load(small.name)
-    training = min(run.train_seconds[0] for run in results.runs)
+    training = min(run.costs("train_seconds")[0] for run in results.runs)
     longer = trained_examples(whole) / trained_examples(small)
     cycles = {}
     for each in times(results):

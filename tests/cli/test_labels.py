@@ -104,7 +104,7 @@ def test_a_project_of_the_demo_is_exported_without_naming_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    session = labeling.LabelOptions(None, demo=True).open_session(encoder="pixels")
+    session = labeling.ProjectOptions().open_session(None, demo=True, encoder="pixels")
     session.tell(session.ask()[0].key, "3")
     session.close()
     assert run(capsys, "export", "labels.csv")[0] == 0

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from commands import run_cli
+from rich.console import Console
 from synthetic_runs import FOUR, write_runs
 from tiny import tiny_file
 
-from jostle.cli.console import Clock, Lines, score
+from jostle.cli.console import Clock, progress_display, score
 from jostle.cli.running import seeds_of
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs import protocol
@@ -86,13 +87,13 @@ def cycle(number: int) -> Cycle:
 
 def test_piped_progress_is_lines(capsys: pytest.CaptureFixture[str]):
     plan = Plan({Job("random", 0): 0, Job("badge", 0): 0}, points=1)
-    with Lines(plan, 1) as lines:
+    with progress_display(Console(), plan, 1) as show:
         for event in (
             Event("done", Job("random", 0), cycle(0)),
             Event("failed", Job("badge", 0), reason="no"),
         ):
             plan.update(event)
-            lines.show(event)
+            show(event)
     assert capsys.readouterr().err.splitlines() == [
         "[1/2] random seed 0: done, accuracy 81.3 % with 10 labels",
         "[1/2] badge seed 0: failed: no",

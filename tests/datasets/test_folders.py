@@ -12,7 +12,7 @@ from PIL import Image
 
 from jostle import datasets
 from jostle.datasets import DataError
-from jostle.datasets.folders import held_out_positions
+from jostle.datasets.folders import hold_out
 
 COUNTS = {"BACKGROUND_Google": 3, "Faces": 10, "ant": 5}
 
@@ -67,10 +67,10 @@ def test_caltech_in_all_its_forms(tmp_path, form):
 def test_held_out_by_hand():
     names = [f"row {i}" for i in range(10)]
     digests = {hashlib.sha256(name.encode()).hexdigest(): i for i, name in enumerate(names)}
-    assert held_out_positions(names, 0.3) == {digests[key] for key in sorted(digests)[:3]}
-    assert held_out_positions(names, 0) == set()
+    assert set(hold_out(names, 0.3)[1].tolist()) == {digests[key] for key in sorted(digests)[:3]}
+    assert hold_out(names, 0)[1].tolist() == []
     with pytest.raises(DataError, match="from 0 to below 1"):
-        held_out_positions(names, 1)
+        hold_out(names, 1)
 
 
 def test_class_folders(tmp_path):

@@ -6,9 +6,8 @@ import torch
 from torch.utils.data import TensorDataset
 
 from jostle import datasets
-from jostle.datasets import DataError, Fields
+from jostle.datasets import DataError, Fields, Texts
 from jostle.datasets.catalog import as_data
-from jostle.datasets.text import Texts
 
 FILE = """
 import numpy as np

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from jostle import datasets
-from jostle.datasets import DataError
-from jostle.datasets.text import Texts
+from jostle.datasets import DataError, Texts
 
 AMES = """Id,Area,Alley,Street,Rooms,SalePrice
 1,100,NA,Pave,3,1000

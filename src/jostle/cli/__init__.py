@@ -27,6 +27,7 @@ from jostle.cli import (
 )
 from jostle.cli.console import say
 from jostle.cli.help import HelpCommand, HelpGroup
+from jostle.cli.options import expand
 from jostle.utils.user_files import line_in_own_file
 
 app = typer.Typer(
@@ -55,7 +56,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 for panel, commands in COMMANDS.items():
     for command, function in commands.items():
-        app.command(command, cls=HelpCommand, rich_help_panel=panel)(function)
+        app.command(command, cls=HelpCommand, rich_help_panel=panel)(expand(function))
 app.add_typer(labelstudio.app, rich_help_panel="Other tools")
 
 RESUMABLE = ("run", "demo")  # commands that resume where they were stopped

@@ -6,30 +6,18 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-from jostle.cli import options
 from jostle.cli.console import PLAN_INDENT, print_table, print_wrapped
+from jostle.cli.picking import Job, QueryOptions, Told
 
 if TYPE_CHECKING:
     from jostle.advice import Case, Setting
-    from jostle.cli.picking import Job
     from jostle.experiments.results.tables import Table
     from jostle.inputs import Inputs
 
 SHOWN = 6  # strategies of a setting in the table
 
 
-def advise(
-    n: options.Count,
-    model: options.Model,
-    pool: options.Pool,
-    labeled: options.Labeled = None,
-    exclude: options.Exclude = None,
-    transform: options.Transform = None,
-    task: options.TaskName = None,
-    encoder: options.TextEncoder = None,
-    device: options.Device = None,
-    data: options.DataRoot = None,
-) -> None:
+def advise(asked: QueryOptions) -> None:
     """Say which strategy to pick with, why, what it costs, and what the benchmark measured in similar settings.
 
     Examples:
@@ -39,28 +27,15 @@ def advise(
     """
     from jostle import strategies
     from jostle.advice import advise as advice_for
-    from jostle.cli.picking import Job, Reader, Told
     from jostle.strategies.default import is_linear
 
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        read = Reader(data, encoder, transform)
-        job = Job.of(
-            model,
-            pool,
-            labeled,
-            exclude or (),
-            n,
-            read,
-            Told(),
-            task=task,
-            device=device,
-            strategy=strategies.build("default"),
-        )
+        job = Job.of(asked, Told(), strategies.build("default"))
         context = strategies.build("default").create_context(job.model, job.pool, job.call)
         context.runner = job.runner  # copied and traced once for the whole command
-        advice = advice_for(case_of(job, n, is_linear(context)))
+        advice = advice_for(case_of(job, asked.n, is_linear(context)))
         strategy = strategies.build(advice.strategy)
-        plan = context.run(lambda context: strategy.plan_in(context, n))
+        plan = context.run(lambda context: strategy.plan_in(context, asked.n))
     print(f"Use: --strategy {advice.strategy}")
     for sentence in advice.why:
         print_wrapped(f"Why: {sentence}", 5)

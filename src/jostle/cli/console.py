@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from textwrap import fill, wrap
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -36,9 +37,15 @@ def print_wrapped(text: str, indent: int) -> None:
         print(fill(line, text_width(), subsequent_indent=" " * indent, break_on_hyphens=False))
 
 
-def progress_display(console: Console, plan: Plan, processes: int) -> Bars | Lines:
-    """Bars on a terminal, lines elsewhere."""
-    return Bars(console, plan, processes) if console.is_terminal else Lines(plan, processes)
+@contextmanager
+def progress_display(console: Console, plan: Plan, processes: int) -> Iterator[Callable[[Event], None]]:
+    """Yield a function that shows events: as bars on a terminal, as lines elsewhere."""
+    if not console.is_terminal:
+        yield Lines(plan, processes).show
+        return
+    display = Bars(console, plan, processes)
+    with display.bars:
+        yield display.show
 
 
 class Clock:
@@ -92,15 +99,6 @@ class Bars:
         self.bars = Progress(*columns, console=console, transient=True)
         self.whole = self.bars.add_task("all runs", total=len(plan.done), completed=self.finished, note="")
 
-    def __enter__(self) -> Self:
-        self.bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bars.stop()
-
     @property
     def finished(self) -> int:
         """Runs that are done."""
@@ -130,14 +128,6 @@ class Lines:
     def __init__(self, plan: Plan, processes: int) -> None:
         self.plan, self.clock = plan, Clock(plan, processes)
         self.last_line = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave nothing behind."""
 
     def show(self, event: Event) -> None:
         """Write a line if the event deserves one."""

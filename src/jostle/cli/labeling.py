@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jostle.cli import assisting, options, serving
+from jostle.cli import options, serving
+from jostle.cli.console import say
 from jostle.cli.projects import serve_projects
 
 if TYPE_CHECKING:
@@ -17,53 +18,41 @@ DEMO_PROJECT = Path("digits.labels")
 
 
 @dataclass(frozen=True)
-class LabelOptions:
-    """Command line options of the data and its answers."""
+class ProjectOptions:
+    """Options of a project and its answers, the same for all commands that open one."""
 
-    data: str | None
-    classes: str | None = None
-    several: bool = False
-    target: str | None = None
-    text: str | None = None
-    hide: str | None = None
-    project: Path | None = None
-    db: str | None = None
-    demo: bool = False
-    add_classes: bool = False
+    classes: options.Classes = None
+    several: options.Several = False
+    target: options.Target = None
+    text: options.Text = None
+    hide: options.Hide = None
+    project: options.Project = None
+    db: options.Database = None
 
-    def open_session(self, **settings: Any) -> Session:
-        """Open the session; raise an ImportError that names the extra if a package is missing."""
+    def open_session(self, data: str | None, demo: bool = False, **settings: Any) -> Session:
+        """Open the session on data; None: those of an existing project."""
         serving.check_packages()
         from jostle.labeling.answers import split_class_keys
         from jostle.labeling.session import Session
+        from jostle.labeling.sources import DEMO
 
-        settings |= {"answers": self.answers(), "db": self.db, "target": self.target}
-        settings |= {"add_classes": self.add_classes}
-        data = self.source()
+        if demo and data is not None:
+            raise ValueError(f"--demo brings data of its own; leave {data!r} out")
+        data, usual = (DEMO, DEMO_PROJECT) if demo else (data, None)
+        settings |= {"answers": self.answers(demo), "db": self.db, "target": self.target}
         if data is not None:
-            settings |= {"text": names(self.text) or None, "hide": names(self.hide)}
-            settings |= {"known": self.known_column(data)}
-            project = self.project or (DEMO_PROJECT if self.demo else None)
-        else:
-            project = self.project or only_project()
+            text = names(self.text) or None
+            settings |= {"text": text, "hide": names(self.hide), "known": self.known_column(data)}
+        project = self.project or (only_project() if data is None else usual)
         session = Session.open(data, project=project, **settings)
         if keys := split_class_keys(names(self.classes))[1]:
             session.book.choose_keys(keys)
         return session
 
-    def source(self) -> str | None:
-        """Return the data to label; None leaves it to an existing project."""
-        if self.demo and self.data is not None:
-            raise ValueError(f"--demo brings data of its own; leave {self.data!r} out")
-        if self.demo:
-            from jostle.labeling.sources import DEMO
-
-            return DEMO
-        return self.data
-
-    def answers(self) -> Answers | None:
+    def answers(self, demo: bool) -> Answers | None:
         """Return the kind of answers; None leaves it to an existing project."""
         from jostle.labeling.answers import Answers, split_class_keys
+        from jostle.labeling.sources import DIGIT_CLASSES
 
         if self.target is not None and (self.classes is not None or self.several):
             raise ValueError(
@@ -71,12 +60,8 @@ class LabelOptions:
             )
         if self.target is not None:
             return Answers("number")
-        if self.demo and self.classes is None:
-            from jostle.labeling.sources import DIGIT_CLASSES
-
-            return Answers("one", DIGIT_CLASSES)
         if self.classes is None:
-            return None
+            return Answers("one", DIGIT_CLASSES) if demo else None
         return Answers("several" if self.several else "one", split_class_keys(names(self.classes))[0])
 
     def known_column(self, data: str) -> str | None:
@@ -86,25 +71,18 @@ class LabelOptions:
         table = open_source(data, text=names(self.text) or None)
         return self.target if self.target in getattr(table, "header", list)() else None
 
-    @property
-    def title(self) -> str:
+    def title(self, data: str | None, demo: bool = False) -> str:
         """Name of the data on the page."""
-        if self.data is None:
-            return "digits" if self.demo else (self.project or only_project()).stem
-        return Path(self.data).name
+        if data is None:
+            return "digits" if demo else (self.project or only_project()).stem
+        return Path(data).name
 
 
 def label(
+    asked: ProjectOptions,
     data: options.Data = None,
-    classes: options.Classes = None,
-    several: options.Several = False,
-    target: options.Target = None,
     add_classes: options.AddClasses = False,
-    text: options.Text = None,
-    hide: options.Hide = None,
     demo: options.Demo = False,
-    project: options.Project = None,
-    db: options.Database = None,
     goal: options.Goal = None,
     find: options.FindClass = None,
     strategy: options.StrategyName = None,
@@ -120,10 +98,10 @@ def label(
     host: options.Host = "127.0.0.1",
     port: options.Port = None,
     token: options.Token = None,
-    guide: assisting.GuideFile = None,
-    suggest: assisting.Suggest = None,
-    suggest_model: assisting.SuggestModel = None,
-    suggest_limit: assisting.SuggestLimit = None,
+    guide: options.GuideFile = None,
+    suggest: options.Suggest = None,
+    suggest_model: options.SuggestModel = None,
+    suggest_limit: options.SuggestLimit = None,
     browser: options.Browser = True,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
@@ -138,10 +116,11 @@ def label(
         jostle label --demo
     """
     from jostle.labeling.answers import parse_share
+    from jostle.labeling.guide import check_guide
+    from jostle.labeling.training.suggesters import check_suggest
 
     if audit_only is not None and not audit_only.is_file():
         raise ValueError(f"--audit-only {audit_only}: there is no such file of predictions")
-    asked = LabelOptions(data, classes, several, target, text, hide, project, db, demo, add_classes)
     settings = {
         "strategy": None if strategy is None else check_strategy_name(strategy),
         "batch": round_size,
@@ -154,16 +133,20 @@ def label(
         "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
         "model": model,
         "fit": fit,
-        **assisting.help_settings(guide, suggest, suggest_model, suggest_limit),
+        "guide": None if guide is None else check_guide(guide),
+        "suggest": None if suggest is None else check_suggest(suggest, suggest_model),
+        "suggest_model": suggest_model,
+        "suggest_limit": suggest_limit,
     }
-    if asked == LabelOptions(None) and set(settings.values()) == {None}:
+    nothing = not (data or add_classes or demo) and set(settings.values()) == {None}
+    if nothing and asked == ProjectOptions():
         return serve_projects(host, port, token, browser)
-    session = asked.open_session(**settings)
+    session = asked.open_session(data, demo, add_classes=add_classes, **settings)
     if audit_only is not None:
         from jostle.labeling.audit.scoring import begin_audit_only
 
         begin_audit_only(session, audit_only)
-    return serve(session, asked.title, host, port, token, browser)
+    return serve(session, asked.title(data, demo), host, port, token, browser)
 
 
 def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
@@ -186,13 +169,29 @@ def serve(
     """Serve the page until Ctrl-C."""
     from jostle.labeling.server import create_server_app
     from jostle.labeling.server.projects import register_project
+    from jostle.labeling.training.suggesters import check_columns
 
-    assisting.check_files(session)
+    check_columns(session)
     server = serving.bind_server(session.project, host, port, serving.PORT, token)
     register_project(session.project, session.open_args["db"])
     serving.announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
-    assisting.announce_help(session)
+    announce_help(session)
     serving.serve_session(create_server_app(session, server.auth, title), server, session)
+
+
+def announce_help(session: Session) -> None:
+    """Print what the author of the guide should mend, and where examples are sent."""
+    from jostle.labeling.guide import GuideReader
+    from jostle.labeling.http_client import is_remote
+    from jostle.labeling.training.suggesters import DEFAULT_LIMIT
+
+    chosen = session.settings
+    for problem in GuideReader(session).get().problems:
+        say(f"{Path(str(chosen.guide)).name}: {problem}")
+    if is_remote(chosen.suggest):
+        plain = " The connection is not encrypted." if str(chosen.suggest).startswith("http:") else ""
+        calls = f"at most {chosen.suggest_limit or DEFAULT_LIMIT:,} calls"
+        say(f"Examples are sent to {chosen.suggest} for suggestions, {calls}.{plain}")
 
 
 def check_strategy_name(name: str) -> str:

@@ -66,7 +66,7 @@ def export(
     """
     from jostle.labeling.export import count_audited, export
 
-    session = labeling.LabelOptions(None, project=project, db=db).open_session()
+    session = labeling.ProjectOptions(project=project, db=db).open_session(None)
     left_out = 0 if with_audit else count_audited(session)
     note = f" ({left_out} audit answers left out; --with-audit adds them)" if left_out else ""
     count = export(
@@ -85,16 +85,10 @@ def import_labels(
             help="Labels made elsewhere: .csv, .parquet, .json, or a folder that an export can be."
         ),
     ],
+    asked: labeling.ProjectOptions,
     data: options.Data = None,
     format: Format = None,
-    classes: options.Classes = None,
-    several: options.Several = False,
-    target: options.Target = None,
     add_classes: options.AddClasses = False,
-    text: options.Text = None,
-    hide: options.Hide = None,
-    project: options.Project = None,
-    db: options.Database = None,
 ) -> None:
     """Add labels that were made elsewhere to a project; with DATA, begin one.
 
@@ -109,10 +103,8 @@ def import_labels(
     from jostle.labeling.export.formats import source_format
 
     source_format(file, format)  # before a project is begun
-    asked = labeling.LabelOptions(
-        data, classes, several, target, text, hide, project, db, add_classes=add_classes
-    )
-    found = import_labels(asked.open_session(), file, format=format, add_classes=add_classes)
+    session = asked.open_session(data, add_classes=add_classes)
+    found = import_labels(session, file, format=format, add_classes=add_classes)
     say(f"{found.entered} new labels from {file}")
     if found.unknown:
         shown = ", ".join(found.unknown[:MAX_SHOWN]) + (", ..." if len(found.unknown) > MAX_SHOWN else "")
@@ -151,7 +143,7 @@ def audit(
     """
     from jostle.labeling.audit import scoring
 
-    session = labeling.LabelOptions(None, project=project, db=db).open_session()
+    session = labeling.ProjectOptions(project=project, db=db).open_session(None)
     for path in (file, against):
         if path is not None and not path.is_file():
             raise ValueError(f"{path} does not exist: name a .csv, .parquet or .json of predictions")

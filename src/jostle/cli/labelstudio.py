@@ -53,8 +53,10 @@ def client(url: str, key: str) -> Client:
 
 
 @app.command(cls=HelpCommand)
+@options.expand
 def push(
     data: options.Data,
+    asked: labeling.ProjectOptions,
     to: Annotated[
         int | None,
         typer.Option(metavar="N", help="The number of the Label Studio project. Default: a new one is made."),
@@ -69,13 +71,6 @@ def push(
     ] = "/data/local-files/?d=",
     url: Url = LOCAL,
     key: Key = "",
-    classes: options.Classes = None,
-    several: options.Several = False,
-    target: options.Target = None,
-    text: options.Text = None,
-    hide: options.Hide = None,
-    project: options.Project = None,
-    db: options.Database = None,
 ) -> None:
     """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions.
 
@@ -87,11 +82,10 @@ def push(
     from jostle.labeling import labelstudio
     from jostle.labeling.export import label_studio
 
-    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
-    studio, session = client(url, key), asked.open_session()
+    studio, session = client(url, key), asked.open_session(data)
     if to is None:
         configuration = label_studio.make_config(session.kind, session.source.kind, session.classes())
-        to = studio.create(asked.title, configuration)
+        to = studio.create(asked.title(data), configuration)
     tags = label_studio.parse_tags(studio.project(to)["label_config"], session.kind)
     new, again = studio.push(to, labelstudio.make_tasks(session, n, tags, images))
     say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
@@ -99,18 +93,13 @@ def push(
 
 
 @app.command(cls=HelpCommand)
+@options.expand
 def pull(
     data: options.Data,
+    asked: labeling.ProjectOptions,
     to: Annotated[int, typer.Option("--from", metavar="N", help="The number of the Label Studio project.")],
     url: Url = LOCAL,
     key: Key = "",
-    classes: options.Classes = None,
-    several: options.Several = False,
-    target: options.Target = None,
-    text: options.Text = None,
-    hide: options.Hide = None,
-    project: options.Project = None,
-    db: options.Database = None,
 ) -> None:
     """Read the annotations of a Label Studio project back; those that were read before change nothing.
 
@@ -122,8 +111,7 @@ def pull(
     from jostle.labeling import labelstudio
     from jostle.labeling.export import label_studio
 
-    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
-    studio, session = client(url, key), asked.open_session()
+    studio, session = client(url, key), asked.open_session(data)
     answers, skips, wrong = labelstudio.import_annotations(
         session, label_studio.read_annotations(studio.tasks(to), session.kind)
     )
@@ -133,15 +121,10 @@ def pull(
 
 
 @app.command(cls=HelpCommand)
+@options.expand
 def serve(
     data: options.Data,
-    classes: options.Classes = None,
-    several: options.Several = False,
-    target: options.Target = None,
-    text: options.Text = None,
-    hide: options.Hide = None,
-    project: options.Project = None,
-    db: options.Database = None,
+    asked: labeling.ProjectOptions,
     round_size: options.RoundSize = None,
     host: options.Host = "127.0.0.1",
     port: options.Port = None,
@@ -154,8 +137,7 @@ def serve(
         jostle labelstudio serve photos/ --classes cat,dog,other
         jostle labelstudio serve photos/ --round-size 100 --port 9091
     """
-    asked = labeling.LabelOptions(data, classes, several, target, text, hide, project, db)
-    session = asked.open_session(batch=round_size)
+    session = asked.open_session(data, batch=round_size)
     from jostle.labeling.labelstudio import create_backend_app
 
     server = serving.bind_server(session.project, host, port, PORT, token)

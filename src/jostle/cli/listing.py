@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Iterator, Mapping
 from textwrap import fill, shorten
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -16,19 +15,10 @@ from rich.text import Text
 
 from jostle.cli.console import say
 from jostle.utils.names import unknown
-from jostle.utils.registry import Entry
+from jostle.utils.registry import Entry, Registry
 from jostle.utils.user_files import is_own
 
-
-class Kind(StrEnum):
-    """Kinds of things that can be listed."""
-
-    strategies = "strategies"
-    embeddings = "embeddings"
-    selectors = "selectors"
-    datasets = "datasets"
-    protocols = "protocols"
-    models = "models"
+Kind = Literal["strategies", "embeddings", "selectors", "datasets", "protocols", "models"]
 
 
 def list_names(
@@ -71,24 +61,28 @@ def brief(sentence: str, width: int) -> str:
     return sentence[: ends[-1]] if ends else shorten(sentence, width, placeholder=" …")
 
 
+def registries() -> dict[str, Registry[Any, Any]]:
+    """The registries by what `jostle list` calls them."""
+    from jostle import datasets, embeddings, models, selectors, strategies
+
+    homes = {"embeddings": embeddings, "selectors": selectors, "datasets": datasets, "models": models}
+    return {
+        "strategies": strategies.registry.REGISTRY,
+        **{kind: home.REGISTRY for kind, home in homes.items()},
+    }
+
+
 def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     """Names with a sentence about each."""
-    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.experiments.runs import protocol as protocols
 
-    if kind is Kind.strategies:
-        infos = sorted(strategies.registry.REGISTRY.entries(), key=lambda info: info.name)
-        yield from ((info.name, info.gist or first_sentence(info)) for info in infos)
-    elif kind is Kind.embeddings:
-        yield from ((info.name, first_sentence(info)) for info in embeddings.REGISTRY.entries())
-    elif kind is Kind.selectors:
-        yield from ((info.name, first_sentence(info)) for info in selectors.REGISTRY.entries())
-    elif kind is Kind.datasets:
-        yield from ((info.name, info.line) for info in datasets.REGISTRY.entries())
-    elif kind is Kind.models:
-        yield from ((info.name, info.line) for info in models.REGISTRY.entries())
-    else:
+    if kind == "protocols":
         yield from ((name, protocols.load(name).title) for name in protocols.names())
+        return
+    entries = registries()[kind].entries()
+    for entry in sorted(entries, key=lambda entry: entry.name) if kind == "strategies" else entries:
+        whole = kind in ("datasets", "models")
+        yield entry.name, entry.line if whole else getattr(entry, "gist", "") or first_sentence(entry)
 
 
 def first_sentence(entry: Entry) -> str:
@@ -111,13 +105,12 @@ def show(
         jostle show mnist
         jostle show k-center
     """
-    from jostle import datasets, embeddings, models, selectors, strategies
     from jostle.experiments.runs import protocol as protocols
 
     found = list(explanations(name))
     if not found:
-        rooms = (strategies, embeddings, selectors, datasets, models, protocols)
-        raise unknown("name", name, {each for room in rooms for each in room.names()})
+        known = {each for registry in registries().values() for each in registry.names()}
+        raise unknown("name", name, known | {*protocols.names()})
     console = Console()
     print("\n\n".join(folded(text, console.width) if console.is_terminal else text for text in found))
 
@@ -132,7 +125,7 @@ def folded(text: str, width: int) -> str:
 
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
-    from jostle import datasets, embeddings, models, selectors, strategies
+    from jostle import datasets
     from jostle.experiments.runs import protocol as protocols
 
     if is_own(name):
@@ -141,20 +134,20 @@ def explanations(name: str) -> Iterator[str]:
     if name in protocols.names() or name.endswith(".toml"):
         title = protocols.load(name).title
         yield f"Protocol {name}: {title}\n\n{protocols.source(name).strip()}"
-    if name in strategies.names():
-        yield strategy_info(name)
-    elif name in embeddings.names():  # an embedding that is a strategy too has been explained
-        yield f"Embedding {name}: {embeddings.describe(name).idea}" + settings_of(embeddings.describe(name))
-    if name in selectors.names():
-        yield f"Selector {name}: {selectors.describe(name).idea}" + settings_of(selectors.describe(name))
-    if name in datasets.names():
-        yield f"Data set {datasets.describe(name)}" + settings_of(datasets.entry(name), hidden=("root",))
+    found = {kind: each.entry(name) for kind, each in registries().items() if name in each.names()}
+    if "strategies" in found:
+        yield strategy_info(found["strategies"])
+    elif "embeddings" in found:  # an embedding that is a strategy too has been explained
+        yield f"Embedding {name}: {found['embeddings'].idea}" + settings_of(found["embeddings"])
+    if "selectors" in found:
+        yield f"Selector {name}: {found['selectors'].idea}" + settings_of(found["selectors"])
+    if "datasets" in found:
+        yield f"Data set {found['datasets'].line}" + settings_of(found["datasets"])
     elif name.partition(":")[0] in datasets.OWN:
         entry = datasets.entry(name if ":" in name else f"{name}:...")
         yield f"Data set {entry.name}: {entry.idea}" + settings_of(entry)
-    if name in models.names():
-        entry = models.REGISTRY.entry(name)
-        yield f"Network {name}: {entry.line}" + settings_of(entry)
+    if "models" in found:
+        yield f"Network {name}: {found['models'].line}" + settings_of(found["models"])
 
 
 def own_info(name: str) -> str:
@@ -173,11 +166,8 @@ def own_info(name: str) -> str:
     return f"{kind} {name}: {entry.idea}" + settings_of(entry)
 
 
-def strategy_info(name: str) -> str:
+def strategy_info(info: Any) -> str:
     """All that the registry says of a strategy, its own settings explained."""
-    from jostle import strategies
-
-    info = strategies.describe(name)
     parts = {
         "formula": info.formula,
         "needs": ", ".join(info.needs),
@@ -187,15 +177,14 @@ def strategy_info(name: str) -> str:
         "paper": info.paper,
     }
     lines = [f"  {key}: {text}" for key, text in parts.items() if text]
-    return "\n".join([f"Strategy {name}: {info.idea}", *lines]) + settings_of(info)
+    return "\n".join([f"Strategy {info.name}: {info.idea}", *lines]) + settings_of(info)
 
 
-def settings_of(entry: Entry, hidden: Collection[str] = ()) -> str:
+def settings_of(entry: Entry) -> str:
     """Settings, their defaults and what is said of them, a line each; those that nearly all share come last."""
     from jostle.strategies.registry import SHARED
 
-    shown = [name for name in entry.settings if name not in hidden]
-    shown.sort(key=SHARED.__contains__)
+    shown = sorted((name for name in entry.settings if name != "root"), key=SHARED.__contains__)
     lines = [f"    {name} = {_value(entry.settings[name])}: {entry.docs.get(name, '')}" for name in shown]
     return "\n".join(["", "  settings:", *lines]) if lines else ""
 

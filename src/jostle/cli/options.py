@@ -1,6 +1,10 @@
 """Options of commands: a type for each, with its name, its value and its line of help."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +34,29 @@ def option(panel: str, value: str | None, text: str, *names: str, **more: Any) -
     return typer.Option(*names, rich_help_panel=panel, metavar=value, help=text, **more)
 
 
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that are fields of a dataclass, in place of its parameter of that type."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        if is_dataclass(each.annotation):
+            groups[each.name] = each.annotation
+            parameters += inspect.signature(groups[each.name], eval_str=True).parameters.values()
+        else:
+            parameters.append(each)
+
+    @wraps(command)
+    def expanded(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    ordered = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    expanded.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+    return expanded
+
+
 class OutputKind(StrEnum):
     """Kind of a model's outputs."""
 
@@ -38,7 +65,7 @@ class OutputKind(StrEnum):
 
 
 DATA, COMPUTE, PICKS = "Data", "Computing", "Picks"  # groups of options in help texts
-ANSWERS, PROJECT, LOOP, OWN, PAGE = "Answers", "Project", "Questions", "Model", "Page"
+ANSWERS, PROJECT, LOOP, OWN, PAGE, HELP = "Answers", "Project", "Questions", "Model", "Page", "Help"
 
 # of several commands
 DataRoot = Annotated[
@@ -301,3 +328,28 @@ ProjectSeed = Annotated[
     option(LOOP, "N", "Seed of the audit and all draws; a project keeps its own. Default: 0."),
 ]
 Browser = Annotated[bool, option(PAGE, None, "Open the page.", "--browser/--no-browser")]
+GuideFile = Annotated[
+    str | None,
+    option(
+        HELP,
+        "FILE",
+        "Guidelines in Markdown beside the question; `## cat` begins what is said of a class. none: no guide.",
+        "--guide",
+    ),
+]
+Suggest = Annotated[
+    str | None,
+    option(
+        HELP,
+        "SPEC",
+        "Suggestions of another model: predictions (.csv, .parquet, .json), file.py:function, or the address of "
+        "an OpenAI-compatible server, with its key in JOSTLE_SUGGEST_KEY. none: no suggestions.",
+    ),
+]
+SuggestModel = Annotated[str | None, option(HELP, "NAME", "The model at that address.")]
+SuggestLimit = Annotated[
+    int | None,
+    option(
+        HELP, None, "The most calls to that address, over all starts of the project. Default: 1000.", min=1
+    ),
+]

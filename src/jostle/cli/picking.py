@@ -38,25 +38,70 @@ FRAMING = {
 }  # settings of a folder that make tensors of images
 
 
+@dataclass(frozen=True)
+class QueryOptions:
+    """Options of `jostle pick` and `jostle advise`: the model, the pool and how both are read."""
+
+    n: options.Count
+    model: options.Model
+    pool: options.Pool
+    labeled: options.Labeled = None
+    exclude: options.Exclude = None
+    transform: options.Transform = None
+    task: options.TaskName = None
+    encoder: options.TextEncoder = None
+    data: options.DataRoot = None
+    device: options.Device = None
+
+    def read(self, option: str, spec: str) -> Data:
+        """Read the data that a spec names: nothing held out, preprocessed, texts tokenized."""
+        from jostle import datasets
+        from jostle.datasets.views import apply_transform
+
+        name, settings = name_and_settings(spec)
+        if self.transform and (clash := sorted(FRAMING & settings.keys())):
+            raise ValueError(
+                f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"
+            )
+        if self.encoder and name.startswith("parquet:"):
+            settings.setdefault("encoder", self.encoder)  # texts there are tokenized as they are read
+        data = datasets.named(name, self.data, settings, read=datasets.pool)
+        if option == "--labeled" and not len(data.train.targets):
+            raise ValueError(f"--labeled {spec} has no labels")
+        if self.transform:
+            return apply_transform(data, function("--transform", self.transform), self.transform)
+        if isinstance(data.train.inputs, datasets.Texts):
+            if self.encoder is None:
+                raise ValueError(
+                    f"{spec} holds texts: name the model whose tokenizer reads them with --encoder"
+                )
+            data = datasets.tokenize(data, self.encoder)
+        return data
+
+    def read_labeled(self, pool: Data) -> Data | None:
+        """Read the labeled examples; a csv of names and labels is about examples of the pool."""
+        from jostle.datasets.labels import has_labels_by_name, read_labels
+
+        if self.labeled is None:
+            return None
+        name, settings = name_and_settings(self.labeled)
+        scheme, _, place = name.partition(":")
+        path = Path(place).expanduser()
+        if scheme == "csv" and path.is_file() and has_labels_by_name(pool, path, settings):
+            return read_labels(pool, path, **settings)
+        return self.read("--labeled", self.labeled)
+
+
 def pick(
-    n: options.Count,
-    model: options.Model,
-    pool: options.Pool,
+    asked: QueryOptions,
     out: options.PicksFile = Path("picks.csv"),
     strategy: options.PickStrategy = "default",
     seed: options.Seed = 0,
     gallery: options.Gallery = None,
     overwrite: options.Overwrite = False,
     plan: options.PlanOnly = False,
-    labeled: options.Labeled = None,
-    exclude: options.Exclude = None,
-    transform: options.Transform = None,
-    task: options.TaskName = None,
     outputs: options.Outputs = None,
     fit: options.CommitteeFit = None,
-    encoder: options.TextEncoder = None,
-    data: options.DataRoot = None,
-    device: options.Device = None,
     engine: options.Engine = None,
     batch_size: options.BatchSize = None,
     work: options.Work = None,
@@ -77,16 +122,16 @@ def pick(
         settings = {**settings, "outputs": outputs.value}
     chosen = strategies.build(name, **settings)
     chosen = chosen if work is None else at_work(chosen, name, work)
-    if device is not None:
-        device_named(device)
+    if asked.device is not None:
+        device_named(asked.device)
     cluster = engines.engine(engine)
-    places, told, read = Places(out, gallery, overwrite), Told(), Reader(data, encoder, transform)
-    given = {"--model": model, "--pool": pool, "--labeled": labeled, "--transform": transform, "--fit": fit}
-    places.check(given, exclude or ())
+    places, told = Places(out, gallery, overwrite), Told()
+    given = {
+        option: getattr(asked, option[2:]) for option in ("--model", "--pool", "--labeled", "--transform")
+    }
+    places.check({**given, "--fit": fit}, asked.exclude or ())
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
-        job = Job.of(
-            model, pool, labeled, exclude or (), n, read, told, task=task, device=device, strategy=chosen
-        )
+        job = Job.of(asked, told, chosen)
         call: Options = {
             **job.call,
             "fit": function("--fit", fit) if fit else None,
@@ -95,14 +140,14 @@ def pick(
             "engine": cluster,
         }
         if cluster is not None and not plan:
-            query = chosen.select(job.model, job.pool, n, **call)
+            query = chosen.select(job.model, job.pool, asked.n, **call)
         else:
             context = chosen.create_context(job.model, job.pool, call)
             context.runner = job.runner  # copied and traced once for the whole command
             if plan:
-                wanted = context.run(lambda context: chosen.plan_in(context, n))
+                wanted = context.run(lambda context: chosen.plan_in(context, asked.n))
             else:
-                query = context.run(lambda context: chosen.select_in(context, n))
+                query = context.run(lambda context: chosen.select_in(context, asked.n))
     if plan:
         print_wrapped(str(wanted), PLAN_INDENT)
         return
@@ -131,20 +176,7 @@ class Job:
     device: str
 
     @classmethod
-    def of(
-        cls,
-        model: str,
-        pool: str,
-        labeled: str | None,
-        rounds: Sequence[Path],
-        n: int,
-        read: Reader,
-        told: Told,
-        *,
-        task: str | None,
-        device: str | None,
-        strategy: Strategy,
-    ) -> Job:
+    def of(cls, asked: QueryOptions, told: Told, strategy: Strategy) -> Job:
         """Read what the options name, leave out what is known, try the model, and test it on what is labeled."""
         from jostle.cli.input_summary import Known, fed, traced
         from jostle.datasets.labels import align_columns
@@ -152,23 +184,23 @@ class Job:
         from jostle.inference.isolation import device_of
         from jostle.inputs import check_count
 
-        network = load_model(model)
-        device = device or str(device_of(network))
+        network = load_model(asked.model)
+        device = asked.device or str(device_of(network))
         network = network.to(device)
-        examples = read("--pool", pool)
-        labels = read.labeled(labeled, examples) if labeled else None
+        examples = asked.read("--pool", asked.pool)
+        labels = asked.read_labeled(examples)
         if labels is not None:
             examples, labels = align_columns(examples, labels)
-        excluded = left_out(examples, labels, rounds, told)
+        excluded = left_out(examples, labels, asked.exclude or (), told)
         everything = as_pool(examples.train.inputs)
         candidates = everything.without(excluded)
-        check_count(n, candidates, everything)
-        runner = traced(network, candidates, examples, device, strategy, task)
+        check_count(asked.n, candidates, everything)
+        runner = traced(network, candidates, examples, device, strategy, asked.task)
         told.say("Fed", fed(examples, candidates))
-        known = None if labels is None else Known.of(labels, runner, task, examples)
+        known = None if labels is None else Known.of(labels, runner, asked.task, examples)
         if known is not None:
             told.say("Labeled", known.words(runner))
-        return cls(network, examples, excluded, runner, known, task, device)
+        return cls(network, examples, excluded, runner, known, asked.task, device)
 
     @property
     def call(self) -> Options:
@@ -190,9 +222,10 @@ class Job:
     @property
     def labeled(self) -> Any:
         """The labeled examples as a dataset of (x, y)."""
-        from jostle.datasets.views import as_labeled_dataset
+        from jostle.datasets.views import as_dataset
 
-        return None if self.known is None else as_labeled_dataset(self.known.data)
+        known = None if self.known is None else self.known.data.train
+        return None if known is None else as_dataset(known.inputs, known.targets)
 
     @property
     def task(self) -> Task | str | None:
@@ -251,51 +284,6 @@ def load_model(spec: str) -> nn.Module:
     if not isinstance(made, nn.Module):
         raise TypeError(f"--model {spec} returned {type(made).__name__}; expected a torch.nn.Module")
     return made
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Reads the pool and the labeled examples alike: nothing held out, preprocessed, texts tokenized."""
-
-    root: Path | None
-    encoder: str | None
-    transform: str | None
-
-    def __call__(self, option: str, spec: str) -> Data:
-        """The data that a spec names."""
-        from jostle import datasets
-        from jostle.datasets.views import apply_transform
-
-        name, settings = name_and_settings(spec)
-        if self.transform and (clash := sorted(FRAMING & settings.keys())):
-            raise ValueError(
-                f"{option} {spec}: {clash[0]} is the business of --transform; say one of the two"
-            )
-        if self.encoder and name.startswith("parquet:"):
-            settings.setdefault("encoder", self.encoder)  # texts there are tokenized as they are read
-        data = datasets.named(name, self.root, settings, read=datasets.pool)
-        if option == "--labeled" and not len(data.train.targets):
-            raise ValueError(f"--labeled {spec} has no labels")
-        if self.transform:
-            return apply_transform(data, function("--transform", self.transform), self.transform)
-        if isinstance(data.train.inputs, datasets.Texts):
-            if self.encoder is None:
-                raise ValueError(
-                    f"{spec} holds texts: name the model whose tokenizer reads them with --encoder"
-                )
-            data = datasets.tokenize(data, self.encoder)
-        return data
-
-    def labeled(self, spec: str, pool: Data) -> Data:
-        """The labeled examples that a spec names; a csv of names and labels is about examples of the pool."""
-        from jostle.datasets.labels import has_labels_by_name, read_labels
-
-        name, settings = name_and_settings(spec)
-        scheme, _, place = name.partition(":")
-        path = Path(place).expanduser()
-        if scheme == "csv" and path.is_file() and has_labels_by_name(pool, path, settings):
-            return read_labels(pool, path, **settings)
-        return self("--labeled", spec)
 
 
 def left_out(examples: Data, labels: Data | None, files: Sequence[Path], told: Told) -> Tensor:

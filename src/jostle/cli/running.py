@@ -207,10 +207,10 @@ def run_on_screen(
         )
         with (
             closing(experiment.execute(jobs, cluster)) as events,
-            progress_display(console, plan, jobs) as display,
+            progress_display(console, plan, jobs) as show,
         ):
             for event in events:
-                display.show(event)
+                show(event)
     if any(points >= plan.points for points in plan.done.values()):
         tell_results(folder, report, console)
     summarize(plan, console)

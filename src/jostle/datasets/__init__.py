@@ -26,18 +26,18 @@ if TYPE_CHECKING:
         register,
         settings,
     )
-    from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets
+    from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets, Texts
     from jostle.datasets.images import ImageFiles
-    from jostle.datasets.text import Texts, tokenize
+    from jostle.datasets.text import tokenize
 
 HOMES = {  # where each name is defined that needs torch
     **dict.fromkeys(
         ("OWN", "REGISTRY", "describe", "entry", "load", "named", "names", "pool", "register", "settings"),
         "catalog",
     ),
-    **dict.fromkeys(("Batch", "Data", "Fields", "Inputs", "Split", "Targets"), "data"),
+    **dict.fromkeys(("Batch", "Data", "Fields", "Inputs", "Split", "Targets", "Texts"), "data"),
     "ImageFiles": "images",
-    **dict.fromkeys(("Texts", "tokenize"), "text"),
+    "tokenize": "text",
 }
 
 __all__ = [

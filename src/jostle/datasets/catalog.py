@@ -16,11 +16,10 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from jostle.datasets import folders, image_sets, parquet, tables, text
-from jostle.datasets.data import Batch, Data, Fields, Inputs, Split
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts
 from jostle.datasets.fetch import DataError, data_root
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.tables import encode_classes
-from jostle.datasets.text import Texts
 from jostle.tasks import TASKS
 from jostle.utils.registry import Entry, Registry, first_words
 from jostle.utils.settings import bracketed, check_settings

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from PIL import Image
@@ -83,6 +83,58 @@ class Fields:
 
 
 @dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts, or pairs of them, that no tokenizer has seen yet."""
+
+    rows: tuple[tuple[str, ...], ...]
+    """The texts of each example, one or two."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
+        raise DataError("texts have to become numbers first: datasets.tokenize(data, encoder)")
+
+    def originals(self, positions: Sequence[int]) -> Iterator[str | tuple[str, ...]]:
+        """The texts at some positions; a pair as a tuple."""
+        rows = (self.rows[position] for position in positions)
+        yield from (row[0] if len(row) == 1 else row for row in rows)
+
+    def part(self, start: int, stop: int) -> Texts:
+        """The texts from `start` up to `stop`, counted from the first of them."""
+        return Texts(self.rows[start:stop])
+
+    def preview(self, position: int) -> str:
+        """The text of the row at a `position`; the second of a pair on a line of its own."""
+        return "\n".join(self.rows[position])
+
+    def take(self, positions: Tensor) -> Texts:
+        """Some of the texts, by their positions."""
+        return Texts(tuple(self.rows[position] for position in positions.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of inputs that are read batch by batch."""
+
+    whole: Any
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Tensor) -> Any:
+        return self.whole[self.ids[index]]
+
+
+def take_rows(whole: Any, ids: Tensor) -> Any:
+    """Return some rows: of a tensor a tensor, of texts texts, of anything else a view."""
+    if isinstance(whole, Texts):
+        return whole.take(ids)
+    return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
+
+
+@dataclass(frozen=True, eq=False)
 class Split:
     """Inputs and their targets, row by row; a pool without labels has an empty tensor for targets."""
 
@@ -104,6 +156,12 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def take(self, ids: Tensor) -> Split:
+        """Return some examples, by their positions."""
+        targets = take_rows(self.targets, ids) if len(self.targets) else self.targets
+        names = tuple(self.names[position] for position in ids.tolist()) if self.names else ()
+        return Split(take_rows(self.inputs, ids), targets, names, self.numbered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from jostle.datasets.data import Data, Split
 from jostle.datasets.fetch import (
@@ -35,17 +36,17 @@ Groups = Mapping[str, Sequence[File]]  # class -> its files
 Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean, std
 
 
-def held_out_positions(names: Sequence[str], fraction: float | None) -> set[int]:
-    """Return the positions of the given fraction of names whose sha256 is smallest; none for None.
+def hold_out(names: Sequence[str], fraction: float | None) -> tuple[Tensor, Tensor]:
+    """Return positions that stay, and those of the given fraction of names whose sha256 is smallest; none for None.
 
     They are equal on every machine and in every version, and one name more or less changes little.
     """
-    if fraction is None:
-        return set()
-    if not 0 <= fraction < 1:
+    if fraction is not None and not 0 <= fraction < 1:
         raise DataError(f"the test fraction must be from 0 to below 1, not {fraction}")
     order = sorted(range(len(names)), key=lambda i: hashlib.sha256(names[i].encode()).digest())
-    return set(order[: round(len(names) * fraction)])
+    held = torch.zeros(len(names), dtype=torch.bool)
+    held[order[: round(len(names) * (fraction or 0))]] = True
+    return (~held).nonzero().flatten(), held.nonzero().flatten()
 
 
 def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
@@ -170,9 +171,8 @@ def _archived_folders(archive: Path) -> dict[str, list[File]]:
 def _hold_out(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
     train, test = {}, {}
     for label, files in groups.items():
-        held = held_out_positions([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
-        train[label] = [file for i, file in enumerate(files) if i not in held]
-        test[label] = [file for i, file in enumerate(files) if i in held]
+        kept, held = hold_out([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
+        train[label], test[label] = ([files[i] for i in part.tolist()] for part in (kept, held))
     return train, test
 
 

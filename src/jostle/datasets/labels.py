@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Fields, Inputs, Split
+from jostle.datasets.data import Data, Fields, Inputs, Split, Texts, take_rows
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.parquet import ParquetInputs
 from jostle.datasets.table_files import CsvFile, read_csv
 from jostle.datasets.tables import encode_targets
-from jostle.datasets.text import Texts
-from jostle.datasets.views import Transformed, take_rows
+from jostle.datasets.views import Transformed
 from jostle.inputs.sources import parted
 from jostle.utils.files import unhidden
 

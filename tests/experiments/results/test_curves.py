@@ -76,7 +76,8 @@ def test_runs_with_other_counts_are_refused(tmp_path):
 def test_values_that_are_missing_are_nan(tmp_path):
     write_run(tmp_path, "a", 0, [{"labeled": 5, "metrics": {"accuracy": None}}])
     (run,) = load(tmp_path).runs
-    assert np.isnan([run.metrics["accuracy"][0], run.train_seconds[0], run.peak_memory[0]]).all()
+    assert np.isnan(run.metrics["accuracy"]).all()
+    assert np.isnan([run.costs("train_seconds"), run.costs("peak_memory_bytes")]).all()
 
 
 def test_folders_that_hold_no_runs_are_refused(tmp_path):

@@ -112,7 +112,7 @@ def test_gains_are_paired_by_seed(four):
     assert best.label == "noise-stability"
     np.testing.assert_allclose(best.differences, four.aubc("noise-stability", "accuracy") - reference)
     assert best.wins == 3
-    assert best.low <= best.mean <= best.high
+    assert best.interval[0] <= best.mean <= best.interval[1]
     assert best.p == pytest.approx(0.25)
     assert best.p_holm == pytest.approx(0.75)
 

@@ -2,10 +2,11 @@ import pytest
 from synthetic_runs import FOUR, write_runs
 
 from jostle.experiments.results.curves import load
-from jostle.experiments.results.sentences import details, headline
 from jostle.experiments.results.statistics import best_first, gains
 from jostle.experiments.results.summary import (
     aubc_table,
+    details,
+    headline,
     needs_table,
 )
 from jostle.experiments.results.summary import gain_table as table_of_gains

@@ -10,7 +10,8 @@ from tiny import numbers, tiny
 from torch import nn
 
 from jostle.core import Embedded, Embedding, Joined
-from jostle.datasets.views import as_pool, take_labeled, take_rows
+from jostle.datasets.data import take_rows
+from jostle.datasets.views import as_dataset, as_pool
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.checks import smoke_test
 from jostle.experiments.runs.experiment import plan_runs, run_experiment
@@ -200,7 +201,8 @@ def test_what_is_not_a_tensor_is_read_by_the_batch(bench: ExperimentSetup):
     assert take_rows(Rows(), ids)[torch.tensor([0, 2])]["a"].tolist() == [70, 50]
     assert next(as_pool(Rows(), ids).batches(2))["a"].tolist() == [70, 20]
     split = replace(bench.data.train, inputs=Rows(), targets=torch.arange(9), names=())
-    known = take_labeled(split, ids)
+    part = split.take(ids)
+    known = as_dataset(part.inputs, part.targets)
     assert (known[1][0]["a"].item(), known[1][1].item()) == (20, 2)
     assert next(Pool.of(known).batches(2))["a"].tolist() == [70, 20]
     assert Labeled.of(known).targets().tolist() == [7, 2, 5]

@@ -217,11 +217,11 @@ def aubc_dots(results: Results, metric: str) -> Figure:
 def gain_dots(gains: Sequence[Gain], reference: str, metric: str, labels: Sequence[str]) -> Figure:
     """Paired AUBC differences to the reference with their bootstrap intervals; right of 0 is better."""
     shown = line_styles(labels)
-    order = sorted((gain for gain in gains if gain.differences.size), key=lambda gain: gain.mean)
+    order = sorted((gain for gain in gains if gain.seeds), key=lambda gain: gain.mean)
     figure, axes = _rows([gain.label for gain in order])
     axes.axvline(0, color=INK, lw=0.9)
     for y, gain in enumerate(order):
-        _draw_row(axes, y, gain.differences, (gain.low, gain.high), shown[gain.label].color)
+        _draw_row(axes, y, gain.differences, gain.interval, shown[gain.label].color)
     axes.set_xlabel(f"gain in AUBC over {reference}" + metric_named(metric).gain_unit)
     figure.tight_layout()
     return figure

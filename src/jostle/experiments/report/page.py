@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from jostle.experiments.results.tables import Table
 from jostle.utils.files import check_target, write_whole
 
 TITLE = re.compile(rb" jostle [a-z]+</title>")
-DRAWN, TOLD = (".png", ".svg"), (".md", ".tex", ".csv")
 ELSEWHERE = "name another folder"
 
 
@@ -89,24 +88,15 @@ def write(page: Page, out: Path, name: str, own: bool = False) -> Path:
 
     Nothing is written over but an earlier page and what lies beside it, unless the folder is jostle's `own`.
     """
-    path = out / name
+    path, beside = out / name, files_beside(page)
     if not own:
-        check_place(path, [out / place for place in places_of(page)])
+        check_target(path, is_page, advice=ELSEWHERE)
+        for place in beside if not path.exists() else ():
+            check_target(out / place, lambda head: False, advice=ELSEWHERE)
     write_whole(path, render(page))  # first, so that what is written half is known for ours
-    for section in page.sections:
-        for drawing in section.drawings:
-            _write_drawing(drawing, out / "figures")
-        for stem, table in section.files.items():
-            _write_table(table, out / "tables" / stem)
+    for place, content in beside.items():
+        write_whole(out / place, content())
     return path
-
-
-def check_place(page: Path, beside: Sequence[Path]) -> None:
-    """Refuse a folder in which the page or a file beside it would take the place of somebody else's."""
-    check_target(page, is_page, advice=ELSEWHERE)
-    if not page.exists():
-        for path in beside:
-            check_target(path, lambda head: False, advice=ELSEWHERE)
 
 
 def is_page(head: bytes) -> bool:
@@ -114,22 +104,18 @@ def is_page(head: bytes) -> bool:
     return TITLE.search(head) is not None
 
 
-def places_of(page: Page) -> list[str]:
-    """Every file beside a page, by its path in the folder."""
-    drawn = [f"figures/{drawing.name}" for section in page.sections for drawing in section.drawings]
-    told = [f"tables/{stem}" for section in page.sections for stem in section.files]
-    return [stem + end for stem in drawn for end in DRAWN] + [stem + end for stem in told for end in TOLD]
-
-
-def _write_drawing(drawing: Drawing, folder: Path) -> None:
-    contents: tuple[bytes | str, ...] = (png(drawing.figure), drawing.svg)
-    for end, content in zip(DRAWN, contents, strict=True):
-        write_whole(folder / (drawing.name + end), content)
-
-
-def _write_table(table: Table, stem: Path) -> None:
-    for end, text in zip(TOLD, (table.markdown(), table.latex(), table.csv()), strict=True):
-        write_whole(stem.with_name(stem.name + end), text)
+def files_beside(page: Page) -> dict[str, Callable[[], bytes | str]]:
+    """Every file beside a page: its path in the folder -> what makes its content."""
+    found: dict[str, Callable[[], bytes | str]] = {}
+    for section in page.sections:
+        for drawing in section.drawings:
+            found[f"figures/{drawing.name}.png"] = partial(png, drawing.figure)
+            found[f"figures/{drawing.name}.svg"] = partial(getattr, drawing, "svg")
+        for stem, table in section.files.items():
+            found[f"tables/{stem}.md"] = table.markdown
+            found[f"tables/{stem}.tex"] = table.latex
+            found[f"tables/{stem}.csv"] = table.csv
+    return found
 
 
 def render(page: Page) -> str:

@@ -15,8 +15,8 @@ from jostle.experiments.results import summary
 from jostle.experiments.results.curves import Results, Run, metric_named
 from jostle.experiments.results.manifest import flat_fields
 from jostle.experiments.results.previews import FIRST_PICKS
-from jostle.experiments.results.sentences import Lead, details, headline
 from jostle.experiments.results.statistics import (
+    MANY_SEEDS,
     best_first,
     gains,
     need_for_last,
@@ -25,7 +25,7 @@ from jostle.experiments.results.statistics import (
     win_matrix,
 )
 from jostle.experiments.results.store import experiment_name
-from jostle.experiments.results.summary import decimals, times
+from jostle.experiments.results.summary import decimals, details, headline, lead, times
 from jostle.utils.names import unknown
 
 
@@ -92,7 +92,7 @@ def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[st
     area = float(results.aubc(best, metric).mean())
     percent = " %" if metric_named(metric).percent else ""
     facts = [(f"{area:.{min(1, decimals(results, metric))}f}{percent}", f"best AUBC, {best}")]
-    if baseline and best != baseline and Lead.of(results, metric, best, baseline).clear:
+    if baseline and best != baseline and lead(results, metric, best, baseline).clear:
         need = need_for_last(results, metric, best, baseline)
         if need < results.counts[-1]:
             facts.append((f"−{100 * (1 - need / results.counts[-1]):.0f} %", f"labels to match {baseline}"))
@@ -186,18 +186,15 @@ def _dots_caption(dots: str, interval: str, seeds: Sequence[int]) -> str:
         return f"{dots} (diamond)."
     if seeds[-1] < figures.INTERVAL_SEEDS:
         return f"{dots} (dots) and their mean (diamond); {seeds[-1]} seeds have no interval worth drawing."
-    some = (
-        f" where there are {figures.INTERVAL_SEEDS} seeds or more"
-        if seeds[0] < figures.INTERVAL_SEEDS
-        else ""
-    )
+    partly = seeds[0] < figures.INTERVAL_SEEDS
+    some = f" where there are {figures.INTERVAL_SEEDS} seeds or more" if partly else ""
     return f"{dots} (dots), their mean (diamond), and {interval} (bar){some}."
 
 
 def gains_section(results: Results, metric: str, reference: str) -> Section | None:
     """Differences to a reference, seed by seed."""
     found = gains(results, metric, reference)
-    seeds = sorted({gain.differences.size for gain in found} - {0})
+    seeds = sorted({gain.seeds for gain in found} - {0})
     if not seeds:
         return None
     text = f"Seed by seed, so that a lucky start helps no one: AUBC minus that of {reference}."
@@ -211,7 +208,7 @@ def gains_section(results: Results, metric: str, reference: str) -> Section | No
 def wins_section(results: Results, metric: str) -> Section | None:
     """Who beats whom, as a figure; as a table in files only."""
     wins = win_matrix(results, metric)
-    few = seed_counts(results)[-1] < summary.MANY_SEEDS
+    few = seed_counts(results)[-1] < MANY_SEEDS
     if np.isnan(wins).all() or (few and not np.nansum(wins)):  # nothing that the seeds decide
         return None
     caption = "Row beats column; the least beaten first."
@@ -283,12 +280,8 @@ def repeat_section(results: Results) -> Section:
     seeds = {label: " ".join(map(str, results.seeds(label))) for label in results.labels}
     same = len(set(seeds.values())) == 1
     listings.append(("Seeds", next(iter(seeds.values())) if same else toml(seeds)))
-    for title, key in (
-        ("Versions", "versions"),
-        ("Hardware", "hardware"),
-        ("Data", "data"),
-        ("Own files", "files"),
-    ):
+    titles = {"versions": "Versions", "hardware": "Hardware", "data": "Data", "files": "Own files"}
+    for key, title in titles.items():
         if manifest.get(key):
             listings.append((title, toml(manifest[key])))
     if manifest.get("protocol"):

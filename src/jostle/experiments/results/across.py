@@ -284,7 +284,6 @@ def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
     labels, base = across.labels, across.baseline
     others = [label for label in labels if label != base]
     gains = {label: across.gains(label) for label in others}
-    duels = {label: across.duel(label, base) for label in others}
     worst = {label: min(each, key=lambda name: each[name]) for label, each in gains.items() if each}
 
     def share(values: Mapping[str, float], digits: int = 1) -> Cell:
@@ -304,14 +303,10 @@ def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
         "labels saved, %": cells(saved),
         "worst, %": cells(_fairly_marked(across, lowest)),
         "where": [Cell(worst.get(label, "–")) for label in labels],
-        "ahead : behind": cells({label: _score(*duel) for label, duel in duels.items()}),
+        "ahead : behind": [_duel(across, label, base) for label in labels],
         "p, sets": cells({label: p_cell(p) for label, p in across.tests(others).items()}),
         "p, runs": cells({label: p_cell(p) for label, p in across.seed_tests(others).items()}),
     }
-
-
-def _score(ahead: int, behind: int) -> Cell:
-    return Cell(float(ahead - behind), shown=f"{ahead} : {behind}")
 
 
 def _fairly_marked(across: Across, cells: Mapping[str, Cell]) -> dict[str, Cell]:

@@ -122,25 +122,9 @@ class Run:
         names = self.cycles[0].metrics if self.cycles else ()
         return {name: floats(cycle.metrics.get(name) for cycle in self.cycles) for name in names}
 
-    @cached_property
-    def train_seconds(self) -> Floats:
-        """Seconds of each training, (points,)."""
-        return floats(cycle.train_seconds for cycle in self.cycles)
-
-    @cached_property
-    def select_seconds(self) -> Floats:
-        """Seconds of each selection, (points,), 0 at the first."""
-        return floats(cycle.select_seconds for cycle in self.cycles)
-
-    @cached_property
-    def passes(self) -> Floats:
-        """Passes of the candidates through networks for each selection, (points,); nan where they were not counted."""
-        return floats(cycle.passes for cycle in self.cycles)
-
-    @cached_property
-    def peak_memory(self) -> Floats:
-        """Bytes at each point's peak, (points,); nan where it was not recorded."""
-        return floats(cycle.peak_memory_bytes for cycle in self.cycles)
+    def costs(self, field: str) -> Floats:
+        """A field of `Cycle` at each point, (points,), such as `select_seconds`; nan where it was not recorded."""
+        return floats(getattr(cycle, field) for cycle in self.cycles)
 
 
 @dataclass(frozen=True)
@@ -263,8 +247,8 @@ def load(path: str | Path) -> Results:
         if run.counts != counts[: len(run.counts)]:
             raise ValueError(f"{path}: {run.label}, seed {run.seed} labeled {run.counts}, others {counts}")
     points = max(len(counts), int(protocol.get("rounds", 0)) + 1)
-    order = list(protocol.get("strategies", ()))
-    runs.sort(key=lambda run: (_place(run.label, order), run.label, run.seed))
+    places = {label: place for place, label in enumerate(protocol.get("strategies", ()))}
+    runs.sort(key=lambda run: (places.get(run.label, len(places)), run.label, run.seed))
     finished = tuple(run for run in runs if len(run.counts) == points)
     if not finished:
         raise ValueError(f"{path} has no finished run yet: {len(runs)} started, {points} points to reach")
@@ -277,10 +261,6 @@ def load(path: str | Path) -> Results:
         incomplete=tuple(run for run in runs if len(run.counts) < points),
         previews=previews.parse(kept),
     )
-
-
-def _place(label: str, order: Sequence[str]) -> int:
-    return order.index(label) if label in order else len(order)
 
 
 def floats(values: Iterable[float | None]) -> Floats:

@@ -1,7 +1,8 @@
 """Statistics over seeds: paired differences, tests, ranks, and labels needed to reach a level."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -32,9 +33,9 @@ __all__ = [
 ]
 
 LEVEL = 0.05  # of every test; intervals cover 1 - LEVEL
-ROUNDING = (
-    1e-9  # relative difference below which two figures are equal: sums round differently on each processor
-)
+ROUNDING = 1e-9  # relative difference below which figures are equal: sums round differently on each processor
+FEWEST_SEEDS = 3  # that can make a difference clear: with two, both agree every other time
+MANY_SEEDS = 6  # with fewer a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
 
 
 def same(a: Floats, b: Floats) -> NDArray[np.bool_]:
@@ -75,13 +76,7 @@ class Gain:
     """The strategy."""
     differences: Floats
     """Of each seed, (seeds,), turned so that positive is better."""
-    low: float
-    """Where the bootstrap interval of the mean begins; nan with fewer than two seeds."""
-    high: float
-    """Where it ends."""
-    p: float
-    """Of the Wilcoxon signed-rank test, two-sided; nan with fewer than two seeds."""
-    p_holm: float
+    p_holm: float = float("nan")
     """The p-value corrected for the number of strategies compared."""
 
     @property
@@ -90,28 +85,47 @@ class Gain:
         return float(self.differences.mean()) if self.differences.size else float("nan")
 
     @property
+    def seeds(self) -> int:
+        """Seeds that both strategies have."""
+        return int(self.differences.size)
+
+    @property
     def wins(self) -> int:
         """Seeds in which the strategy is ahead."""
         return int((self.differences > 0).sum())
 
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bootstrap interval of the mean; nan with fewer than two seeds."""
+        return bootstrap(self.differences)
 
-def gains(results: Results, metric: str, reference: str, *, seed: int = 0) -> list[Gain]:
+    @cached_property
+    def p(self) -> float:
+        """Of the Wilcoxon signed-rank test, two-sided; nan with fewer than two seeds."""
+        return wilcoxon(self.differences)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is more than chance: by its interval, or in each of few seeds; two seeds decide nothing."""
+        if self.seeds < FEWEST_SEEDS:
+            return False
+        return self.wins == self.seeds if self.seeds < MANY_SEEDS else self.interval[0] > 0
+
+
+def gains(results: Results, metric: str, reference: str) -> list[Gain]:
     """Every other strategy against a reference, on the seeds that both have finished.
 
     Args:
         results: The runs.
         metric: In which metric.
         reference: The label of the strategy that the others are compared with.
-        seed: What the resampling for intervals follows from.
     """
     if reference not in results.labels:
         raise unknown("reference", reference, results.labels)
     others = [label for label in results.labels if label != reference]
-    differences = [paired_areas(results, metric, label, reference) for label in others]
-    intervals = [bootstrap(each, seed=seed) for each in differences]
-    tests = [wilcoxon(each) for each in differences]
-    rows = zip(others, differences, intervals, tests, holm(tests), strict=True)
-    return [Gain(label, each, *interval, p, corrected) for label, each, interval, p, corrected in rows]
+    found = [Gain(label, paired_areas(results, metric, label, reference)) for label in others]
+    corrected = holm([gain.p for gain in found])
+    return [replace(gain, p_holm=p) for gain, p in zip(found, corrected, strict=True)]
 
 
 def paired_areas(results: Results, metric: str, label: str, reference: str) -> Floats:
@@ -297,15 +311,13 @@ def targets(results: Results, metric: str, most: int = 6) -> list[float]:
     means = np.stack([results.mean_curve(label, metric) for label in results.labels])
     if not np.isfinite(means).all():
         return []
-    low, high = sorted((float(means[:, 0].mean()), float(_best(means, metric_named(metric).higher))))
+    low, high = sorted(
+        (float(means[:, 0].mean()), float(means.max() if metric_named(metric).higher else means.min()))
+    )
     steps = [base * 10.0**power for power in range(-4, 7) for base in (1.0, 2.0, 2.5, 5.0)]
     step = next((step for step in steps if (high - low) / step < most + 1), steps[-1])
     values = [k * step for k in range(int(np.floor(low / step)) + 1, int(np.floor(high / step)) + 1)]
     return sorted((round(value, 6) for value in values), reverse=not metric_named(metric).higher)
-
-
-def _best(values: Floats, higher: bool) -> float:
-    return float(values.max() if higher else values.min())
 
 
 def needs_of(

@@ -9,7 +9,7 @@ import hashlib
 import json
 import lzma
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from math import nan
@@ -21,7 +21,7 @@ from pydantic import StrictInt, TypeAdapter, ValidationError
 
 from jostle.utils.files import write_whole
 
-__all__ = ["CorruptLineError", "CorruptRunError", "Cycle", "RunBusyError", "TornLineError"]
+__all__ = ["CorruptRunError", "Cycle", "RunBusyError"]
 
 CHECKSUM = "checksum"  # the field of a line that guards all others; lines of jostle 0.1 have none
 OLD_LABELED = "labelled"  # the name of the field `labeled` in files of jostle 0.1 and 0.2
@@ -35,21 +35,20 @@ ABSENT = {
 }
 
 
-class TornLineError(ValueError):
-    """A line that was not written to its end."""
-
-
-class CorruptLineError(ValueError):
-    """A whole line that cannot be true.
+class CorruptRunError(ValueError):
+    """A run's file that is not what was written.
 
     Args:
-        position: Its place in the file, from 0.
-        why: The message.
+        path: The file.
+        position: The line that cannot be true, from 0.
+        why: The reason.
     """
 
-    def __init__(self, position: int, why: str) -> None:
-        super().__init__(why)
-        self.position = position
+    def __init__(self, path: PurePath, position: int, why: str) -> None:
+        super().__init__(
+            f"{path}, line {position + 1} is corrupt: {why}. Delete the line and all after it, or the whole file; the "
+            "command that made it computes them again"
+        )
 
 
 @dataclass(frozen=True)
@@ -83,25 +82,36 @@ def to_line(cycle: Cycle) -> str:
     return json.dumps({**fields, CHECKSUM: checksum(fields)})
 
 
-def from_line(line: str, position: int) -> Cycle:
-    """The cycle of a line; what a line from another hand lacks is filled in, its number from its place."""
+def from_line(line: str, position: int) -> Cycle | None:
+    """The cycle of a line, None of a torn one; what a line from another hand lacks is filled in.
+
+    Raises:
+        ValueError: The line is whole and cannot be true.
+    """
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
-        raise TornLineError(f"it is not JSON: {line[:40]!r}") from None
+        return None
     if not isinstance(fields, dict):
-        raise TornLineError(f"it is no cycle of a run: {line[:40]!r}")
+        return None
     stated = fields.pop(CHECKSUM, None)
     fits = stated is None or stated == checksum(fields)
     if OLD_LABELED in fields and "labeled" not in fields:
         fields["labeled"] = fields.pop(OLD_LABELED)
     if not fields.keys() >= NEEDED:
-        raise TornLineError(f"it is no cycle of a run: {line[:40]!r}")
+        return None
     if not fits:
-        raise CorruptLineError(position, "its checksum does not fit")
+        raise ValueError("its checksum does not fit")
     if unknown := fields.keys() - {"cycle", *ABSENT, *NEEDED}:
-        raise CorruptLineError(position, f"a cycle has no field {min(unknown)!r}")
-    return _validated({"cycle": position, **ABSENT, **fields}, position)
+        raise ValueError(f"a cycle has no field {min(unknown)!r}")
+    if isinstance(fields["metrics"], dict):
+        measured = {name: nan if value is None else value for name, value in fields["metrics"].items()}
+        fields["metrics"] = measured
+    try:
+        return _CYCLE.validate_python({"cycle": position, **ABSENT, **fields})
+    except ValidationError as wrong:
+        error = wrong.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg'].lower()}") from None
 
 
 def checksum(fields: Mapping[str, Any]) -> str:
@@ -109,44 +119,11 @@ def checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check_in_order(cycles: Iterable[Cycle]) -> None:
-    """Refuse cycles that cannot be one run's: numbers in a row, counts that add up, every id labeled once."""
-    known: set[int] = set()
-    labeled = 0
-    for place, cycle in enumerate(cycles):
-        if cycle.cycle != place:
-            raise CorruptLineError(place, f"it is cycle {cycle.cycle}, where {place} is due")
-        fresh = {example for example in cycle.picked if example >= 0} - known
-        if len(fresh) < len(cycle.picked):
-            raise CorruptLineError(place, "it labels an example twice, or one with a negative id")
-        known |= fresh
-        if cycle.labeled <= labeled or (known and cycle.labeled != len(known)):
-            said = f"{cycle.labeled} labeled examples after {labeled}, with {len(cycle.picked)} new ones"
-            raise CorruptLineError(place, f"its counts do not add up: {said}")
-        labeled = cycle.labeled
-
-
-def _validated(fields: dict[str, Any], position: int) -> Cycle:
-    if isinstance(fields["metrics"], dict):
-        measured = {name: nan if value is None else value for name, value in fields["metrics"].items()}
-        fields = {**fields, "metrics": measured}
-    try:
-        return _CYCLE.validate_python(fields)
-    except ValidationError as wrong:
-        error = wrong.errors()[0]
-        where = ".".join(map(str, error["loc"]))
-        raise CorruptLineError(position, f"{where}: {error['msg'].lower()}") from None
-
-
 PACKED = ".tar.xz"  # ending of an experiment in one file
 
 
 class RunBusyError(RuntimeError):
     """Another process is writing this run."""
-
-
-class CorruptRunError(ValueError):
-    """A run's file that is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +150,8 @@ class RunFile:
         """Add a cycle after those before it, whose lines stay as they are; a torn line goes."""
         kept = self._lines()[: cycle.cycle]
         if len(kept) < cycle.cycle:
-            raise self.corrupt(len(kept), "it is gone since the run began")
+            raise CorruptRunError(self.path, len(kept), "it is gone since the run began")
         write_whole(self.path, "".join(f"{line}\n" for line in [*kept, to_line(cycle)]))
-
-    def corrupt(self, position: int, why: str) -> CorruptRunError:
-        """The error of a line that cannot be true, and what to do about it."""
-        return corrupt_run(self.path, position, why)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -216,19 +189,13 @@ def read_experiment(path: Path) -> dict[str, str]:
         )
     try:
         with tarfile.open(path, "r:xz") as packed:
-            members = [member for member in packed.getmembers() if member.isfile()]
-            return {_inside(member): _text_of(packed, member) for member in members}
+            return {
+                member.name.partition("/")[2]: _decode(file.read())  # the first part is the experiment's name
+                for member in packed
+                if member.isfile() and (file := packed.extractfile(member))
+            }
     except (tarfile.TarError, lzma.LZMAError, EOFError) as wrong:
         raise ValueError(f"{path} cannot be read: {wrong}; fetch or pack it again") from None
-
-
-def _inside(member: tarfile.TarInfo) -> str:
-    return member.name.partition("/")[2]  # the first part is the experiment's name
-
-
-def _text_of(packed: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    file = packed.extractfile(member)
-    return _decode(file.read()) if file else ""
 
 
 def _decode(content: bytes) -> str:
@@ -250,25 +217,38 @@ def seed_in(path: PurePath) -> int:
 def parse_cycles(lines: Sequence[str], path: PurePath) -> list[Cycle]:
     """Cycles of a run's lines; a torn last line is ignored, anything else that is wrong raises CorruptRunError."""
     cycles: list[Cycle] = []
-    try:
-        for place, line in enumerate(lines):
-            try:
-                cycles.append(from_line(line, place))
-            except TornLineError as wrong:
-                if place < len(lines) - 1:  # a killed process tears the last line only
-                    raise CorruptLineError(place, str(wrong)) from None
-        check_in_order(cycles)
-    except CorruptLineError as wrong:
-        raise corrupt_run(path, wrong.position, str(wrong)) from None
+    known: set[int] = set()
+    for place, line in enumerate(lines):
+        try:
+            cycle = from_line(line, place)
+            if cycle is None and place < len(lines) - 1:  # a killed process tears the last line only
+                raise ValueError(f"it is no cycle of a run: {line[:40]!r}")
+            if cycle is not None:
+                check_in_order(cycle, place, cycles[-1].labeled if cycles else 0, known)
+                cycles.append(cycle)
+        except ValueError as wrong:
+            raise CorruptRunError(path, place, str(wrong)) from None
     return cycles
 
 
-def corrupt_run(path: PurePath, position: int, why: str) -> CorruptRunError:
-    """The error of a line that cannot be true, with what to do about it."""
-    return CorruptRunError(
-        f"{path}, line {position + 1} is corrupt: {why}. Delete the line and all after it, or the whole file; the "
-        "command that made it computes them again"
-    )
+def check_in_order(cycle: Cycle, place: int, labeled: int, known: set[int]) -> None:
+    """Refuse a cycle that cannot follow in its run: the next number, counts that add up, every id labeled once.
+
+    Args:
+        cycle: The cycle.
+        place: Its place in the run.
+        labeled: Examples labeled before it.
+        known: Ids of these; those of the cycle are added.
+    """
+    if cycle.cycle != place:
+        raise ValueError(f"it is cycle {cycle.cycle}, where {place} is due")
+    fresh = {example for example in cycle.picked if example >= 0} - known
+    if len(fresh) < len(cycle.picked):
+        raise ValueError("it labels an example twice, or one with a negative id")
+    known |= fresh
+    if cycle.labeled <= labeled or (known and cycle.labeled != len(known)):
+        said = f"{cycle.labeled} labeled examples after {labeled}, with {len(cycle.picked)} new ones"
+        raise ValueError(f"its counts do not add up: {said}")
 
 
 REFUSED_AFTER = 0.2  # seconds: a holder that is just leaving is no reason to refuse

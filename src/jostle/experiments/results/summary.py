@@ -1,4 +1,4 @@
-"""Tables of one experiment: areas, gains, wins, labels needed, times, and changes between variants."""
+"""Tables and sentences of one experiment; sentences claim no more than the seeds carry."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,15 @@ import numpy as np
 
 from jostle.experiments.results.curves import Floats, Results, metric_named
 from jostle.experiments.results.statistics import (
+    FEWEST_SEEDS,
+    MANY_SEEDS,
     Gain,
     average_ranks,
     best_first,
     bootstrap,
+    need_for_last,
     needs_of,
+    paired_areas,
     penalties,
     shared_seeds,
 )
@@ -41,10 +45,11 @@ def times(results: Results) -> list[Times]:
 
 def _times(results: Results, label: str) -> Times:
     runs = results.of(label)
-    select = np.stack([run.select_seconds for run in runs])  # (seeds, points)
-    train = np.stack([run.train_seconds for run in runs])
-    memory = np.stack([run.peak_memory for run in runs])
-    passes = np.concatenate([run.passes[1:] for run in runs])
+    select, train, memory, passes = (
+        np.stack([run.costs(field) for run in runs])  # (seeds, points)
+        for field in ("select_seconds", "train_seconds", "peak_memory_bytes", "passes")
+    )
+    passes = passes[:, 1:]
     after = select[:, 1:] if select.shape[1] > 1 else select
     return Times(
         label,
@@ -56,9 +61,6 @@ def _times(results: Results, label: str) -> Times:
         passes=float("nan") if np.isnan(passes).all() else float(np.nanmean(passes)),
         memory=float("nan") if np.isnan(memory).all() else float(np.nanmax(memory)),
     )
-
-
-MANY_SEEDS = 6  # with fewer a signed-rank test cannot reach 0.05, and a bootstrap interval is too narrow
 
 
 def aubc_table(results: Results, metric: str) -> Table:
@@ -131,15 +133,12 @@ def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Ga
     """Paired differences of AUBC to a reference, with bootstrap intervals and corrected Wilcoxon tests."""
     rows = sorted(gains, key=lambda gain: -np.nan_to_num(gain.mean, nan=-np.inf))
     places = decimals(results, metric)
-    seeds = [gain.differences.size for gain in rows]
     columns: dict[str, Sequence[Cell]] = {
         "strategy": [Cell(gain.label) for gain in rows],
         "gain": [Cell(gain.mean, digits=places, signed=True) for gain in rows],
-        "95 % from": [Cell(gain.low, digits=places, signed=True) for gain in rows],
-        "to": [Cell(gain.high, digits=places, signed=True) for gain in rows],
-        "seeds ahead": [
-            Cell(gain.wins, shown=f"{gain.wins} of {n}") for gain, n in zip(rows, seeds, strict=True)
-        ],
+        "95 % from": [Cell(gain.interval[0], digits=places, signed=True) for gain in rows],
+        "to": [Cell(gain.interval[1], digits=places, signed=True) for gain in rows],
+        "seeds ahead": [Cell(gain.wins, shown=f"{gain.wins} of {gain.seeds}") for gain in rows],
         "Wilcoxon p": [p_cell(gain.p) for gain in rows],
         "p, Holm": [p_cell(gain.p_holm) for gain in rows],
     }
@@ -148,7 +147,7 @@ def gain_table(results: Results, metric: str, reference: str, gains: Sequence[Ga
         "bootstrap resamples of the seeds; two-sided signed-rank tests, corrected by Holm's method for the "
         "number of rows."
     )
-    for few in sorted({n for n in seeds if 1 < n < MANY_SEEDS}):
+    for few in sorted({gain.seeds for gain in rows if 1 < gain.seeds < MANY_SEEDS}):
         note += f" With {few} seeds no p can be below {2 / 2**few:.3g}, and the intervals are too narrow."
     return Table.of(
         f"Gain in AUBC ({metric_named(metric).unit}) over {reference}, {results.name}", columns, note
@@ -287,3 +286,91 @@ def _change(first: Results, other: Results, label: str, metric: str) -> Floats:
         return np.empty(0)
     change = other.aubc(label, metric, seeds) - first.aubc(label, metric, seeds)
     return np.asarray(metric_named(metric).sign * change)
+
+
+def lead(results: Results, metric: str, label: str, other: str) -> Gain:
+    """The gain of one label over another, on the seeds that both have."""
+    return Gain(label, paired_areas(results, metric, label, other))
+
+
+def headline(results: Results, metric: str, baseline: str | None) -> str:
+    """The result in one sentence."""
+    best, *others = best_first(results, metric)
+    (cell,) = mean_cells([results.aubc(best, metric)], decimals(results, metric))
+    percent = " %" * metric_named(metric).percent
+    area = f"an area under the {metric_named(metric).title} curve of {cell.text}{percent}"
+    if not others:
+        said = f"{best} has {area}"
+    elif best == baseline:
+        said = f"No strategy beats {best}, with {area}"
+    else:
+        said = _lead(results, metric, baseline if baseline in others else None, best, others[0], area)
+    return (said + ".").replace(" ±", "\u00a0±").replace("± ", "±\u00a0").replace(" %", "\u00a0%")
+
+
+def _lead(results: Results, metric: str, baseline: str | None, best: str, second: str, area: str) -> str:
+    """The first words of a headline, as strong as the lead is clear."""
+    over_second = lead(results, metric, best, second)
+    over_baseline = lead(results, metric, best, baseline) if baseline else Gain(best, np.empty(0))
+    better = f"{_amount(results, metric, over_baseline)} better than {baseline}"
+    over = f": {better}" if over_baseline.seeds else ""
+    seeds = max(over_second.seeds, over_baseline.seeds)
+    if seeds < FEWEST_SEEDS:
+        many = ("No shared seed decides", "One seed decides nothing", "Two seeds decide nothing")[seeds]
+        return f"{many} yet; {best} has the best result, {area}{over}"
+    if over and not over_baseline.clear:
+        return f"No strategy is clearly better than {baseline}; {best} has the best result, {area}{over}"
+    if over_second.clear:
+        return f"{best} comes out ahead, with {area}{over}"
+    return f"{best} has the best result, but no clear lead: {area}{over.replace(':', ',')}"
+
+
+def _amount(results: Results, metric: str, gain: Gain) -> str:
+    text = Cell(gain.mean, digits=decimals(results, metric)).text
+    return text + " points" * metric_named(metric).percent
+
+
+def _support(results: Results, metric: str, gain: Gain) -> str:
+    text = f"ahead in {gain.wins} of {gain.seeds} seeds"
+    if gain.seeds < MANY_SEEDS:
+        return text
+    low, high = (f"{side:.{decimals(results, metric)}f}".replace("-", "−") for side in gain.interval)
+    return f"{text}, 95 % interval {low} to {high}"
+
+
+def details(results: Results, metric: str, baseline: str | None) -> str:
+    """Return the sentences below the headline."""
+    best, *others = best_first(results, metric)
+    seeds, said = len(results.of(best)), [""]
+    if baseline in others:
+        said.append(_against(results, metric, best, baseline))
+        if lead(results, metric, best, baseline).clear:
+            said.append(_saving(results, metric, best, baseline))
+    if others and others[0] != baseline:
+        said.append(_runner_up(results, metric, best, others[0]))
+    if FEWEST_SEEDS <= seeds < MANY_SEEDS:
+        said.append(f"{seeds} seeds are few: take the order with care.")
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _against(results: Results, metric: str, best: str, baseline: str) -> str:
+    gain = lead(results, metric, best, baseline)
+    doubt = "" if gain.clear else ", which may be chance"
+    return f"Against {baseline} it is {_support(results, metric, gain)}{doubt}." if gain.seeds > 1 else ""
+
+
+def _runner_up(results: Results, metric: str, best: str, second: str) -> str:
+    gain = lead(results, metric, best, second)
+    if gain.seeds < 2:
+        return f"{second} comes second."
+    behind = f"{_amount(results, metric, gain)} behind ({best} is {_support(results, metric, gain)})"
+    return f"{second} comes second, {behind}{'' if gain.clear else ': too close to call'}."
+
+
+def _saving(results: Results, metric: str, best: str, baseline: str) -> str:
+    """How many labels the best strategy needs for what the baseline reaches at its end."""
+    need, last = need_for_last(results, metric, best, baseline), results.counts[-1]
+    if np.isnan(need) or round(need) >= last:
+        return ""
+    share = f"{need:.0f} labels instead of {last}, {100 * (1 - need / last):.0f} % fewer"
+    return f"It reaches {baseline}’s last {metric_named(metric).title} with {share}."

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Strategy
-from jostle.datasets.views import as_pool, take_labeled, take_rows
+from jostle.datasets.views import as_dataset, as_pool
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs.setup import ExperimentSetup, committee, fit_model
 from jostle.inference.runner import tallied
@@ -91,14 +91,14 @@ def select_examples(
     """The ids that a strategy chooses, and what that cost."""
     candidates = candidate_ids(setup, seed, cycle, labeled)
     pool = as_pool(setup.data.train.inputs, candidates)
-    known = take_labeled(setup.data.train, labeled)
+    known = setup.data.train.take(labeled)
     start = time.perf_counter()
     with tallied() as tally:
         query = strategy.select(
             model,
             pool,
             setup.pick,
-            labeled=known,
+            labeled=as_dataset(known.inputs, known.targets),
             fit=committee(setup, seed, cycle),
             task=setup.task,
             seed=derive(seed, "query", cycle),
@@ -121,16 +121,17 @@ def valid_picks(picked: Tensor, candidates: Tensor, n: int) -> Tensor:
 
 
 def fit_from_scratch(
-    setup: ExperimentSetup, strategy: Strategy, seed: int, cycle: int, labeled: Tensor
+    setup: ExperimentSetup, strategy: Strategy | None, seed: int, cycle: int, labeled: Tensor
 ) -> tuple[nn.Module, float]:
     """A model trained from scratch on the labeled examples, and the seconds it took.
 
     Initial weights, batches and augmentation follow the seed and the cycle alone.
     """
-    split = setup.data.train
-    inputs, targets = take_rows(split.inputs, labeled), take_rows(split.targets, labeled)
+    known = setup.data.train.take(labeled)
     start = time.perf_counter()
-    model = fit_model(setup, strategy, inputs, targets, derive(seed, "weights", cycle), cycle == 0)
+    model = fit_model(
+        setup, strategy, known.inputs, known.targets, derive(seed, "weights", cycle), cycle == 0
+    )
     return model, time.perf_counter() - start
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from jostle import datasets, models, strategies
 from jostle.core import Joined, Strategy
 from jostle.datasets import Data, Split, Texts
-from jostle.datasets.views import as_dataset, split_columns, take_rows
+from jostle.datasets.views import as_dataset, split_columns
 from jostle.experiments.runs.protocol import Amount, Named, Protocol
 from jostle.inference.context import Fit
 from jostle.inference.isolation import device_named
@@ -132,7 +132,7 @@ def test_part(test: Split, protocol: Protocol) -> Split:
         return test
     order = torch.randperm(len(test), generator=generator(0, "test"))
     kept = order[: example_count(protocol.test, len(test))].sort().values
-    return Split(take_rows(test.inputs, kept), take_rows(test.targets, kept))
+    return test.take(kept)
 
 
 def describe_setup(setup: ExperimentSetup, command: list[str]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.core import Joined
-from jostle.datasets.views import Examples, split_columns, take_rows
+from jostle.datasets.data import take_rows
+from jostle.datasets.views import Examples, split_columns
 from jostle.inference.reader import output_of
 from jostle.labeling import audit
 from jostle.labeling.answer_types import ANSWER_TYPES
