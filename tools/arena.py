@@ -65,7 +65,7 @@ def standard_error(gains: Floats) -> float:
 
 
 def kind_of(name: str, results: Results) -> str:
-    """The kind of data of a setting, as `jostle.advice.guide` has it."""
+    """The kind of data of a setting, as `jostle.advice.arena` has it."""
     if name.startswith("confirm-"):
         own = name.removeprefix("confirm-")
         return next(kind for kind, names in confirmation.KINDS.items() if own in names)

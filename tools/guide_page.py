@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from jostle.advice import guide
+from jostle.advice import arena
 from jostle.experiments.report.styles import INK, line_styles, styled
 from jostle.experiments.results.tables import MISSING, Cell, Table
 from tools.confirmation import bare
@@ -16,8 +16,8 @@ SHOWN = ("default", "margin-herding", "alfa-mix", "badge", "margin")
 
 def table() -> str:
     """One row for each group: what `default` gained, how sure that is, what it cost, and who was better."""
-    groups = guide.groups()
-    names = [guide.in_words(group) for group in groups]
+    groups = arena.groups()
+    names = [arena.in_words(group) for group in groups]
     own = [group.record("default") for group in groups]
     best = [group.best_except("default") for group in groups]
     columns: dict[str, Sequence[Cell]] = {
@@ -43,7 +43,7 @@ def table() -> str:
     return bare(Table.of("", columns)) + "\n"
 
 
-def interval(record: guide.Record | None) -> str:
+def interval(record: arena.Record | None) -> str:
     """A mean gain in percent, with half of its 95 % interval."""
     if record is None:
         return MISSING
@@ -58,11 +58,11 @@ def percent(share: float) -> str:
 @styled
 def figure() -> Figure:
     """Mean gains by kind of data with classes, a mark for each of five strategies."""
-    kinds = [kind for kind in guide.KINDS if kind != "regressions"]
+    kinds = [kind for kind in arena.KINDS if kind != "regressions"]
     drawn = Figure(figsize=(8, 2.6), layout="constrained")
     axes, styles = drawn.subplots(), line_styles(SHOWN)
     for place, label in enumerate(SHOWN):
-        found = [next(each for each in guide.of_kind(kind) if each.strategy == label) for kind in kinds]
+        found = [next(each for each in arena.of_kind(kind) if each.strategy == label) for kind in kinds]
         axes.plot(
             [100 * each.gain for each in found],
             [row + 0.12 * (place - 2) for row in range(len(kinds))],

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle import cli, strategies
-from jostle.advice import Case, Seen, Setting, advise, arena, guide, nearest
+from jostle.advice import Case, Seen, Setting, advise, arena, nearest
 
 
 def setting(
@@ -62,7 +62,7 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     other = setting("c", labels=2, default=0.5)
     known = tuple(replace(each, kind="tables") for each in (first, second, other))
     monkeypatch.setattr(arena, "settings", lambda: known)
-    few, more = guide.groups()
+    few, more = arena.groups()
     assert (few.few_labels, [each.name for each in more.settings]) == (True, ["a", "b"])
     own = more.record("default")
     assert own is not None
@@ -71,9 +71,9 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     best = more.best_except("default")
     assert best is not None
     assert (best.strategy, best.gain, best.behind) == ("margin", pytest.approx(0.1), 1)  # b lacks badge
-    assert guide.find_group("tables", 2, 100, 10) == more
-    assert guide.find_group("tables", 2, 3, 10) == few
-    assert guide.find_group("regressions", 1, 3, 10) is None
+    assert arena.find_group("tables", 2, 100, 10) == more
+    assert arena.find_group("tables", 2, 3, 10) == few
+    assert arena.find_group("regressions", 1, 3, 10) is None
     said = advise(Case("classification", 2, 1000, n=10, labels=100)).why[1]
     assert "over 2 settings default took away +20% ± 7% of random's error (+10% to +30%)" in said
 

@@ -13,18 +13,14 @@ from commands import run_cli
 from interrupted import hear_interrupts
 
 from jostle import cli
-from jostle.cli.listing import Kind, lines, sentences
+from jostle.cli.listing import Kind, sentences
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_every_name_has_one_line(kind: Kind):
     said = dict(sentences(kind))
-    for width in (60, 80, 200):
-        shown = [name + about for name, about in lines(said, width)]
-        assert len(shown) == len(said)
-        assert all(len(line) <= width and "\n" not in line for line in shown)
-        if width == 80 and kind == "strategies":
-            assert not [line for line in shown if "…" in line]
+    assert said
+    assert all(sentence.strip() and "\n" not in sentence for sentence in said.values())
 
 
 @pytest.mark.parametrize(

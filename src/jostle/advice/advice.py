@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jostle import strategies
-from jostle.advice import guide
+from jostle.advice import arena
 from jostle.advice.arena import Setting, nearest
 from jostle.strategies.default import default_for
 
@@ -27,7 +27,7 @@ class Case:
     linear: bool = False
     """Whether all parameters of the model belong to its last layer."""
     kind: str = "tables"
-    """The kind of data, a name of `jostle.advice.guide.KINDS`."""
+    """The kind of data, a name of `jostle.advice.arena.KINDS`."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def reasons(case: Case, seen: tuple[Setting, ...]) -> tuple[str, ...]:
 
 def of_the_group(case: Case) -> list[str]:
     """Describe the results of `default` on data of this kind, and of better strategies."""
-    group = guide.find_group(case.kind, case.classes, case.labels, case.n)
+    group = arena.find_group(case.kind, case.classes, case.labels, case.n)
     own = None if group is None else group.record("default")
     if group is None or own is None:
         return []
-    kind, labels, batch = guide.in_words(group)
+    kind, labels, batch = arena.in_words(group)
     number = len(group.settings)
     said = [
         f"{kind}, labels {labels}, batches {batch}: over {number} setting{'s' if number > 1 else ''} default took away "

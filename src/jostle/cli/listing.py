@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
-from collections.abc import Iterator, Mapping
-from textwrap import fill, shorten
+from collections.abc import Iterator
+from textwrap import fill
 from typing import Annotated, Any, Literal
 
 import typer
@@ -42,23 +41,11 @@ def list_names(
     if not console.is_terminal:
         print("\n".join(f"{name}\t{sentence}" for name, sentence in said.items()))
         return
-    for name, about in lines(said, console.width):
-        console.print(Text.assemble((name, "bold"), about), soft_wrap=True)
-    Console(stderr=True, highlight=False).print("\njostle show NAME explains one of them", style="dim")
-
-
-def lines(said: Mapping[str, str], width: int) -> Iterator[tuple[str, str]]:
-    """Each name, and what is said of it as far as one line of the terminal takes it."""
     column = max(map(len, said), default=0) + 2
     for name, sentence in said.items():
-        yield name, " " * (column - len(name)) + brief(sentence, max(20, width - column))
-
-
-def brief(sentence: str, width: int) -> str:
-    """A sentence that fits: whole, or up to one of its marks where that is not too little, or to a word."""
-    marks = [mark.start() for mark in re.finditer(r"$|; |: | \(", sentence)]
-    ends = [place for place in marks if place <= width and (place == len(sentence) or place >= width // 3)]
-    return sentence[: ends[-1]] if ends else shorten(sentence, width, placeholder=" …")
+        line = Text.assemble((name.ljust(column), "bold"), sentence)
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    Console(stderr=True, highlight=False).print("\njostle show NAME explains one of them", style="dim")
 
 
 def registries() -> dict[str, Registry[Any, Any]]:

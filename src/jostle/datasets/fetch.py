@@ -47,6 +47,11 @@ def path_in(file: File) -> PurePath:
     return PurePath(file.name) if isinstance(file, Member) else file
 
 
+def file_size(file: File) -> int:
+    """Return the bytes of a file."""
+    return len(file.content) if isinstance(file, Member) else file.stat().st_size
+
+
 @dataclass(frozen=True)
 class Source:
     """A file (or folder) of a data set, and where it comes from."""
@@ -225,15 +230,12 @@ class Budget:
     bytes_left: int
     files_left: int
 
-    def spend(self, count: int) -> None:
-        """Subtract so many bytes; raise TooLargeError if none are left."""
+    def spend(self, count: int = 0, files: int = 0) -> None:
+        """Subtract so many bytes and files; raise TooLargeError if none are left."""
         self.bytes_left -= count
+        self.files_left -= files
         if self.bytes_left < 0:
             raise TooLargeError(f"it holds more than {MAX_BYTES:,} bytes")
-
-    def open_file(self) -> None:
-        """Subtract one file; raise TooLargeError if none is left."""
-        self.files_left -= 1
         if self.files_left < 0:
             raise TooLargeError(f"it holds more than {MAX_FILES:,} files")
 
@@ -268,7 +270,7 @@ def _members(
 def _zip_files(file: IO[bytes], budget: Budget) -> Iterator[tuple[str, Content]]:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
-            budget.open_file()
+            budget.spend(files=1)
             if not info.is_dir():
                 yield info.filename, lambda info=info: _unzip(archive, info, budget)  # type: ignore[misc]
 
@@ -284,7 +286,7 @@ def _tar_files(file: IO[bytes], budget: Budget) -> Iterator[tuple[str, Content]]
     stream: Any = Bounded(gzip.GzipFile(fileobj=file) if packed else file, budget)
     with tarfile.open(fileobj=stream, mode="r|") as archive:  # as a stream: what is skipped is counted too
         for info in archive:
-            budget.open_file()
+            budget.spend(files=1)
             if info.isfile() and (opened := archive.extractfile(info)):
                 if info.size > budget.bytes_left:
                     budget.spend(info.size)

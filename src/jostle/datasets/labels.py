@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jostle.datasets.data import Data, Fields, Inputs, Split, Texts, take_rows
-from jostle.datasets.fetch import DataError, File, Member
+from jostle.datasets.fetch import DataError, File, Member, file_size
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.parquet import ParquetInputs
 from jostle.datasets.table_files import CsvFile, read_csv
@@ -33,12 +32,13 @@ def find_shared(pool: Data, known: Data) -> Tensor:
     numbers. A row number is no id.
     """
     ours, theirs = _inputs(pool), _inputs(known)
-    if _has_pictures(ours) and _has_pictures(theirs):
+    kinds = {_kind(ours), _kind(theirs)}
+    if kinds == {"images"}:
         return _places(_same_files(ours, theirs))
     if _has_ids(pool) and _has_ids(known):
         ids = set(known.train.names)
         return _places([name in ids for name in pool.train.names])
-    if _has_texts(ours) and _has_texts(theirs):
+    if kinds == {"texts"}:
         texts = set(_texts(theirs))
         return _places([text in texts for text in _texts(ours)])
     tables = bool(pool.columns and known.columns)
@@ -65,16 +65,12 @@ def _has_ids(data: Data) -> bool:
     return bool(data.train.names) and not data.train.numbered
 
 
-def _has_pictures(inputs: Inputs) -> bool:
-    return isinstance(inputs, ImageFiles) or (
-        isinstance(inputs, ParquetInputs) and inputs.reading.kind == "images"
-    )
-
-
-def _has_texts(inputs: Inputs) -> bool:
+def _kind(inputs: Inputs) -> str:
+    """What examples are, as far as their originals can be compared: images, texts, or anything else."""
     if isinstance(inputs, ParquetInputs):
-        return inputs.reading.kind == "texts"
-    return isinstance(inputs, Texts) or (isinstance(inputs, Fields) and bool(inputs.texts))
+        return inputs.reading.kind
+    texts = isinstance(inputs, Texts) or (isinstance(inputs, Fields) and inputs.texts)
+    return "images" if isinstance(inputs, ImageFiles) else "texts" if texts else ""
 
 
 def _texts(inputs: Inputs) -> Iterator[str]:
@@ -105,25 +101,13 @@ def _batches(inputs: Inputs) -> Iterator[Tensor]:
 
 def _same_files(ours: Inputs, theirs: Inputs) -> list[bool]:
     """Return which of our files are among theirs; only files of equal size are compared."""
-    paths, sizes, sums = set[str](), set[int](), set[bytes]()
-    for file in _files(theirs):
-        paths |= {os.path.realpath(file)} if isinstance(file, Path) else set()
-        sizes.add(_size(file))
-        sums.add(_sum(file))
-    return [
-        (isinstance(file, Path) and os.path.realpath(file) in paths)
-        or (_size(file) in sizes and _sum(file) in sums)
-        for file in _files(ours)
-    ]
-
-
-def _size(file: File) -> int:
-    return len(file.content) if isinstance(file, Member) else file.stat().st_size
+    known = {(file_size(file), _sum(file)) for file in _files(theirs)}
+    sizes = {size for size, _ in known}
+    return [(size := file_size(file)) in sizes and (size, _sum(file)) in known for file in _files(ours)]
 
 
 def _sum(file: File) -> bytes:
-    content = file.content if isinstance(file, Member) else file.read_bytes()
-    return hashlib.sha256(content).digest()
+    return hashlib.sha256(file.content if isinstance(file, Member) else file.read_bytes()).digest()
 
 
 def _contents(inputs: Inputs, columns: Sequence[str]) -> list[Hashable]:
@@ -213,8 +197,9 @@ def read_labels(
             f"the pool does, such as {names[0]}"
         )
     chosen = [names[position] for position in positions]
+    usual = None if isinstance(pool.train.inputs, Tensor) else "classification"
     told, targets, found = encode_targets(
-        path, {column: [labels[name] for name in chosen]}, task or _usual_task(pool), classes
+        path, {column: [labels[name] for name in chosen]}, task or usual, classes
     )
     split = Split(_take(pool.train.inputs, torch.tensor(positions)), targets, chosen, pool.train.numbered)
     test = Split(torch.empty(0), torch.empty(0))
@@ -259,10 +244,6 @@ def _with_columns(data: Data, columns: Sequence[str]) -> Data:
         return replace(split, inputs=torch.stack(rows, 1))  # (n, d)
 
     return replace(data, train=widened(data.train), test=widened(data.test), columns=tuple(columns))
-
-
-def _usual_task(pool: Data) -> str | None:
-    return None if isinstance(pool.train.inputs, Tensor) else "classification"
 
 
 def _take(inputs: Any, positions: Tensor) -> Any:

@@ -7,7 +7,6 @@ become one-hot columns.
 
 from __future__ import annotations
 
-import bisect
 import csv
 import itertools
 import math
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from jostle.datasets.arrow_files import (
     ParquetColumns,
-    RowGroup,
     class_names,
     file_stamp,
     find_parquet_files,
@@ -152,7 +150,7 @@ class ParquetFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._groups: tuple[RowGroup, ...] = ()
+        self._columns = ParquetColumns((), ())
 
     def header(self) -> list[str]:
         """The names in the schema."""
@@ -160,17 +158,16 @@ class ParquetFile:
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, a row group at a time."""
-        self._groups, schema = find_row_groups(str(self.path))
-        for group in self._groups:
-            for batch in read_row_group(group.file, group.number, tuple(schema.names)).to_batches(1000):
+        groups, schema = find_row_groups(str(self.path))
+        self._columns = ParquetColumns(groups, tuple(schema.names))
+        for group in groups:
+            for batch in read_row_group(group.file, group.number, self._columns.names).to_batches(1000):
                 yield from (plain_row(row) for row in batch.to_pylist())
 
     def row(self, number: int) -> Row:
         """One row, of which only the row group is read."""
-        place = bisect.bisect_right([group.start for group in self._groups], number) - 1
-        group = self._groups[place]
-        table = read_row_group(group.file, group.number, tuple(self.header()))
-        return plain_row(table.slice(number - group.start, 1).to_pylist()[0])
+        cells = self._columns.values([number])
+        return plain_row({name: cell for name, (cell,) in zip(self._columns.names, cells, strict=True)})
 
     def column(self, name: str) -> list[Any]:
         """All cells of a column; class numbers of Hugging Face as names."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     field_validator,
     model_validator,
@@ -25,7 +25,9 @@ from jostle.utils.names import look_up
 from jostle.utils.settings import Spec, name_and_settings, parsed_value
 
 
-def _amount(value: int | float) -> int | float:
+def _amount(value: object) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("it is a number of examples, or a share of the training set below 1")
     if isinstance(value, int) and value < 1:
         raise ValueError("a number of examples is at least 1")
     if isinstance(value, float) and not 0 < value < 1:
@@ -33,7 +35,10 @@ def _amount(value: int | float) -> int | float:
     return value
 
 
-Amount = Annotated[int | float, AfterValidator(_amount)]  # a number of examples, or a share below 1
+Amount = Annotated[int | float, PlainValidator(_amount)]  # a number of examples, or a share below 1
+AmountOrAll = Annotated[
+    int | float | Literal["all"], PlainValidator(lambda value: value if value == "all" else _amount(value))
+]
 LABEL = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # labels name folders
 
 
@@ -97,11 +102,11 @@ class Protocol(BaseModel):
     """Selections; a curve has one point more."""
     seeds: int = Field(default=3, ge=1)
     """Trials unless the command line says otherwise."""
-    candidates: Amount | Literal["all"] = "all"
+    candidates: AmountOrAll = "all"
     """Drawn from the unlabeled pool in each round."""
     every_class: bool = False
     """The initial set is drawn again until it holds each class."""
-    test: Amount | Literal["all"] = "all"
+    test: AmountOrAll = "all"
     """Test examples, drawn once and the same for all seeds."""
     text: Text = Text()
     """How texts become numbers."""
@@ -196,21 +201,7 @@ def validated(fields: Mapping[str, Any], where: str) -> Protocol:
     try:
         return Protocol.model_validate(fields)
     except ValidationError as wrong:
-        raise ValueError(f"protocol {where}: " + "; ".join(map(_complaint, _distinct(wrong)))) from None
-
-
-def _distinct(wrong: ValidationError) -> list[Any]:
-    """One complaint for each field: of a union pydantic reports every branch."""
-    found: dict[tuple[Any, ...], Any] = {}
-    for error in wrong.errors():
-        field = tuple(part for part in error["loc"] if not _is_branch(part))
-        if field not in found or error["type"] == "value_error":
-            found[field] = {**error, "loc": field}
-    return list(found.values())
-
-
-def _is_branch(part: int | str) -> bool:
-    return part in ("int", "float") or str(part).startswith(("literal[", "function-"))
+        raise ValueError(f"protocol {where}: " + "; ".join(map(_complaint, wrong.errors()))) from None
 
 
 def _complaint(error: Mapping[str, Any]) -> str:
