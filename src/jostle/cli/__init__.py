@@ -14,7 +14,6 @@ import typer
 # What is slow to import, they import when they run.
 import jostle
 from jostle.cli import (
-    advising,
     labeling,
     labels,
     labelstudio,
@@ -48,7 +47,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "label people": projects.people,
         "label simulate": simulating.simulate,
         "pick": picking.pick,
-        "advise": advising.advise,
+        "advise": picking.advise,
         "demo": running.demo,
     },
     "Compare strategies": {"run": running.run, "report": reading.report, "compare": reading.compare},

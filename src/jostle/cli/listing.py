@@ -50,9 +50,10 @@ def list_names(
 
 def registries() -> dict[str, Registry[Any, Any]]:
     """The registries by what `jostle list` calls them."""
-    from jostle import datasets, embeddings, models, selectors, strategies
+    from jostle import embeddings, models, selectors, strategies
+    from jostle.datasets import catalog
 
-    homes = {"embeddings": embeddings, "selectors": selectors, "datasets": datasets, "models": models}
+    homes = {"embeddings": embeddings, "selectors": selectors, "datasets": catalog, "models": models}
     return {
         "strategies": strategies.registry.REGISTRY,
         **{kind: home.REGISTRY for kind, home in homes.items()},
@@ -112,7 +113,7 @@ def folded(text: str, width: int) -> str:
 
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
-    from jostle import datasets
+    from jostle.datasets import catalog
     from jostle.experiments.runs import protocol as protocols
 
     if is_own(name):
@@ -130,8 +131,8 @@ def explanations(name: str) -> Iterator[str]:
         yield f"Selector {name}: {found['selectors'].idea}" + settings_of(found["selectors"])
     if "datasets" in found:
         yield f"Data set {found['datasets'].line}" + settings_of(found["datasets"])
-    elif name.partition(":")[0] in datasets.OWN:
-        entry = datasets.entry(name if ":" in name else f"{name}:...")
+    elif name.partition(":")[0] in catalog.OWN:
+        entry = catalog.entry(name if ":" in name else f"{name}:...")
         yield f"Data set {entry.name}: {entry.idea}" + settings_of(entry)
     if "models" in found:
         yield f"Network {name}: {found['models'].line}" + settings_of(found["models"])

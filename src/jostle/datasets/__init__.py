@@ -10,34 +10,27 @@ from typing import TYPE_CHECKING, Any
 from jostle.datasets.fetch import DataError, MissingDataError
 
 if TYPE_CHECKING:
-    from jostle.datasets.catalog import (
-        OWN as OWN,
-    )
-    from jostle.datasets.catalog import (
-        REGISTRY as REGISTRY,
-    )
-    from jostle.datasets.catalog import (
-        describe,
-        entry,
-        load,
-        named,
-        names,
-        pool,
-        register,
-        settings,
-    )
+    from jostle.datasets.catalog import describe, entry, load, named, names, pool, register, settings
     from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets, Texts
     from jostle.datasets.images import ImageFiles
     from jostle.datasets.text import tokenize
 
-HOMES = {  # where each name is defined that needs torch
-    **dict.fromkeys(
-        ("OWN", "REGISTRY", "describe", "entry", "load", "named", "names", "pool", "register", "settings"),
-        "catalog",
+HOMES = {  # where names are defined that need torch
+    "catalog": (
+        "OWN",
+        "REGISTRY",
+        "describe",
+        "entry",
+        "load",
+        "named",
+        "names",
+        "pool",
+        "register",
+        "settings",
     ),
-    **dict.fromkeys(("Batch", "Data", "Fields", "Inputs", "Split", "Targets", "Texts"), "data"),
-    "ImageFiles": "images",
-    "tokenize": "text",
+    "data": ("Batch", "Data", "Fields", "Inputs", "Split", "Targets", "Texts"),
+    "images": ("ImageFiles",),
+    "text": ("tokenize",),
 }
 
 __all__ = [
@@ -48,10 +41,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is asked for: the labeling server reads pictures and tables without torch."""
-    if name not in HOMES:
+    home = next((home for home, names in HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'jostle.datasets' has no attribute {name!r}")
-    return getattr(import_module(f"jostle.datasets.{HOMES[name]}"), name)
+    return getattr(import_module(f"jostle.datasets.{home}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *HOMES})
+    return sorted(__all__)

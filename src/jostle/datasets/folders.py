@@ -100,44 +100,33 @@ def folder(
     """
     if not path.is_dir():
         raise DataError(f"folder:{path} is not a folder")
-    train, held = _all_groups(path) if test is None else _own_groups(path, test)
+    train, held = _own_groups(path, test)
     channels = {"L": 1, "RGB": 3}[mode]
     constants = per_channel("mean", mean, channels), per_channel("std", std, channels)
     frame = make_frame(size, short, mode)
     return _image_data(printable(f"folder:{path}"), train, held, frame, constants, path, scale, classes)
 
 
-def _all_groups(path: Path) -> tuple[Groups, Groups]:
-    """Return all images, by class if every one lies in a folder of its class."""
-    parts = [path / "train", path / "test"] if _has_splits(path) else [path]
-    groups: dict[str, list[File]] = {}
-    for part in parts:
-        for label, files in _class_folders(part).items():
-            groups.setdefault(label, []).extend(files)
-    alone = [] if len(parts) > 1 else _images(path.iterdir())
-    if alone:
-        return {"": sorted([*alone, *(file for files in groups.values() for file in files)], key=path_in)}, {}
-    if not groups:
+def _own_groups(path: Path, test: float | None) -> tuple[Groups, Groups]:
+    """Return images to learn from and to test on, by class; images alone have the class ""."""
+    if (path / "train").is_dir() and (path / "test").is_dir():
+        groups, held = _class_folders(path / "train"), _class_folders(path / "test")
+        if test is not None:
+            return groups, held
+        alone = list[Path]()
+        groups = {label: [*groups.get(label, ()), *held.get(label, ())] for label in sorted({*groups, *held})}
+    else:
+        alone, groups = _images(path.iterdir()), _class_folders(path)
+    if not alone and not groups:
         raise DataError(f"{path} holds no images, neither alone nor in folders")
-    return {label: groups[label] for label in sorted(groups)}, {}
-
-
-def _has_splits(path: Path) -> bool:
-    return (path / "train").is_dir() and (path / "test").is_dir()
-
-
-def _own_groups(path: Path, test: float) -> tuple[Groups, Groups]:
-    if _has_splits(path):
-        return _class_folders(path / "train"), _class_folders(path / "test")
-    alone, groups = _images(path.iterdir()), _class_folders(path)
-    if alone and groups:
+    if alone and groups and test is not None:
         raise DataError(
             f"{path} holds both images ({alone[0].name}) and folders of images ({min(groups)}): "
             "keep a folder for each class, or images alone"
         )
-    if not alone and not groups:
-        raise DataError(f"{path} holds no images, neither alone nor in folders")
-    return ({"": alone}, {}) if alone else _hold_out(groups, test)
+    if alone:
+        return {"": sorted([*alone, *(file for files in groups.values() for file in files)], key=path_in)}, {}
+    return _hold_out(groups, test)
 
 
 def _caltech_archive(root: Path | None) -> Path | None:
@@ -168,7 +157,7 @@ def _archived_folders(archive: Path) -> dict[str, list[File]]:
     return groups
 
 
-def _hold_out(groups: Groups, fraction: float) -> tuple[Groups, Groups]:
+def _hold_out(groups: Groups, fraction: float | None) -> tuple[Groups, Groups]:
     train, test = {}, {}
     for label, files in groups.items():
         kept, held = hold_out([printable(f"{label}/{path_in(file).name}") for file in files], fraction)
