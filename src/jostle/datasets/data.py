@@ -109,7 +109,7 @@ class Texts:
         return "\n".join(self.rows[position])
 
     def take(self, positions: Tensor) -> Texts:
-        """Some of the texts, by their positions."""
+        """Some of the texts, by their `positions`."""
         return Texts(tuple(self.rows[position] for position in positions.tolist()))
 
 
@@ -158,7 +158,7 @@ class Split:
         return len(self.inputs)
 
     def take(self, ids: Tensor) -> Split:
-        """Return some examples, by their positions."""
+        """Return some examples, by their positions `ids`."""
         targets = take_rows(self.targets, ids) if len(self.targets) else self.targets
         names = tuple(self.names[position] for position in ids.tolist()) if self.names else ()
         return Split(take_rows(self.inputs, ids), targets, names, self.numbered)
