@@ -1,4 +1,4 @@
-"""The table and the figure of `jostle.advice.guide`, for docs/how-to/choose-a-strategy.md and README.md."""
+"""The table and the figure of `jostle.advice.arena`, for docs/how-to/choose-a-strategy.md and README.md."""
 
 from __future__ import annotations
 
