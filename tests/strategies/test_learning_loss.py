@@ -4,20 +4,25 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from jostle import models
+from jostle import datasets, models
+from jostle.experiments.runs import protocol
 from jostle.inference.layers import layers_over_depth
 from jostle.inference.runner import ModelRunner
 from jostle.strategies import CoreSet, LearningLoss
 from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
+from jostle.tasks import TASKS
+from jostle.training.train import train
 
 TOKENS = {"input_ids": torch.ones(2, 7, dtype=torch.long)}
 
@@ -214,3 +219,29 @@ def test_errors_say_what_to_do() -> None:
         LearningLoss(tokens="last")
     with pytest.raises(ValueError, match=r"call joined\.model"):
         LearningLoss().join(small(), pool, seed=0).loss(torch.zeros(5), 0.0)
+
+
+def test_on_mnist_few_labels_teach_it_little_and_many_teach_it_more(
+    real_data: Callable[..., Path],
+) -> None:
+    """Why it does poorly in the MNIST experiment: rank correlations of predicted and true losses, three trials."""
+    data, recipe = datasets.load("mnist", real_data("mnist").parent), protocol.load("mnist").training
+
+    def correlations(labels: int, seed: int) -> tuple[float, float]:
+        order = torch.randperm(60_000, generator=torch.Generator().manual_seed(seed))
+        known, others = order[:labels], order[-1000:]
+        inputs, targets = data.train.inputs, data.train.targets
+        joined = LearningLoss().join(
+            models.build("mnist-cnn", classes=10, seed=seed), inputs[known[:2]], seed
+        )
+        train(joined, inputs[known], targets[known], recipe, TASKS["classification"], seed=seed)
+        with torch.no_grad():
+            outputs = joined.model(inputs[others])
+            predicted, p = joined.model.predicted_losses(), outputs.softmax(1)
+        losses = F.cross_entropy(outputs, targets[others], reduction="none")
+        unsure = torch.special.entr(p).sum(1)
+        return tuple(float(spearmanr(score, losses).statistic) for score in (predicted, unsure))
+
+    few, many = (np.mean([correlations(n, seed) for seed in range(3)], axis=0) for n in (60, 2000))
+    assert few[0] < 0.4 < 0.5 < many[0]
+    assert few[1] > 0.8  # entropy knows better
