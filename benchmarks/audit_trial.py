@@ -32,7 +32,7 @@ from torch.utils.data import TensorDataset
 from benchmarks import frozen
 from jostle import datasets, strategies
 from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
-from jostle.labeling.audit.queue import MAX_QUESTIONS
+from jostle.labeling.audit.queue import proof_length
 from jostle.labeling.sources.contents import Content
 from jostle.labeling.training.encoders import LiteImages
 from jostle.labeling.training.probe import Softmax, fit_classifier
@@ -233,13 +233,8 @@ class Measured:
             picks_per_answer=1 / PROOF_SHARE - 1,
         )  # fmt: skip
         self.forecast = forecast.median
-        likely = forecast.median is not None and forecast.median <= 2 * MAX_QUESTIONS
-        if (
-            not likely and sum(self.project.candidates) > 1
-        ):  # the first has most of alpha, and is followed in any case
-            return
         pace = 0.0
-        for _ in range(MAX_QUESTIONS):
+        for _ in range(proof_length(forecast.median, first=sum(self.project.candidates) == 1)):
             if self.is_proven():
                 return
             self.project.audit(1)

@@ -164,22 +164,31 @@ MAX_QUESTIONS = 150  # random questions for one model; then picks make a better 
 MIN_QUESTIONS = 10
 
 
+def proof_length(forecast: int | None, first: bool) -> int:
+    """Return the number of random questions after a candidate: twice the forecast, at most 150.
+
+    None where a proof is unlikely, except for the first candidate: it has most of alpha, which is lost if nobody asks.
+    """
+    if not first and (forecast is None or forecast > 2 * MAX_QUESTIONS):
+        return 0
+    return MAX_QUESTIONS if forecast is None else min(max(2 * forecast, MIN_QUESTIONS), MAX_QUESTIONS)
+
+
 def begin(session: Session, questions: int | None = None) -> int:
     """Ask random questions next, a few picks among them; return how many random ones there are.
 
     Args:
         session: A project with a goal and a model.
-        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely,
-            unless the model is the first candidate, which has most of alpha.
+        questions: Number of random questions. None: by the forecast, see `proof_length`.
     """
     if questions is None:
         forecast = audit.proof(session, audit.accuracy(session))
         if forecast is None:
             return 0
-        few = forecast.questions is not None and forecast.questions <= 2 * MAX_QUESTIONS
-        if not few and sum(bool(summary.get("candidate")) for _, _, summary in session.store.rounds()) != 1:
+        candidates = sum(bool(summary.get("candidate")) for _, _, summary in session.store.rounds())
+        questions = proof_length(forecast.questions, first=candidates == 1)
+        if not questions:
             return 0
-        questions = min(max(2 * (forecast.questions or MAX_QUESTIONS), MIN_QUESTIONS), MAX_QUESTIONS)
     current, seed = session.store.current_round(), session.settings.seed
     with session.store.read_transaction() as tx:
         free = set(
