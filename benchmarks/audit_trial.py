@@ -35,7 +35,7 @@ from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
 from jostle.labeling.audit.queue import proof_length
 from jostle.labeling.sources.contents import Content
 from jostle.labeling.training.encoders import LiteImages
-from jostle.labeling.training.probe import Softmax, fit_classifier
+from jostle.labeling.training.probe import SOFTMAX, fit_classifier
 from jostle.statistics.agreement import kappa
 from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
@@ -149,7 +149,7 @@ class Project:
         """Train on the picks and rank the rest; probabilities of the pool (N, c), and of the picks, held out (m, c)."""
         targets = np.eye(int(self.classes.max()) + 1)[self.classes[self.picks]]
         seed = 1000 * self.seed + len(self.picks)
-        trained = fit_classifier(Softmax(), self.rows, np.array(self.picks), targets, seed)
+        trained = fit_classifier(SOFTMAX, self.rows, np.array(self.picks), targets, seed)
         self.network = trained.probe
         taken = np.flatnonzero(~self.left)
         x, y = torch.from_numpy(self.rows), torch.from_numpy(self.classes)

@@ -165,7 +165,7 @@ def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -
     assert predictions is not None
     sample = audit.audit_sample(trained)
     others = {key: label for key, label in trained.snapshot().labels.items() if key not in sample.labels}
-    known = audit.prediction_errors("one", predictions, others, trained.book.classes())
+    known = audit.prediction_errors(predictions, others, trained.book.classes())
     rest = audit.measure(trained, sample, predictions).interval(ALPHA / 2, 0.5)
     most, size = known.sum() + sample.population * rest.high, len(known) + sample.population
     assert found.low == pytest.approx(1 - beta.ppf(1 - ALPHA / 4, most + 1, size - most))

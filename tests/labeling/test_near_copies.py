@@ -150,9 +150,9 @@ def test_a_search_shows_a_group_as_one_and_finds_it_by_the_name_of_a_copy(folder
     session = opened(folder)
     of, keys = group(session)
     finder = Finder(session)
-    assert finder.find(Search(), 0, 60).total == 12
-    assert [each.question.key for each in finder.find(Search(words="00-crop"), 0, 60).matches] == [of]
-    assert [each.question.key for each in finder.find(Search(copies=True), 0, 60).matches] == [of]
+    assert finder.find(Search(n=60)).total == 12
+    assert [each.question.key for each in finder.find(Search(words="00-crop", n=60)).matches] == [of]
+    assert [each.question.key for each in finder.find(Search(copies=True, n=60)).matches] == [of]
     assert finder.look(keys[0]).question.key == of
 
 

@@ -17,6 +17,7 @@ from labeling_data import COLORS, color_of, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.audit import is_blind
 from jostle.labeling.audit.suggestions import count, is_first_ranking_due, load, read_status, show
 from jostle.labeling.export import export
@@ -100,16 +101,16 @@ def test_a_chat_model_gets_the_example_as_data_and_the_guide_as_instructions(
     ],
 )
 def test_whatever_a_model_says_only_a_class_counts(session: Session, reply: str, answer: int | None) -> None:
-    assert parse_reply("one", reply, session.book.classes()) == answer
+    assert parse_reply(ANSWER_TYPES["one"], reply, session.book.classes()) == answer
 
 
 def test_several_classes_and_numbers_are_parsed(session: Session) -> None:
     classes = session.book.classes()
-    assert parse_reply("several", "blue; RED", classes) == [0, 2]
-    assert parse_reply("several", "none", classes) == []
-    assert parse_reply("several", "blue; purple", classes) is None
-    assert parse_reply("number", "1,250.5", classes) == 1250.5
-    assert parse_reply("number", "about 12", classes) is None
+    assert parse_reply(ANSWER_TYPES["several"], "blue; RED", classes) == [0, 2]
+    assert parse_reply(ANSWER_TYPES["several"], "none", classes) == []
+    assert parse_reply(ANSWER_TYPES["several"], "blue; purple", classes) is None
+    assert parse_reply(ANSWER_TYPES["number"], "1,250.5", classes) == 1250.5
+    assert parse_reply(ANSWER_TYPES["number"], "about 12", classes) is None
 
 
 def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, model: Model) -> None:
