@@ -78,7 +78,6 @@ def test_filters_agree_with_what_was_answered_and_predicted(trained: Session) ->
     assert keys(finder, person="bob") == []
     assert set(keys(finder, person="you")) == labels.keys()
     predictions = trained.predictions()
-    assert predictions is not None
     red = {key for key in predictions.keys if COLORS[predictions.best[predictions.places[key]]] == "red"}
     assert set(keys(finder, predicted="red")) == red - hidden
     doubtful = finder.find(Search(order="doubtful", n=50)).matches
@@ -122,11 +121,9 @@ def test_a_dot_counts_once_somebody_looks_at_it(trained: Session) -> None:
 def test_colors_of_dots_tell_classes_and_hide_the_audit(trained: Session) -> None:
     finder, hidden = mapped(trained), audited(trained)
     found, labels = finder.map(), trained.labels()
-    assert found is not None
     for key, color in zip(found.keys, finder.colors("answer").tolist(), strict=True):
         assert color == (COLORS.index(labels[key]) if key in labels and key not in hidden else NO_COLOR)  # type: ignore[arg-type]
     predictions = trained.predictions()
-    assert predictions is not None
     expected = [int(predictions.best[predictions.places[key]]) for key in found.keys]
     assert finder.colors("prediction").tolist() == expected
     sure = np.array([predictions.confidence[predictions.places[key]] for key in found.keys])

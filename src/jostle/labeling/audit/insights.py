@@ -34,7 +34,10 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
     known = audit.ProjectAudit(labels, (), rest)  # new files are unknown to the model
     return tuple(
         ClassFigures(
-            name, each.answered, *(inside and inside.low for inside in (each.precision, each.recall))
+            name,
+            each.answered,
+            None if each.precision is None else each.precision.low,
+            None if each.recall is None else each.recall.low,
         )
         for name, each in audit.by_class(session, found, known).items()
     )

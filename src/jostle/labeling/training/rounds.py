@@ -237,7 +237,9 @@ def save_round(
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
     scale = None if session.type.has_classes else float(np.ptp(targets.values))
     known = dict(audit.model_rounds(session))[last]["trained"] if last else 0
-    enough = len(targets.places) - known >= session.settings.batch // 2  # new answers, to say what has settled
+    enough = (
+        len(targets.places) - known >= session.settings.batch // 2
+    )  # new answers, to say what has settled
     settled = measure_stability(before / "audit", seen, measured, classes) if enough else None
     candidate = is_worth_a_proof(session, seen.subset(measured), scale, settled)
     alpha = audit.spend_share(session, candidate)
