@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import delete, exists, func, select
 
 from jostle.labeling import audit
-from jostle.labeling.answers import StoredAnswer, as_class, clean_person_name
+from jostle.labeling.answers import StoredAnswer, as_class, clean_person_name, decode_answer
 from jostle.labeling.audit import queue
 from jostle.labeling.audit.scoring import as_predictions, number_range
 from jostle.labeling.records import NewData, SecondOpinion, SuggesterStatus, Suggestion
@@ -34,8 +34,9 @@ OWN = "model"  # source of the project's own suggestions
 NOTHING = ""  # source where a person looked and none was shown
 ENOUGH = 100  # suggestions for a first ranking by them
 
-# By key: answer and chance; None: no suggestion.
-Found = Mapping[str, tuple[StoredAnswer, float | None] | None]
+Found = Mapping[
+    str, tuple[StoredAnswer, float | None] | None
+]  # by key: answer and chance; None: no suggestion
 
 
 def read_status(session: Session) -> SuggesterStatus | None:
@@ -75,13 +76,15 @@ def load(
     wanted = select(suggestions).where(suggestions.c.source == source, suggestions.c.answer.is_not(None))
     if keys is not None:
         wanted = wanted.where(suggestions.c.key.in_(list(keys)))
-    return {row.key: (json.loads(row.answer), row.chance) for row in session.store.rows(wanted)}
+    with session.store.read_transaction() as tx:
+        return {row.key: (json.loads(row.answer), row.chance) for row in tx.execute(wanted)}
 
 
 def count(session: Session, source: str) -> int:
     """Return the number of examples that have a suggestion."""
     made = select(func.count()).where(suggestions.c.source == source, suggestions.c.answer.is_not(None))
-    return int(session.store.value(made))
+    with session.store.read_transaction() as tx:
+        return int(tx.execute(made).scalar_one())
 
 
 def next_keys(session: Session, source: str, n: int) -> list[str]:
@@ -99,9 +102,10 @@ def next_keys(session: Session, source: str, n: int) -> list[str]:
         free.order_by(examples.c.key),  # a hash: a random order
     )
     found: dict[str, None] = {}
-    for each in orders:
-        if len(found) < n:
-            found |= dict.fromkeys(session.store.column(each.limit(n)))
+    with session.store.read_transaction() as tx:
+        for each in orders:
+            if len(found) < n:
+                found |= dict.fromkeys(tx.execute(each.limit(n)).scalars())
     return list(found)[:n]
 
 
@@ -114,7 +118,7 @@ def show(session: Session, key: str, person: str) -> tuple[Suggestion | None, Se
     if status is not None:
         found, blind = load(session, status.source, [key]).get(key), audit.is_blind(session, key)
         if found is not None and not blind:
-            answer = session.type.decode(found[0], session.book.classes())
+            answer = decode_answer(session.kind, found[0], session.book.classes())
             other = SecondOpinion(status.name, answer, found[1])
     seen = ([] if own is None else [OWN]) + ([] if other is None or status is None else [status.source])
     if session.store.names([key]):
@@ -143,8 +147,12 @@ def accuracy(session: Session, sample: audit.ProjectAudit) -> NewData | None:
         return None
     scale = number_range(session)
     measured = audit.measure(session, sample, as_predictions(session, found), scale, whole=True)
-    error = estimate_mean(measured.errors, measured.expected)
-    return audit.describe_error(session, error, measured.interval(ALPHA, 0.5), measured.unit)
+    inside = measured.interval(ALPHA, 0.5)
+    error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
+    if session.kind == "number":
+        return NewData(error * measured.unit, inside.low * measured.unit, inside.high * measured.unit)
+    right = inside.complement()
+    return NewData(1 - error, right.low, right.high)
 
 
 # the first ranking
@@ -153,9 +161,11 @@ def accuracy(session: Session, sample: audit.ProjectAudit) -> NewData | None:
 def are_enough(session: Session) -> bool:
     """Return whether suggestions can rank the first questions: one class each, and many of them."""
     status = read_status(session)
-    if status is None or not session.type.has_one_class:
+    if status is None or session.kind != "one":
         return False
-    return 0 < min(ENOUGH, session.store.count(examples.c.here)) <= count(session, status.source)
+    with session.store.read_transaction() as tx:
+        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
+    return 0 < min(ENOUGH, here) <= count(session, status.source)
 
 
 def is_first_ranking_due(session: Session) -> bool:
