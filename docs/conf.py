@@ -28,6 +28,7 @@ myst_heading_anchors = 3  # links such as strategies.md#badge, as code hosts mak
 
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_member_order = "bysource"
+toc_object_entries = not quick
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90

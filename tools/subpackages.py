@@ -11,6 +11,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -43,6 +44,7 @@ def subpackage_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
+@cache
 def imported_from(path: Path) -> set[str]:
     """The subpackages that a file imports from, when it is loaded or later."""
     found = set()

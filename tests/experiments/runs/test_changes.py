@@ -13,6 +13,7 @@ from tiny import OWN, numbers, tiny, tiny_file
 from jostle.experiments.results import manifest as manifests
 from jostle.experiments.results.store import CorruptRunError
 from jostle.experiments.runs.experiment import open_experiment, run_experiment
+from jostle.utils.settings import parse_specs
 
 
 def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -51,32 +52,44 @@ class Own(first(Margin, Random)):
 HELPER = "def first(one, other): return one"
 
 
-@pytest.mark.parametrize(("processes", "edited"), [(2, "helper.py")])
-def test_a_file_edited_while_runs_are_under_way_changes_nothing(tmp_path: Path, processes: int, edited: str):
-    (tmp_path / "own.py").write_text(IMPORTING)
-    (tmp_path / "helper.py").write_text(HELPER)
-    use = f"{tmp_path}/own.py:Own"
-    protocol = tiny(tmp_path, "rounds=1", "strategies.margin.use=margin", f"strategies.random.use={use}")
-    edits = {
-        "own.py": IMPORTING.replace("(Margin, Random)", "(Random, Margin)"),
-        "helper.py": "def first(one, other): return other",
-    }
+DEADLY = """
+import os, signal
+from jostle.strategies import Random
 
-    with open_experiment(protocol, tmp_path / "runs", [0, 1, 2]) as experiment:
-        for _ in experiment.execute(processes):
-            (tmp_path / edited).write_text(edits[edited])
-    finished = experiment.plan
-    assert not finished.failures
+class Deadly(Random):
+    def query(self, context, n):
+        if len(context.pool) == 40:  # not in the smoke test, which has fewer candidates
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().query(context, n)
+"""
+
+
+def test_runs_of_several_processes_are_those_of_one_whoever_dies_and_whatever_is_edited(tmp_path: Path):
+    """The strategy `own` is margin by way of a helper, which is edited as soon as runs are under way."""
+    for name, text in (("own.py", IMPORTING), ("helper.py", HELPER), ("deadly.py", DEADLY)):
+        (tmp_path / name).write_text(text)
+    own, deadly = (f"{tmp_path}/{name}" for name in ("own.py:Own", "deadly.py:Deadly"))
+    protocol = tiny(
+        tmp_path, "rounds=1", f"strategies.random.use={own}", f"strategies.noise-stability={{use='{deadly}'}}"
+    )
+    with open_experiment(protocol, tmp_path / "runs", [0, 1]) as experiment:
+        for _ in experiment.execute(processes=2):
+            (tmp_path / "helper.py").write_text("def first(one, other): return other")
+    assert {(event.job.label, event.reason) for event in experiment.plan.failures} == {
+        ("noise-stability", "its process ended with signal SIGKILL (out of memory?)")
+    }
+    assert {job.label for job in experiment.plan.missing} == {"noise-stability"}
     found = numbers(tmp_path / "runs")
-    for seed in range(3):
-        assert (
-            found[f"random/{seed}"] == found[f"margin/{seed}"]
-        )  # the label random is margin, as it was at first
+    run_experiment(tiny(tmp_path, "rounds=1").chosen(parse_specs("margin")), tmp_path / "alone", [0, 1])
+    alone = numbers(tmp_path / "alone")
+    for seed in (0, 1):
+        assert found[f"random/{seed}"] == found[f"margin/{seed}"] == alone[f"margin/{seed}"]
     recorded = manifests.read(tmp_path / "runs")
     assert recorded is not None
     assert recorded["files"] == {
         "strategies.random": sha256(IMPORTING.encode()).hexdigest(),
         "strategies.random (helper.py)": sha256(HELPER.encode()).hexdigest(),
+        "strategies.noise-stability": sha256(DEADLY.encode()).hexdigest(),
     }
     with pytest.raises(manifests.ChangedError, match=r"sha256 of the file of strategies\.random"):
         run_experiment(protocol, tmp_path / "runs", [0])

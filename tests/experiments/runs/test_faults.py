@@ -14,7 +14,6 @@ from tiny import numbers, tiny, tiny_file
 
 from jostle.experiments.results import store
 from jostle.experiments.runs.experiment import run_experiment
-from jostle.experiments.runs.runners import Job
 
 RAISES = '''
 from dataclasses import dataclass
@@ -99,26 +98,6 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
     wait_for(lambda: any((folder / "runs").glob("*/*.jsonl")))
     return process
-
-
-def test_a_worker_that_dies_fails_its_run_alone(tmp_path: Path):
-    (tmp_path / "deadly.py").write_text(
-        "import os, signal\n"
-        "from dataclasses import dataclass\n"
-        "from jostle.strategies import Random\n"
-        "@dataclass(frozen=True, kw_only=True)\n"
-        "class Deadly(Random):\n"
-        "    def query(self, context, n):\n"
-        "        if len(context.pool) == 40:\n"
-        "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        return super().query(context, n)\n"
-    )
-    protocol = tiny(tmp_path, "rounds=1", f"strategies.random.use={tmp_path}/deadly.py:Deadly")
-    finished = run_experiment(protocol, tmp_path / "runs", [0], processes=2)
-    assert [(event.job, event.reason) for event in finished.failures] == [
-        (Job("random", 0), "its process ended with signal SIGKILL (out of memory?)")
-    ]
-    assert {job.label for job in finished.missing} == {"random"}
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -80,11 +80,11 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(bench: ExperimentSetup, d
     assert timeless([*whole[:done], *rest]) == timeless(whole)
 
 
-def test_other_strategies_processes_and_order_change_nothing(tmp_path: Path):
+def test_other_strategies_and_their_order_change_nothing(tmp_path: Path):
     few = tiny(tmp_path, "rounds=1")
     run_experiment(few, tmp_path / "a", [0, 1])
     turned = few.model_copy(update={"strategies": dict(reversed(few.strategies.items()))})
-    run_experiment(turned, tmp_path / "b", [1, 0], processes=2)
+    run_experiment(turned, tmp_path / "b", [1, 0])
     run_experiment(
         few.model_copy(update={"strategies": {"margin": few.strategies["margin"]}}), tmp_path / "c", [1]
     )
