@@ -1,6 +1,5 @@
-"""The registry: names, descriptions, the offline default, the page about it, the example."""
+"""The registry: names, descriptions, the offline default, the page about it."""
 
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +41,3 @@ def test_digits():
     shown = np.asarray(data.preview(7)).astype(float)
     np.testing.assert_allclose(shown, bunch.images[7] * 255 / 16, atol=0.5001)
     assert min(np.bincount(data.test.targets)) >= 46  # every digit is tested
-
-
-def test_the_example_runs(capsys, monkeypatch):
-    with datasets.REGISTRY.restored():
-        runpy.run_path(str(PROJECT / "examples" / "03_your_own_dataset.py"), run_name="__main__")
-    assert "rings" in capsys.readouterr().out

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from jostle.cli import options, serving
 from jostle.cli.console import say
-from jostle.cli.projects import serve_projects
 
 if TYPE_CHECKING:
     from jostle.labeling.answers import Answers
@@ -140,7 +139,7 @@ def label(
     }
     nothing = not (data or add_classes or demo) and set(settings.values()) == {None}
     if nothing and asked == ProjectOptions():
-        return serve_projects(host, port, token, browser)
+        return serving.serve_projects(host, port, token, browser)
     session = asked.open_session(data, demo, add_classes=add_classes, **settings)
     if audit_only is not None:
         from jostle.labeling.audit.scoring import begin_audit_only

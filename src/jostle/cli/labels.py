@@ -1,13 +1,13 @@
-"""`jostle label export`, `import` and `audit`: labels out of a project and into one, and models scored on its audit."""
+"""`jostle label export`, `import`, `audit` and `people`: labels out of a project and into one, and who may answer."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jostle.cli import labeling, options
+from jostle.cli import labeling, options, serving
 from jostle.cli.console import say
 
 if TYPE_CHECKING:
@@ -196,3 +196,54 @@ def print_difference(gap: Interval, first: str, second: str, number: bool) -> No
     low, high = scale * gap.low, scale * gap.high
     verdict = "better" if gap.low > 0 else "worse" if gap.high < 0 else "not significantly different"
     print(f"{first} against {second}: {low:+.3g} to {high:+.3g}{unit} {what} ({verdict})")
+
+
+def people(
+    action: Annotated[Literal["add", "list", "remove"], typer.Argument(help="add, list or remove.")],
+    project: Annotated[
+        str, typer.Argument(help="Folder of the project, or its name in the list of `jostle label`.")
+    ],
+    name: Annotated[str | None, typer.Argument(help="The person, to add or to remove.")] = None,
+    role: Annotated[
+        Literal["label", "review", "manage"],
+        typer.Option(
+            metavar="ROLE",
+            help="label: answer questions; review: also see and correct everybody's answers; manage: everything.",
+        ),
+    ] = "label",
+    db: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Database of the answers. Default: that of the project."),
+    ] = None,
+) -> None:
+    """Give a person a token of their own for a project, list who has one, or withdraw it.
+
+    A token is shown once. Whoever has it answers under that name, and a withdrawn one ends at once.
+
+    Examples:
+        jostle label people add photos.labels anna --role review
+        jostle label people list photos.labels
+        jostle label people remove photos.labels anna
+    """
+    serving.check_packages()
+    from jostle.labeling.project import ADDRESS, DATABASE
+    from jostle.labeling.server.people import add_person, list_people, remove_person
+    from jostle.labeling.server.projects import ProjectEntry, find_project
+    from jostle.labeling.store import Store
+
+    entry = find_project(project) if db is None else ProjectEntry(project, project)
+    store = Store(db or entry.db or str(Path(entry.folder) / DATABASE))
+    if action == "list":
+        found = list_people(store)
+        print("\n".join(f"{each.name}\t{each.role}" for each in found) or "nobody has a token of their own")
+        return
+    if name is None:
+        raise ValueError(f"name the person: jostle label people {action} {project} anna")
+    if action == "remove":
+        remove_person(store, name)
+        say(f"{name} can no longer open {project}; the answers stay.")
+        return
+    token, running = add_person(store, name, role), Path(entry.folder) / ADDRESS
+    say(f"The address of {name}, with a token that is shown this once:")
+    address = running.read_text(encoding="utf-8") if running.exists() else f"http://127.0.0.1:{serving.PORT}/"
+    print(f"{address.partition('?')[0]}?token={token}")

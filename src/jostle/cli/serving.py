@@ -1,4 +1,7 @@
-"""Servers that a command runs until Ctrl-C: a socket first, the address as the first line, then requests."""
+"""Servers that a command runs until Ctrl-C: a socket first, the address as the first line, then requests.
+
+`jostle label` without anything to label serves the page of all projects.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import webbrowser
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from filelock import BaseFileLock
@@ -16,6 +20,7 @@ from rich.console import Console
 from jostle.utils.sockets import listener
 
 if TYPE_CHECKING:
+    from jostle.labeling.server.projects import ProjectSummary
     from jostle.labeling.server.security import ServerAuth
     from jostle.labeling.session import Session
 
@@ -129,3 +134,53 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
     )
     sys.setswitchinterval(SWITCH_SECONDS)
     uvicorn.Server(config).run(sockets=[server.socket])
+
+
+def serve_projects(host: str, port: int | None, token: str | None, browser: bool) -> None:
+    """Print the projects of this machine, and serve the page that opens them until Ctrl-C."""
+    check_packages()
+    from jostle.labeling.server.projects import (
+        ProjectsServer,
+        read_projects,
+        register_project,
+        state_folder,
+        summarize_all,
+    )
+
+    known = {each.folder for each in read_projects()}
+    for database in Path().glob("*.labels/labels.db"):  # of an earlier version, which kept no list
+        if str(database.parent.resolve()) not in known:
+            register_project(database.parent)
+    print("\n".join(project_lines(summarize_all(read_projects()))), flush=True)
+    state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    server = bind_server(state_folder(), host, port, PORT, token, project=False)
+    app = ProjectsServer(server.auth)
+    announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
+    try:
+        serve_until_interrupt(app, server)
+    finally:
+        app.close_all()
+
+
+def project_lines(rows: list[ProjectSummary]) -> list[str]:
+    """Return the lines of a table of projects; a word on how to begin if there are none."""
+    if not rows:
+        return ["No projects yet. Begin one: jostle label photos/ --classes cat,dog,other"]
+    cells = [("project", "answered", "goal", "last answer", "state", "folder")]
+    for each in rows:
+        answered = f"{each.answered:,} of {each.examples:,}" if each.state == "there" else "-"
+        cells.append(
+            (
+                each.entry.name,
+                answered,
+                each.goal or "-",
+                each.last_day or "-",
+                shorten(each.words, 60, placeholder=" …"),
+                each.entry.folder,
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]

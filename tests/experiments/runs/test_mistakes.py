@@ -7,19 +7,6 @@ from commands import run_cli
 from tiny import OWN, tiny_file
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "taken").write_text("a file")
-    assert (
-        run_cli(
-            "run", tiny_file(tmp_path), "--strategies", "random", "--out-dir", tmp_path / "taken" / "runs"
-        )
-        == 2
-    )
-    said = capsys.readouterr().err
-    assert "taken" in said
-    assert "Traceback" not in said
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
