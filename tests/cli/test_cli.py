@@ -58,7 +58,7 @@ def test_lists_have_a_tab_when_piped(kind: str, names: object, capsys: pytest.Ca
         ("mnist", "published code"),  # the protocol with its comments
         ("noise-stability", "use it when: "),
         ("digits", "candidates = "),
-        ("mlp", "width = "),
+        ("mlp", "Network mlp: "),
         ("deviations", "settings:"),
         ("typical", "Selector typical: "),
         ("folder", "size = none: "),

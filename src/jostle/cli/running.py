@@ -74,7 +74,7 @@ Model = Annotated[
     options.option(
         EXPERIMENT,
         "SPEC",
-        "A different network: a name or file.py:function, with settings in brackets: 'mlp(width=64)'. A function "
+        "A different network: a name or file.py:function, with settings in brackets: 'resnet18(width=0.5)'. A function "
         "may take `classes`, `channels`, `inputs` and `outputs` of the data. Default: the protocol's.",
     ),
 ]

@@ -14,9 +14,10 @@ from jostle.experiments.results.statistics import (
     LEVEL,
     area_ranks,
     clearly_positive,
-    difference,
     holm,
     need_for_last,
+    paired_areas,
+    shared_seeds,
     wilcoxon,
 )
 from jostle.experiments.results.summary import Times, decimals, mean_cells, times
@@ -120,19 +121,6 @@ class Across:
         """
         return [name for name in self.runs if self.leads(name, label, self.baseline).size]
 
-    @cached_property
-    def areas(self) -> dict[str, dict[str, dict[int, float]]]:
-        """AUBC of every run, turned so that more is better: folder -> label -> seed -> area."""
-        return {
-            name: {label: self._areas(name, label) for label in results.labels}
-            for name, results in self.runs.items()
-        }
-
-    def _areas(self, name: str, label: str) -> dict[int, float]:
-        results, metric = self.runs[name], self.metrics[name]
-        turned = metric_named(metric).sign * results.aubc(label, metric)
-        return dict(zip(results.seeds(label), turned.tolist(), strict=True))
-
     def leads(self, name: str, label: str, other: str) -> Floats:
         """How far a strategy is ahead of another, on the seeds that both have, (seeds,).
 
@@ -141,11 +129,7 @@ class Across:
             label: The strategy.
             other: The other.
         """
-        mine, theirs = (self.areas[name].get(each, {}) for each in (label, other))
-        seeds = sorted(mine.keys() & theirs.keys())
-        return difference(
-            np.array([mine[seed] for seed in seeds]), np.array([theirs[seed] for seed in seeds])
-        )
+        return paired_areas(self.runs[name], self.metrics[name], label, other)
 
     def gains(self, label: str) -> dict[str, float]:
         """The share of the baseline's error that the strategy of this `label` takes away, in each folder that has both.
@@ -157,9 +141,10 @@ class Across:
 
     def seed_gains(self, name: str, label: str) -> Floats:
         """Shares of the baseline's error that the strategy `label` takes away in the folder `name`, (seeds,)."""
-        theirs = self.areas[name][self.baseline]
-        base = float(np.mean([theirs[seed] for seed in theirs.keys() & self.areas[name][label].keys()]))
-        error = 100 - base if metric_named(self.metrics[name]).percent else abs(base)
+        results, metric = self.runs[name], metric_named(self.metrics[name])
+        seeds = shared_seeds(results, label, self.baseline)
+        base = float(results.aubc(self.baseline, self.metrics[name], seeds).mean())
+        error = 100 - base if metric.percent else abs(base)
         leads = self.leads(name, label, self.baseline)
         return leads / error if error > 0 else np.zeros_like(leads)
 

@@ -178,7 +178,14 @@ class Results:
 
     def of(self, label: str) -> list[Run]:
         """The finished runs of a `label`, by seed."""
-        return [run for run in self.runs if run.label == label]
+        return self._by_label.get(label, [])
+
+    @cached_property
+    def _by_label(self) -> dict[str, list[Run]]:
+        found: dict[str, list[Run]] = {}
+        for run in self.runs:
+            found.setdefault(run.label, []).append(run)
+        return found
 
     def seeds(self, label: str) -> list[int]:
         """The seeds that a `label` has finished."""
