@@ -72,7 +72,31 @@ class Ray:
 
     def select(self, strategy: Strategy, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
         """Choose n examples with a `strategy`; `model`, `pool`, `n` and `options` as its own `select` takes them."""
-        return select_on(self, strategy, model, pool, n, options)
+        if options.get("scores") is not None:
+            raise ValueError("scores= are ranked in this process: leave engine= out")
+        candidates = Candidates.of(pool, options)
+        n = check_count(n, candidates, candidates.source)
+        settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
+        inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
+        context = strategy.create_context(model, candidates.few(2), inside)
+        if type(strategy).resolve is not Strategy.resolve:
+            strategy = context.run(strategy.resolve)
+        if isinstance(strategy, Filtering):
+            return select_filtered(self, strategy, model, candidates, n, settled, context)
+        if not isinstance(strategy, Embedding) or not strategy.shardable:
+            raise ValueError(
+                f"{strategy.name} looks at the pool as a whole, which lies in shards on a cluster: leave engine= out, "
+                f"or use one of {SHARDABLE}"
+            )
+        picker = selector(strategy.selector)
+        if picker.collects_rows:
+            context.pool = candidates.at(torch.arange(len(candidates)))
+            estimate = replace(context.run(partial(strategy.estimate, n=n)), may_spill=False)
+            Placement(estimate, context.budget).check(strategy.name)
+        found = self.picks(strategy, picker, model, candidates, n, settled)
+        indices = candidates.positions(found.picks.positions.cpu()).numpy()
+        values = found.picks.scores.double().cpu().numpy()
+        return Query(indices, values, found.seconds, found.seed)
 
     def picks(
         self,
@@ -236,46 +260,6 @@ class Filtering(Protocol):
 
     def among(self, context: QueryContext, short: Any, n: int) -> Picks:
         """Choose n of the candidates."""
-
-
-def select_on(
-    cluster: Ray, strategy: Strategy, model: nn.Module, pool: Any, n: int, options: Options
-) -> Query:
-    """Choose n examples of the pool on a cluster.
-
-    Args:
-        cluster: The cluster.
-        strategy: The strategy.
-        model: As `select` takes it.
-        pool: As `select` takes it.
-        n: The number of picks.
-        options: The options of the call.
-    """
-    if options.get("scores") is not None:
-        raise ValueError("scores= are ranked in this process: leave engine= out")
-    candidates = Candidates.of(pool, options)
-    n = check_count(n, candidates, candidates.source)
-    settled = Options(**{**options, "seed": as_seed(options.get("seed"))})
-    inside = Options(**{key: value for key, value in settled.items() if key != "exclude"})  # type: ignore[typeddict-item]
-    context = strategy.create_context(model, candidates.few(2), inside)
-    if type(strategy).resolve is not Strategy.resolve:
-        strategy = context.run(strategy.resolve)
-    if isinstance(strategy, Filtering):
-        return select_filtered(cluster, strategy, model, candidates, n, settled, context)
-    if not isinstance(strategy, Embedding) or not strategy.shardable:
-        raise ValueError(
-            f"{strategy.name} looks at the pool as a whole, which lies in shards on a cluster: leave engine= out, or "
-            f"use one of {SHARDABLE}"
-        )
-    picker = selector(strategy.selector)
-    if picker.collects_rows:
-        context.pool = candidates.at(torch.arange(len(candidates)))
-        estimate = replace(context.run(partial(strategy.estimate, n=n)), may_spill=False)
-        Placement(estimate, context.budget).check(strategy.name)
-    found = cluster.picks(strategy, picker, model, candidates, n, settled)
-    indices = candidates.positions(found.picks.positions.cpu()).numpy()
-    values = found.picks.scores.double().cpu().numpy()
-    return Query(indices, values, found.seconds, found.seed)
 
 
 def select_filtered(

@@ -6,7 +6,6 @@ So every strategy that asks a context for no more than these works on them uncha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -94,7 +93,8 @@ def array_columns(task: Task, **arrays: Any) -> dict[str, Tensor | np.ndarray]:
     found = {name: checked_array(name, values) for name, values in arrays.items() if values is not None}
     lengths = {name: len(array) for name, array in found.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"arrays have a row for each example; got {lengths_in_words(lengths)}")
+        words = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise ValueError(f"arrays have a row for each example; got {words}")
     for name in found.keys() - {"features"}:
         check_outputs(name, as_tensor(found[name]), task)
     return found
@@ -148,11 +148,6 @@ def first_numbers(values: Tensor) -> str:
     """The first few numbers of an example."""
     numbers = ", ".join(f"{float(value):.3g}" for value in values.flatten()[:4])
     return numbers + (", ..." if values.numel() > 4 else "")
-
-
-def lengths_in_words(lengths: Mapping[str, int]) -> str:
-    """Lengths by name, for an error."""
-    return ", ".join(f"{length} of {name}" for name, length in lengths.items())
 
 
 def common_type(*arrays: Tensor | np.ndarray) -> torch.dtype:

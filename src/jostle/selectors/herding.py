@@ -235,9 +235,11 @@ def pick_greedily(
         if (
             not bounds[top] > 0
         ):  # the rest is drawn: by position it would be of one kind if the pool is sorted
-            left = torch.ones(len(points), dtype=torch.bool, device=points.device)
+            left = torch.ones(len(points), dtype=torch.bool)
             left[places] = False
-            places += draw_some(left.nonzero()[:, 0].tolist(), n - len(places), draws)
+            rest = left.nonzero()[:, 0]
+            order = torch.randperm(len(rest), generator=draws, device=draws.device)
+            places += rest[order[: n - len(places)].cpu()].tolist()
             break
         places.append(int((keys == smallest[top]).nonzero()))
         gains.append(float(bounds[top]))
@@ -248,12 +250,6 @@ def pick_greedily(
     scores = torch.zeros(n, dtype=torch.float64, device=points.device)
     scores[: len(gains)] = torch.tensor(gains, dtype=torch.float64)
     return torch.tensor(places, device=points.device), scores
-
-
-def draw_some(places: list[int], count: int, draws: torch.Generator) -> list[int]:
-    """Return so many of the places, in a drawn order."""
-    order = torch.randperm(len(places), generator=draws, device=draws.device)[:count]
-    return [places[turn] for turn in order.tolist()]
 
 
 def heaviest(weights: Tensor, count: int, draws: torch.Generator) -> Tensor:

@@ -100,7 +100,7 @@ def draw_rows(shards: Shards, n: int, seed: int) -> Picks:
     key = derive(seed, "k-means++")
     while len(scores) < n:
         steps = min(ahead, n - len(scores))
-        keys = step_keys(key, len(scores), steps)
+        keys = torch.tensor([derive(key, "step", len(scores) + step) for step in range(steps)])
         found = shards.gather(partial(draw_candidates, keys=keys, only_copies=only_copies, known=known))
         among = CandidateSet([draws.candidates for draws in found], seed)
         scores += pick_first_clocks(among, found, steps, only_copies)
@@ -194,11 +194,6 @@ class Clocks(NamedTuple):
     """(k,)."""
     times: Tensor
     """(k,) float64."""
-
-
-def step_keys(key: int, first: int, steps: int) -> Tensor:
-    """Return a random key for each of some steps, (steps,)."""
-    return torch.tensor([derive(key, "step", first + step) for step in range(steps)])
 
 
 def exponential_clocks(keys: Tensor, places: Tensor, rates: Tensor, level: float) -> Clocks:

@@ -118,7 +118,10 @@ class ByNumbers:
             left = _left_by_many(known, noise)
         elif known is not None:
             left -= known.T @ torch.linalg.solve(_noisy_gram(known, noise), known)
-        spread = _spread(x, weights)
+        parts = (
+            x[part].T @ (weights[part, None] * x[part]) for part in blocks(len(x), per_row=x.shape[1], of=x)
+        )
+        spread = reduce(torch.add, parts)  # the weighted sum of x x', (d, d)
         return cls(x, spread, left, *_variances_and_shares(x, left, spread))
 
     def gains(self, noise: float) -> Tensor:
@@ -142,12 +145,6 @@ def _directions(rows: Tensor) -> Tensor:
     for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
         x[part] = unit_length(rows[part].to(torch.float64))
     return x
-
-
-def _spread(x: Tensor, w: Tensor) -> Tensor:
-    """Return the weighted sum of x x', (d, d), computed by blocks of rows."""
-    parts = (x[part].T @ (w[part, None] * x[part]) for part in blocks(len(x), per_row=x.shape[1], of=x))
-    return reduce(torch.add, parts)
 
 
 def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ class LearningLoss(Embedding):
             )
         with seeded_globals(derive(seed, "learning loss"), device_of(model)), torch.no_grad():
             runner = ModelRunner(model, example)
-            layers = self.layers_of(runner)
+            layers = layers_over_depth(runner) if self.layers is None else layers_named(runner, self.layers)
             with watching_layers(runner.module, layers, vector_reader(self.tokens)) as seen:
                 runner.call(runner.example)
             vectors = [seen[layer] for layer in layers]
@@ -97,10 +97,6 @@ class LearningLoss(Embedding):
                 predictor = LossPredictor([vector.shape[1] for vector in vectors], self.hidden)
         predictor.to(device_of(model), vectors[0].dtype)
         return LearningLossJoined(LossPredicting(model, predictor, layers, self.tokens), self)
-
-    def layers_of(self, runner: ModelRunner) -> list[str]:
-        """The layers to read, as set or chosen."""
-        return layers_over_depth(runner) if self.layers is None else layers_named(runner, self.layers)
 
     def embedding(self, context: QueryContext) -> Embedded:
         """The predicted loss of each example."""

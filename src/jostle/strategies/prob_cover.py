@@ -54,7 +54,10 @@ class ProbCover(Embedding):
             context.check_task("prob-cover", DISTRIBUTIONS, why)
         rows = unit_length(context.features(*context.pools))
         assert isinstance(rows, Tensor)
-        delta = self.delta or self.pure_delta(rows, context)
+        delta = self.delta
+        if delta is None:  # by purity, with as many cells as the outputs have classes
+            cells, _ = k_means(rows, min(context.classes, len(rows)), context.seed)
+            delta = max(pure_radius(rows, cells, self.purity), torch.finfo(rows.dtype).tiny)
         return Embedded(*context.split(rows / delta))
 
     def row_estimate(self, context: QueryContext) -> Estimate:
@@ -65,8 +68,3 @@ class ProbCover(Embedding):
             size = made.passes
             copies += 16 * size * made.width + block_room(size, max(size, made.width)) // 2
         return replace(made, working=copies, may_spill=False)
-
-    def pure_delta(self, rows: Tensor, context: QueryContext) -> float:
-        """The radius by purity, with as many cells as the outputs have classes."""
-        cells, _ = k_means(rows, min(context.classes, len(rows)), context.seed)
-        return max(pure_radius(rows, cells, self.purity), torch.finfo(rows.dtype).tiny)
