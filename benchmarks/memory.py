@@ -36,11 +36,11 @@ QUICK: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def network() -> nn.Sequential:
-    """Images of 8 x 8 pixels in, ten classes out, with dropout for those who want it."""
+def network(outputs: int = CLASSES) -> nn.Sequential:
+    """Images of 8 x 8 pixels in, ten classes out, or numbers, with dropout for those who want it."""
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.Linear(WIDTH, CLASSES)
+        nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.Linear(WIDTH, outputs)
     )
 
 
@@ -63,12 +63,15 @@ def forked(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def small(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[str, Any]:
     """Promised and real bytes of one call."""
-    untrained, pool = network(), torch.randn(size, 1, 8, 8)  # the same in every run: `network` seeds
-    labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), torch.arange(KNOWN) % CLASSES)
+    numbers = strategies.describe(strategy.name).tasks == ("regression",)
+    outputs = 1 if numbers else CLASSES
+    untrained, pool = network(outputs), torch.randn(size, 1, 8, 8)  # the same in every run: `network` seeds
+    targets = torch.randn(KNOWN, 1) if numbers else torch.arange(KNOWN) % CLASSES
+    labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), targets)
     model = strategy.join(untrained, pool[:2], 0).model
     call: dict[str, Any] = {
         "labeled": labeled,
-        "fit": lambda data, seed: network(),
+        "fit": lambda data, seed: network(outputs),
         "seed": 0,
         "progress": False,
     }

@@ -52,6 +52,9 @@ def test_rows_are_the_scaled_differences_of_the_paper() -> None:
         )
         expected = (moved.softmax(1) - model(x).softmax(1)) * math.sqrt(entries / K) / (1e-2 * length)
         torch.testing.assert_close(rows[:, 3 * k : 3 * k + 3], expected.detach(), rtol=1e-3, atol=1e-3)
+    assert len({float(jolts.direction(k)["0.weight"][0, 0]) for k in range(K)}) == K, (
+        "each has its own direction"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Picks and scores beside scikit-activeml, and scipy where it has the same measure."""
+"""Picks and scores beside scikit-activeml, scipy and autograd."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from skactiveml.classifier import SklearnClassifier
 from skactiveml.regressor import SklearnRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 import jostle
@@ -37,7 +38,15 @@ def test_disagreement() -> None:
     np.testing.assert_allclose(jensen_shannon(p[:2]), two, atol=1e-12)
 
 
-def test_gradients_of_badge() -> None:
+def test_rows_of_badge_are_the_last_layers_gradients() -> None:
+    model, x = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 4)), torch.randn(9, 6)
+    for example, row in zip(x, Badge().embed(model, x, seed=0).dense(), strict=True):
+        logits = model(example[None])
+        gradient = torch.autograd.grad(F.cross_entropy(logits, logits.argmax(1)), model[2].weight)[0]
+        torch.testing.assert_close(row, gradient.flatten(), rtol=1e-4, atol=1e-6)
+
+
+def test_draws_of_badge() -> None:
     x, y = np.random.default_rng(0).normal(size=(50, 4)), np.full(50, UNKNOWN)
     y[:12] = np.arange(12) % 3
     fitted = SklearnClassifier(LogisticRegression(), classes=[0, 1, 2]).fit(x, y)

@@ -80,7 +80,9 @@ class GraphNetwork(Embedding):
         return replace(
             made,
             width=self.width + 1,
-            working=4 * nodes * (2 * d + 6 * self.width),  # X, A X; hidden layer, mask and their gradients
+            working=4
+            * nodes
+            * (3 * d + 6 * self.width),  # X, A X and once more; hidden layer, mask, gradients
             what=f"a graph of {nodes:,} nodes with {d} features",
             extra_work=f"{self.epochs} epochs of a graph network",
         )

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import MAPS, is_mapped
+from jostle.rows.geometry import MAPS
 from jostle.utils.files import check_target
 
 MARK = b"rows of jostle".ljust(64)
@@ -78,13 +78,6 @@ def spill_folder() -> Path:
 def spill_room() -> int:
     """Bytes that are free where temporary rows go."""
     return shutil.disk_usage(spill_folder()).free
-
-
-def like_rows(rows: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Room for numbers made of rows: in a temporary file where these lie in one, else in memory."""
-    return (
-        spilled_rows(shape, dtype) if is_mapped(rows) else torch.empty(shape, dtype=dtype, device=rows.device)
-    )
 
 
 def _view(file: BinaryIO, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jostle.rng import derive
-from jostle.rows.geometry import Rows, blocks, is_mapped, release, squared_distances
+from jostle.rows.geometry import Rows, blocks, is_mapped, release, squared_distances, unit_length
 from jostle.rows.mapped import spilled_rows
 from jostle.selectors.base import (
     WORD,
@@ -198,6 +198,17 @@ def in_float64(rows: Tensor, *more: Tensor) -> Tensor:
     if below:
         wide[len(rows) :] = torch.cat(below)
     return wide
+
+
+def unit_in_float64(rows: Tensor) -> Tensor:
+    """Return rows at unit length in float64, (n, d), a block at a time; in a file where the rows are in one."""
+    if is_mapped(rows):
+        unit = spilled_rows(tuple(rows.shape), torch.float64)
+    else:
+        unit = torch.empty(rows.shape, dtype=torch.float64, device=rows.device)
+    for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
+        unit[part] = unit_length(rows[part].to(torch.float64))
+    return unit
 
 
 def k_means(rows: Tensor, k: int, seed: int, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from jostle.rows.geometry import Rows, blocks, unit_length
-from jostle.rows.mapped import like_rows
 from jostle.selectors.base import (
     WORD,
     Picks,
@@ -22,6 +21,7 @@ from jostle.selectors.base import (
     seed_or_fresh,
     tie_keys,
 )
+from jostle.selectors.typical import unit_in_float64
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ExplainedVariance(Weighing):
     ) -> Picks:
         """Pick n rows; the seed draws exact ties. Without weights all rows count the same."""
         rows, centers = dense_rows("explained variance", rows, n, centers)
-        x = _directions(rows)  # (n, d)
+        x = unit_in_float64(rows)  # (n, d)
         w = checked_weights(weights, x)
         known = None if centers is None else unit_length(centers.to(x))
         kind = ByNumbers if x.shape[1] <= len(x) else ByRows
@@ -137,14 +137,6 @@ class ByNumbers:
         self.variances -= along.square() / scale
         self.shares += along * (along * (own / scale**2) - 2 * across / scale)
         self.left -= torch.outer(u, u) / scale
-
-
-def _directions(rows: Tensor) -> Tensor:
-    """Return rows at unit length in float64, (n, d); in a file where the rows are in one."""
-    x = like_rows(rows, tuple(rows.shape), torch.float64)
-    for part in blocks(len(rows), per_row=rows.shape[1], of=rows):
-        x[part] = unit_length(rows[part].to(torch.float64))
-    return x
 
 
 def _variances_and_shares(x: Tensor, left: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 from jostle.core import Embedded, Estimate, Strategy
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs
-from jostle.rows.geometry import blocks, unit_length
+from jostle.rows.geometry import blocks
 from jostle.selectors import Picks
 from jostle.selectors.base import WORD, block_room
 from jostle.selectors.top_k import largest_first
-from jostle.selectors.typical import k_means
+from jostle.selectors.typical import k_means, unit_in_float64
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import look_up
@@ -261,9 +261,7 @@ def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     """The row nearest to the center of each k-means cluster, by direction; at most n and all distinct."""
     if not len(features):
         return torch.zeros(0, dtype=torch.int64, device=features.device)
-    rows = torch.empty(features.shape, dtype=torch.float64, device=features.device)
-    for part in blocks(len(rows), per_row=rows.shape[1]):
-        rows[part] = unit_length(features[part].double())
+    rows = unit_in_float64(features)
     cells, centers = k_means(rows, min(n, len(rows)), seed)
     gaps = rows.new_empty(len(rows))
     for part in blocks(len(rows), per_row=rows.shape[1]):

@@ -94,7 +94,7 @@ class Bait(Strategy):
         (c, d), examples = self.sizes(context), sum(map(len, context.pools))
         return Estimate(
             passes=examples,
-            rows=8 * examples * (5 * c * c + 2 * d),
+            rows=8 * examples * (5 * c * c + 3 * d),
             width=1,
             working=56 * (c * d) ** 2,  # seven such matrices while the first inverse is made, four afterwards
             selecting=32 * (c * d) ** 2 + 8 * examples * 6 * c * c,

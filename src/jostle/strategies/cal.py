@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
 from jostle.inference.context import QueryContext
 from jostle.rows.geometry import blocks
 from jostle.selectors import top_k
+from jostle.selectors.base import block_room
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
@@ -54,7 +55,8 @@ class Cal(Embedding):
 
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Features and outputs of pool and labeled set from one pass."""
-        return feature_estimate(context, 16 * context.classes)
+        made = feature_estimate(context, 16 * context.classes)
+        return replace(made, working=block_room(made.passes, made.width))
 
 
 def divergence_from_neighbors(rows: Tensor, p: Tensor, known: Tensor, known_p: Tensor, k: int) -> Tensor:
@@ -63,7 +65,7 @@ def divergence_from_neighbors(rows: Tensor, p: Tensor, known: Tensor, known_p: T
     known, k = known.double(), min(k, len(known))
     certain = torch.special.entr(known_p).sum(1)  # (m,): minus the part that p does not change
     found = p.new_empty(len(rows))
-    for part in blocks(len(rows), per_row=len(known)):
+    for part in blocks(len(rows), per_row=max(known.shape)):
         apart = torch.cdist(rows[part].double(), known, compute_mode="donot_use_mm_for_euclid_dist")
         near = apart.topk(k, largest=False).indices  # (b, k)
         crossed = -(known_p[near] * p[part, None].clamp(min=tiny).log()).sum(2)  # (b, k)

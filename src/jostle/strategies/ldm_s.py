@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from jostle.core import Embedded, Estimate, Strategy, feature_estimate
 from jostle.inference.context import QueryContext
-from jostle.rows.geometry import unit_length
 from jostle.selectors import Picks
+from jostle.selectors.base import block_room
 from jostle.selectors.top_k import largest_first
+from jostle.selectors.typical import unit_in_float64
 from jostle.strategies.alfa_mix import head_function
 from jostle.strategies.falcun import drawn
 from jostle.strategies.registry import register
@@ -59,7 +60,7 @@ class LdmS(Strategy):
         with context.timed("embedding"):
             features, metric = self.features_and_metric(context)
         with context.selecting(n) as advance:
-            draws, rows = context.rng("ldm-s", "seeding", device="cpu"), unit_length(features.double())
+            draws, rows = context.rng("ldm-s", "seeding", device="cpu"), unit_in_float64(features)
             order = largest_first(-metric, context.seed)
             weights = seeding_weights(metric, order, n)
             positions = [int(order[0])]
@@ -98,7 +99,8 @@ class LdmS(Strategy):
         """Features from one pass; the last layer runs hundreds of times."""
         made = feature_estimate(context, 8 * (context.feature_width + context.classes + 4), labeled=False)
         heads = f"at least {len(SCALES) * self.patience} passes of the last layer"
-        return replace(made, may_spill=False, extra_work=heads)
+        room = 0 if n is None else block_room(made.passes, made.width)
+        return replace(made, may_spill=False, selecting=room, extra_work=heads)
 
 
 def least_disagreement(
