@@ -32,10 +32,10 @@ from torch.utils.data import TensorDataset
 from benchmarks import frozen
 from jostle import datasets, strategies
 from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
-from jostle.labeling.audit.queue import MAX_QUESTIONS
+from jostle.labeling.audit.queue import proof_length
 from jostle.labeling.sources.contents import Content
 from jostle.labeling.training.encoders import LiteImages
-from jostle.labeling.training.probe import Softmax, fit_classifier
+from jostle.labeling.training.probe import SOFTMAX, fit_classifier
 from jostle.statistics.agreement import kappa
 from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
@@ -149,7 +149,7 @@ class Project:
         """Train on the picks and rank the rest; probabilities of the pool (N, c), and of the picks, held out (m, c)."""
         targets = np.eye(int(self.classes.max()) + 1)[self.classes[self.picks]]
         seed = 1000 * self.seed + len(self.picks)
-        trained = fit_classifier(Softmax(), self.rows, np.array(self.picks), targets, seed)
+        trained = fit_classifier(SOFTMAX, self.rows, np.array(self.picks), targets, seed)
         self.network = trained.probe
         taken = np.flatnonzero(~self.left)
         x, y = torch.from_numpy(self.rows), torch.from_numpy(self.classes)
@@ -233,13 +233,8 @@ class Measured:
             picks_per_answer=1 / PROOF_SHARE - 1,
         )  # fmt: skip
         self.forecast = forecast.median
-        likely = forecast.median is not None and forecast.median <= 2 * MAX_QUESTIONS
-        if (
-            not likely and sum(self.project.candidates) > 1
-        ):  # the first has most of alpha, and is followed in any case
-            return
         pace = 0.0
-        for _ in range(MAX_QUESTIONS):
+        for _ in range(proof_length(forecast.median, first=sum(self.project.candidates) == 1)):
             if self.is_proven():
                 return
             self.project.audit(1)

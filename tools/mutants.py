@@ -167,8 +167,8 @@ MUTANTS = (
     # stored answers: append-only, undo, leases
     Mutant("if before is not None and before.act in DECIDED:", "if False:", STORE),
     Mutant(
-        "if id is not None and (there := _find_event(tx, id)) is not None:",
-        "if (there := None) is not None:",
+        "if there := tx.execute(select(events).where(events.c.id == id)).one_or_none():",
+        "if there := None:",
         STORE,
     ),
     Mutant("self._lease(tx, person, keys)\n        return keys", "return keys", STORE),

@@ -15,7 +15,7 @@ from labeling_data import tickets
 from attacks.driver import BrokenPromiseError
 from jostle.labeling import Answers, Session
 from jostle.labeling.server import create_server_app
-from jostle.labeling.server.security import UNAUTHORIZED_PAGE, SecurityMiddleware, ServerAuth
+from jostle.labeling.server.security import TOKEN_PAGE, SecurityMiddleware, ServerAuth
 
 TOKEN, PORT = "a-token-for-attacks", 8321
 EXAMPLES, REQUESTS = 12, 40
@@ -103,10 +103,7 @@ def judge(asked: Asked, reply: Reply, home: str) -> None:
     facts = {
         "a stranger is sent away": asked.allowed or reply.status in (401, 403, 413, 421),
         "a stranger is told nothing": asked.allowed
-        or (
-            (len(reply.body) < 400 or reply.body == UNAUTHORIZED_PAGE.encode())
-            and b"account" not in reply.body
-        ),
+        or ((len(reply.body) < 400 or reply.body == TOKEN_PAGE.encode()) and b"account" not in reply.body),
         "somebody known is let in": not asked.allowed or reply.status not in (401, 403, 421),
         "nothing fails": 200 <= reply.status < 500,
         "no path of this machine is told": home.encode() not in reply.body,

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running_server import Running
 from tools.serving import Server
 
+SHOWN = ".stage[data-key]:not([data-key=''])"  # an example that can be answered
 LONGEST = 300  # seconds that anything may take on a busy machine
 
 
@@ -21,7 +23,7 @@ def table(path: Path, header: list[str], rows: Iterable[list[Any]]) -> str:
     return str(path)
 
 
-def on_disk(server: Server, person: str = "Ada") -> list[tuple[str, Any]]:
+def on_disk(server: Running | Server, person: str = "Ada") -> list[tuple[str, Any]]:
     """All events of somebody in order: kind and value."""
     with sqlite3.connect(server.project / "labels.db") as reader:
         said = "select act, value from acts where person = ? order by seq"
@@ -30,7 +32,7 @@ def on_disk(server: Server, person: str = "Ada") -> list[tuple[str, Any]]:
     return [(act, None if value is None else json.loads(value)) for act, value in found]
 
 
-def answered(server: Server) -> int:
+def answered(server: Running | Server) -> int:
     """How many examples have an answer on disk; the figures of the page may be some seconds old."""
     with sqlite3.connect(server.project / "labels.db") as reader:
         said = "select count(distinct key) from standing where act in ('answer', 'correction')"
@@ -49,11 +51,11 @@ def expect(page: Any, found: Callable[[], Any], wanted: Any) -> None:
 
 def answered_by(page: Any, *keys: str) -> None:
     """Press keys and wait for another example."""
-    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.wait_for_selector(SHOWN)
     before = page.get_attribute(".stage", "data-key")
     for key in keys:
         page.keyboard.press(key)
-    page.wait_for_selector(f".stage[data-key]:not([data-key='']):not([data-key='{before}'])")
+    page.wait_for_selector(f"{SHOWN}:not([data-key='{before}'])")
 
 
 def problems(page: Any) -> list[str]:

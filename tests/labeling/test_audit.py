@@ -17,8 +17,6 @@ from jostle.statistics import ALPHA, betting_interval
 
 def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
     sample, found = audit.audit_sample(trained), Predictions.load(trained.round_folder(2))
-    assert found is not None
-    assert found.chances is not None
     rest = [*sample.waiting, *sample.unasked]
     order = [found.places[key] for key in [*sample.labels, *rest]]
     classes = trained.book.classes()
@@ -36,14 +34,12 @@ def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
 
 def test_chances_come_from_training_answers_alone(trained: Session) -> None:
     before = trained.predictions()
-    assert before is not None
     for key in audit.audit_sample(trained).labels:
         trained.correct(key, "red")
     trained._predicted.cache_clear()
     again = Session.open(project=trained.project)
     again.train()
     after = again.predictions()
-    assert after is not None
     assert before.chances is not None
     assert after.chances is not None
     np.testing.assert_allclose(before.chances, after.chances, atol=0.1)  # other folds, the same answers
@@ -72,7 +68,6 @@ def test_without_stored_chances_the_probabilities_stand_in(trained: Session) -> 
         np.savez(folder / "predictions.npz", **held)
     old = Session.open(project=trained.project)
     found = old.predictions()
-    assert found is not None
     np.testing.assert_allclose(found.expected_errors, 1 - found.scores.max(1))
     assert old.accuracy().audited == trained.accuracy().audited
     assert 0 < old.accuracy().low < old.accuracy().high
@@ -132,7 +127,6 @@ def test_a_goal_that_the_model_meets_is_proven_with_few_questions(tmp_path: Path
     assert accuracy.reached
     assert session.advice().stop
     found, classes = session.predictions(), session.book.classes()
-    assert found is not None
     left = [key for key, purpose in purposes(session).items() if purpose != "pick"]
     for key in left:
         said = classes.names[int(found.answer(found.places[key], classes))]  # type: ignore[arg-type]
@@ -159,13 +153,12 @@ def test_the_first_candidate_is_followed_by_questions_whatever_the_forecast(
 
 def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -> None:
     found = audit.new_data(trained)
-    assert found is not None
     assert found.low < found.estimate <= found.high
     predictions = trained.predictions()
     assert predictions is not None
     sample = audit.audit_sample(trained)
     others = {key: label for key, label in trained.snapshot().labels.items() if key not in sample.labels}
-    known = audit.prediction_errors("one", predictions, others, trained.book.classes())
+    known = audit.prediction_errors(predictions, others, trained.book.classes())
     rest = audit.measure(trained, sample, predictions).interval(ALPHA / 2, 0.5)
     most, size = known.sum() + sample.population * rest.high, len(known) + sample.population
     assert found.low == pytest.approx(1 - beta.ppf(1 - ALPHA / 4, most + 1, size - most))

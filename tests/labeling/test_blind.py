@@ -14,7 +14,7 @@ from tools.serving import Person
 
 from jostle.labeling import Session
 from jostle.labeling.audit import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_blind
-from jostle.labeling.server.routes import progress_json
+from jostle.labeling.server.routes import to_json
 
 ANSWERS = 60
 
@@ -27,7 +27,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, objec
     session.train()
     labeled(session, 60)
     session.train()
-    running, held = Running(session), HeldFigures(lambda: progress_json(session.progress()))
+    running, held = Running(session), HeldFigures(lambda: to_json(session.progress()))
     eve = Person("Eve", running.port)
     views: list[dict[str, object]] = []
     work: list[str] = []  # statements of the database, which take nearly all of the time of a reply

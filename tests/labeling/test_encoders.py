@@ -131,7 +131,6 @@ def test_rows_are_kept_by_content_and_a_torn_end_is_cut_off(tmp_path: Path) -> N
         VectorFile(tmp_path, "an encoder / of some name").take(keys[2::-1]), values[2::-1]
     )
     path = file.path()
-    assert path is not None
     with path.open("ab") as torn:
         torn.write(b"half a record")
     again = VectorFile(tmp_path, "an encoder / of some name")

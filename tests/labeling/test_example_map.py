@@ -100,12 +100,10 @@ def test_a_map_is_made_in_steps_and_once(tmp_path: Path, count: int) -> None:
     builder.check()
     assert builder.step()
     first = ExampleMap.load(session.map_folder)
-    assert first is not None
     assert first.stage == "pca"
     while builder.step():
         pass
     done = ExampleMap.load(session.map_folder)
-    assert done is not None
     assert (done.stage, len(done.keys)) == ("neighbors", count)
     assert np.isfinite(done.positions).all()
     builder.check()

@@ -44,14 +44,14 @@ def texts(tmp_path: Path) -> Iterator[Session]:
 
 
 def keys(finder: Finder, **search: object) -> list[str]:
-    return [each.question.key for each in finder.find(Search(**search), 0, 200).matches]  # type: ignore[arg-type]
+    return [each.question.key for each in finder.find(Search(**search, n=200)).matches]  # type: ignore[arg-type]
 
 
 def test_words_are_found_in_names_and_texts(trained: Session, texts: Session) -> None:
-    named = Finder(trained).find(Search(words="-RED 12"), 0, 200).matches
+    named = Finder(trained).find(Search(words="-RED 12", n=200)).matches
     assert named
     assert all("-red" in each.question.name and "12" in each.question.name for each in named)
-    found = Finder(texts).find(Search(words="Refund card"), 0, 200)
+    found = Finder(texts).find(Search(words="Refund card", n=200))
     wanted = {
         content.key
         for content in texts.source.contents()
@@ -63,8 +63,8 @@ def test_words_are_found_in_names_and_texts(trained: Session, texts: Session) ->
 
 def test_more_like_this_has_the_same_color(trained: Session) -> None:
     finder = mapped(trained)
-    one = next(each for each in finder.find(Search(words="blue"), 0, 1).matches)
-    found = finder.find(Search(like=one.question.key), 0, 12).matches
+    one = next(each for each in finder.find(Search(words="blue", n=1)).matches)
+    found = finder.find(Search(like=one.question.key, n=12)).matches
     assert found[0].question.key == one.question.key
     assert sum("blue" in each.question.name for each in found) >= 9
 
@@ -78,10 +78,9 @@ def test_filters_agree_with_what_was_answered_and_predicted(trained: Session) ->
     assert keys(finder, person="bob") == []
     assert set(keys(finder, person="you")) == labels.keys()
     predictions = trained.predictions()
-    assert predictions is not None
     red = {key for key in predictions.keys if COLORS[predictions.best[predictions.places[key]]] == "red"}
     assert set(keys(finder, predicted="red")) == red - hidden
-    doubtful = finder.find(Search(order="doubtful"), 0, 50).matches
+    doubtful = finder.find(Search(order="doubtful", n=50)).matches
     sure = [each.suggestion.confidence for each in doubtful if each.suggestion]
     assert sure == sorted(sure)  # type: ignore[type-var]
 
@@ -90,7 +89,7 @@ def test_what_was_displayed_leaves_the_audit_whether_audited_or_not(trained: Ses
     """The audited examples that the search passes over leave too: else those left would be a biased sample."""
     finder, before = Finder(trained), audit_sample(trained)
     order = finder._ordered(Search(answered=False))
-    shown = finder.find(Search(answered=False), 0, 60).matches
+    shown = finder.find(Search(answered=False, n=60)).matches
     assert len(shown) == 60
     assert not {each.question.key for each in shown} & audited(trained)  # nobody learns what is audited
     reached = order[: order.index(shown[-1].question.key) + 1]
@@ -122,11 +121,9 @@ def test_a_dot_counts_once_somebody_looks_at_it(trained: Session) -> None:
 def test_colors_of_dots_tell_classes_and_hide_the_audit(trained: Session) -> None:
     finder, hidden = mapped(trained), audited(trained)
     found, labels = finder.map(), trained.labels()
-    assert found is not None
     for key, color in zip(found.keys, finder.colors("answer").tolist(), strict=True):
         assert color == (COLORS.index(labels[key]) if key in labels and key not in hidden else NO_COLOR)  # type: ignore[arg-type]
     predictions = trained.predictions()
-    assert predictions is not None
     expected = [int(predictions.best[predictions.places[key]]) for key in found.keys]
     assert finder.colors("prediction").tolist() == expected
     sure = np.array([predictions.confidence[predictions.places[key]] for key in found.keys])
@@ -138,7 +135,7 @@ def test_colors_of_dots_tell_classes_and_hide_the_audit(trained: Session) -> Non
 def test_texts_are_found_by_meaning_with_the_help_of_the_background_process(texts: Session) -> None:
     finder = mapped(texts)
     with ThreadPoolExecutor(1) as threads:
-        found = threads.submit(finder.find, Search(meaning="refund card payment"), 0, 10)
+        found = threads.submit(finder.find, Search(meaning="refund card payment", n=10))
         end = time.monotonic() + 30
         while not answer_lookups(texts):
             assert time.monotonic() < end
@@ -152,7 +149,7 @@ def test_texts_are_found_by_meaning_with_the_help_of_the_background_process(text
 
 def test_a_region_without_a_map_says_so(texts: Session) -> None:
     with pytest.raises(ValueError, match="map"):
-        Finder(texts).find(Search(region=[(0, 0), (1, 0), (0, 1)]), 0, 10)
+        Finder(texts).find(Search(region=[(0, 0), (1, 0), (0, 1)], n=10))
 
 
 def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(trained: Session) -> None:
@@ -163,6 +160,6 @@ def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(trained:
         trained.remark(key, "note", "A stitched Panorama", "ada")
     finder, before = Finder(trained), audit_sample(trained)
     for search in (Search(words="panorama"), Search(remark="note")):
-        assert [each.question.key for each in finder.find(search, 0, 60).matches] == [picked]
-    assert finder.find(Search(remark="flag"), 0, 60).total == 0
+        assert [each.question.key for each in finder.find(search).matches] == [picked]
+    assert finder.find(Search(remark="flag", n=60)).total == 0
     assert audit_sample(trained) == before

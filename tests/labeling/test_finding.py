@@ -37,7 +37,6 @@ def test_a_search_finds_the_class_and_stops_by_a_bound_that_holds(session: Sessi
         if is_round_due(session):
             session.train()
         found = stopping.recall(session)
-        assert found is not None
         assert found.low <= found.found / total + 1e-9  # at every look
         assert found.missed >= total - found.found
     assert found.reached

@@ -9,8 +9,7 @@ from labeling_data import colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
 from jostle.labeling.audit import audit_sample
-from jostle.labeling.export import export, export_rows, import_column, import_labels, read_rows
-from jostle.labeling.export.formats import FORMATS
+from jostle.labeling.export import FORMATS, export, export_rows, import_column, import_labels, read_rows
 from jostle.labeling.sources import open_source
 from jostle.labeling.sources.contents import SourceError
 from jostle.labeling.store.remarks import current_remarks

@@ -1,12 +1,11 @@
 """The guide: its sections belong to classes, nothing in it becomes HTML, and only its own pictures are served."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from answering import purposes
+from commands import run_cli
 from labeling_data import colored, colored_folder
 from running_server import Running
 from sqlalchemy import select
@@ -122,24 +121,11 @@ def test_the_server_sends_pictures_of_the_guide_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("content", "message"), [(None, "there is no such file"), (b"\xff\xfe", "UTF-8")])
 def test_a_guide_that_cannot_be_read_is_an_error_before_a_project_begins(
-    tmp_path: Path, content: bytes | None, message: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, message: str
 ) -> None:
-    colored_folder(tmp_path / "photos", 3)
+    photos, guide = colored_folder(tmp_path / "photos", 3), tmp_path / "guide.md"
     if content is not None:
-        (tmp_path / "guide.md").write_bytes(content)
-    command = [
-        sys.executable,
-        "-m",
-        "jostle",
-        "label",
-        "photos",
-        "--classes",
-        "red,green",
-        "--guide",
-        "guide.md",
-    ]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.returncode == 2
-    assert message in run.stderr
-    assert "Traceback" not in run.stderr
+        guide.write_bytes(content)
+    assert run_cli("label", photos, "--classes", "red,green", "--guide", guide) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "photos.labels").exists()

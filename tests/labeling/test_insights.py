@@ -63,7 +63,6 @@ def test_noise_is_told_where_two_people_answered(tmp_path: Path) -> None:
             wrong = shift * (int(question.name[:3]) % 5 == 0)
             session.tell(question.key, COLORS[(true + wrong) % 3], person, seconds=1 + place % 2)
     found = insights.noise(session, 0.3)
-    assert found is not None
     assert found.twice >= 20
     assert 0 < found.answer_error < 0.25
     assert found.model_error < 0.3

@@ -7,6 +7,7 @@ from answering import color_in, purposes
 from labeling_data import COLORS, colored_folder
 
 from jostle.labeling import Session
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.audit import aggregation
 
 
@@ -57,6 +58,6 @@ def test_the_share_of_wrong_answers_is_measured_on_the_random_half(session: Sess
 
 
 def test_numbers_and_a_full_overlap_are_asked_at_random_alone() -> None:
-    assert aggregation.random_share("one", 0.2) == 0.1
-    assert aggregation.random_share("one", 1.0) == 1.0
-    assert aggregation.random_share("number", 0.2) == 0.2
+    assert aggregation.random_share(ANSWER_TYPES["one"], 0.2) == 0.1
+    assert aggregation.random_share(ANSWER_TYPES["one"], 1.0) == 1.0
+    assert aggregation.random_share(ANSWER_TYPES["number"], 0.2) == 0.2

@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from jostle.labeling.training.probe import (
     RIDGES,
+    SIGMOIDS,
+    SOFTMAX,
     Probe,
-    Sigmoids,
-    Softmax,
     _fit_path,
     fit_classifier,
     fit_regressor,
@@ -27,28 +27,28 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
 def test_softmax_is_scikit_learns(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     rows, labels = blobs
     penalty = 1e-2
-    [(weight, bias)] = _fit_path(Softmax(), rows.astype(float), np.eye(3)[labels], (penalty,))
+    [(weight, bias)] = _fit_path(SOFTMAX, rows.astype(float), np.eye(3)[labels], (penalty,))
     theirs = LogisticRegression(C=1 / (penalty * len(rows)), max_iter=1000, tol=1e-8).fit(rows, labels)
-    ours = Softmax().probabilities(rows @ weight.T + bias)
+    ours = SOFTMAX.probabilities(rows @ weight.T + bias)
     np.testing.assert_allclose(ours, theirs.predict_proba(rows), atol=2e-3)
 
 
 def test_sigmoids_are_one_classifier_each(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     rows, labels = blobs
     targets = np.stack([labels == 0, labels != 1], axis=1).astype(float)
-    [(weight, bias)] = _fit_path(Sigmoids(), rows.astype(float), targets, (1e-2,))
+    [(weight, bias)] = _fit_path(SIGMOIDS, rows.astype(float), targets, (1e-2,))
     for column in range(2):
         theirs = LogisticRegression(C=1 / (1e-2 * len(rows)), max_iter=1000, tol=1e-8).fit(
             rows, targets[:, column]
         )
-        ours = Sigmoids().probabilities(rows @ weight[column] + bias[column])
+        ours = SIGMOIDS.probabilities(rows @ weight[column] + bias[column])
         np.testing.assert_allclose(ours, theirs.predict_proba(rows)[:, 1], atol=2e-3)
 
 
 def test_held_out_predictions_have_not_seen_their_examples(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     rows, _ = blobs
     noise = np.random.default_rng(1).integers(0, 2, 120)  # nothing can be learned
-    made = fit_classifier(Softmax(), rows, np.arange(120), np.eye(2)[noise], seed=0)
+    made = fit_classifier(SOFTMAX, rows, np.arange(120), np.eye(2)[noise], seed=0)
     assert (made.held_out.argmax(1) == noise).mean() < 0.65
     assert made.held_out.max(1).mean() < 0.65  # and the temperature says so
 
@@ -57,7 +57,7 @@ def test_confidence_means_what_it_says(blobs: tuple[np.ndarray, np.ndarray]) -> 
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 3, 2000)
     rows = (rng.normal(size=(2000, 40)) + 1.2 * np.eye(3, 40)[labels]).astype(np.float32)
-    made = fit_classifier(Softmax(), rows, np.arange(150), np.eye(3)[labels[:150]], seed=0)
+    made = fit_classifier(SOFTMAX, rows, np.arange(150), np.eye(3)[labels[:150]], seed=0)
     with torch.no_grad():
         sure = made.probe(torch.from_numpy(rows[150:])).softmax(1)
     right = (sure.argmax(1).numpy() == labels[150:]).mean()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from labeling_data import COLORS, colored_folder
-from running_server import Running
+from running_server import NoTrainer, Running
 from tools.serving import TOKEN, Person
 
 from jostle.labeling import Session
@@ -47,19 +47,6 @@ def both(state: Path, tmp_path: Path) -> list[Path]:
         folders.append(session.project)
         session.close()
     return folders
-
-
-class NoTrainer:
-    """In place of a training process, which takes seconds to start."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def start(self) -> None:
-        """Start nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
 
 
 @pytest.fixture

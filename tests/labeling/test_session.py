@@ -32,7 +32,6 @@ def test_the_model_learns_and_the_audit_measures(on_both: Session) -> None:
     on_both.train()
     assert len(set(asked)) == 80  # nothing is asked twice
     accuracy = on_both.accuracy()
-    assert accuracy.estimate is not None
     assert accuracy.estimate > 0.8
     assert accuracy.low < accuracy.estimate <= accuracy.high
     by = purposes(on_both)
@@ -100,9 +99,7 @@ def test_a_suggestion_is_never_shown_for_the_audit(trained: Session) -> None:
     free = next(key for key, purpose in by.items() if purpose is None)
     assert trained.suggestion(audited) is None
     found = trained.suggestion(free)
-    assert found is not None
     assert found.answer in COLORS
-    assert found.confidence is not None
     assert 1 / 3 <= found.confidence <= 1
 
 
@@ -218,7 +215,6 @@ def test_two_people_disagree_and_a_correction_settles_it(colors: Path) -> None:
     assert set(found[0].answers) == {"ann", "bob"}
     assert found[0].consensus in found[0].answers.values()
     agreement = session.progress().agreement
-    assert agreement is not None
     assert agreement < 1
     session.correct(found[0].question.key, "blue", "cleo")
     assert session.labels()[found[0].question.key] == "blue"
@@ -248,7 +244,6 @@ def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(on_both: S
     on_both.train()
     assert {card.suggestion.answer for card in on_both.grid("green", 5)} == {"green"}
     accuracy = on_both.accuracy()
-    assert accuracy.estimate is not None
     assert accuracy.estimate > 0.6
     with pytest.raises(ValueError, match="there is a class 'green' already"):
         on_both.rename_class("gray", "green")

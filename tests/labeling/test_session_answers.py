@@ -22,7 +22,6 @@ def test_texts(tmp_path: Path) -> None:
         answer_all(session, truth, 30)
     session.train()
     accuracy = session.accuracy()
-    assert accuracy.estimate is not None
     assert accuracy.estimate > 0.7
     content = session.content(session.ask(1)[0].key)
     assert (content.kind, content.mime) == ("text", "")
@@ -39,12 +38,10 @@ def test_numbers(tmp_path: Path) -> None:
     session.train()
     accuracy = session.accuracy()
     assert accuracy.measure == "mean error"
-    assert accuracy.estimate is not None
     assert accuracy.estimate < 15
     assert accuracy.low <= accuracy.estimate <= accuracy.high
     assert session.progress().counts == {}
     found = session.suggestion(next(k for k, p in purposes(session).items() if p is None))
-    assert found is not None
     assert (found.confidence, type(found.answer)) == (None, float)
     key = session.ask(1)[0].key
     for wrong in ("many", float("nan"), True):
@@ -71,7 +68,6 @@ def test_several_classes(colors: Path) -> None:
         labeled(session, 30, say=said)
     session.train()
     accuracy = session.accuracy()
-    assert accuracy.estimate is not None
     assert accuracy.estimate > 0.6
     cards = session.grid("odd", 5)
     assert cards

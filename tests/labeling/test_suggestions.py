@@ -17,6 +17,7 @@ from labeling_data import COLORS, color_of, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
+from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.audit import is_blind
 from jostle.labeling.audit.suggestions import count, is_first_ranking_due, load, read_status, show
 from jostle.labeling.export import export
@@ -100,16 +101,16 @@ def test_a_chat_model_gets_the_example_as_data_and_the_guide_as_instructions(
     ],
 )
 def test_whatever_a_model_says_only_a_class_counts(session: Session, reply: str, answer: int | None) -> None:
-    assert parse_reply("one", reply, session.book.classes()) == answer
+    assert parse_reply(ANSWER_TYPES["one"], reply, session.book.classes()) == answer
 
 
 def test_several_classes_and_numbers_are_parsed(session: Session) -> None:
     classes = session.book.classes()
-    assert parse_reply("several", "blue; RED", classes) == [0, 2]
-    assert parse_reply("several", "none", classes) == []
-    assert parse_reply("several", "blue; purple", classes) is None
-    assert parse_reply("number", "1,250.5", classes) == 1250.5
-    assert parse_reply("number", "about 12", classes) is None
+    assert parse_reply(ANSWER_TYPES["several"], "blue; RED", classes) == [0, 2]
+    assert parse_reply(ANSWER_TYPES["several"], "none", classes) == []
+    assert parse_reply(ANSWER_TYPES["several"], "blue; purple", classes) is None
+    assert parse_reply(ANSWER_TYPES["number"], "1,250.5", classes) == 1250.5
+    assert parse_reply(ANSWER_TYPES["number"], "about 12", classes) is None
 
 
 def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, model: Model) -> None:
@@ -127,7 +128,6 @@ def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, mode
     assert trap not in system["content"]
     assert user["content"] == trap
     status = read_status(session)
-    assert status is not None
     assert load(session, status.source) == {}, "a reply that names no class is no suggestion"
 
 
@@ -141,7 +141,6 @@ def test_a_killed_process_asks_only_what_is_missing(tmp_path: Path, model: Model
         pass
     assert len(model.bodies) == 40
     status = read_status(again.session)
-    assert status is not None
     assert (count(again.session, status.source), status.calls) == (40, 40)
 
 
@@ -173,7 +172,6 @@ def test_an_error_is_reported_and_tried_again(
     for _ in range(calls):
         assert not worker.step()
     found = read_status(worker.session)
-    assert found is not None
     assert str(status) in found.problem
     assert found.calls == calls
     with worker.session.store.read_transaction() as tx:
@@ -183,7 +181,6 @@ def test_an_error_is_reported_and_tried_again(
     model.reply = lambda _: (200, "green")
     assert worker.step()
     found = read_status(worker.session)
-    assert found is not None
     assert found.problem == ""
 
 
@@ -196,7 +193,6 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     model.reply = lambda _: (200, b'{"choices": []}')
     assert worker.step()
     status = read_status(worker.session)
-    assert status is not None
     assert count(worker.session, status.source) == 0
     monkeypatch.setattr(suggesters, "REPLY_SECONDS", 0.2)
     held = threading.Event()
@@ -204,7 +200,6 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     assert not worker.step()
     held.set()
     status = read_status(worker.session)
-    assert status is not None
     assert "seconds" in status.problem
     before = status.calls
     model.server.shutdown()
@@ -212,7 +207,6 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     monkeypatch.setattr(suggesters, "REPLY_SECONDS", 60.0)
     assert not worker.step()
     status = read_status(worker.session)
-    assert status is not None
     assert status.calls == before, "what reached nobody costs nothing"
     assert "nobody answers" in status.problem
 
@@ -232,7 +226,6 @@ def test_a_function_of_ones_own_suggests_in_batches(tmp_path: Path) -> None:
     while worker.step():
         pass
     status = read_status(worker.session)
-    assert status is not None
     found = load(worker.session, status.source)
     assert len(found) == 37, "one of each batch names no class"
     names = worker.session.store.names(list(found))
@@ -245,7 +238,6 @@ def test_a_function_of_ones_own_suggests_in_batches(tmp_path: Path) -> None:
         tx.execute(table.delete())
     assert not worker.step()
     status = read_status(worker.session)
-    assert status is not None
     assert "returned 0 suggestions for 16 examples" in status.problem
 
 
@@ -320,7 +312,6 @@ def test_the_share_that_is_right_comes_from_audited_answers_and_covers_the_truth
     assert session.progress().suggested is None
     labeled(session, 100)
     found = session.progress().suggested
-    assert found is not None
     assert found.low < 0.8 < found.high
     assert found.low < found.estimate < found.high
     assert found.high - found.low < 0.45
@@ -387,7 +378,6 @@ def test_the_background_process_asks_and_goes_on_after_a_kill(tmp_path: Path, mo
     wait_until(lambda: (status := read_status(session)) is not None and count(session, status.source) == 30)
     trainer.stop()
     status = read_status(session)
-    assert status is not None
     assert len(model.bodies) <= status.calls <= 31, "at most the call that was under way is made again"
     asked = {body["messages"][1]["content"] for body in model.bodies}
     assert len(asked) == 30

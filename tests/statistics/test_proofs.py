@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from jostle.statistics.confidence import betting_interval
+from jostle.statistics.confidence import UpperBettor, betting_interval
 from jostle.statistics.proofs import (
     answers_to_prove,
     decay,
@@ -71,6 +72,15 @@ def test_answers_so_far_shorten_the_forecast_and_a_proof_needs_no_more() -> None
     assert later is not None
     assert later <= fresh - 20
     assert answers_to_prove(np.zeros(200), chances, 0.1).median == 0
+
+
+def test_a_forecast_of_nothing_more_means_that_the_goal_is_proven() -> None:
+    """Chances that are too high are corrected for what is drawn next, and bets go on as the audit makes them."""
+    rng = np.random.default_rng(4)
+    log_odds = rng.normal(-4.3, 2, 1500)
+    values, expected = (rng.random(75) < expit(log_odds[:75])).astype(float), expit(log_odds + 0.7)
+    assert UpperBettor(values, expected).bound(0.036) > 0.1
+    assert answers_to_prove(values, expected, 0.1, alpha=0.036, limit=600).median not in (0, None)
 
 
 def test_a_goal_out_of_reach_has_no_forecast() -> None:

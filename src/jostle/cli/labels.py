@@ -99,8 +99,7 @@ def import_labels(
         jostle label import old.csv photos/ --classes cat,dog,other
         jostle label import old.csv --project photos.labels --add-classes
     """
-    from jostle.labeling.export import import_labels
-    from jostle.labeling.export.formats import source_format
+    from jostle.labeling.export import import_labels, source_format
 
     source_format(file, format)  # before a project is begun
     session = asked.open_session(data, add_classes=add_classes)
@@ -161,7 +160,7 @@ def audit(
 
 def print_score(found: Score, name: str) -> None:
     """Print a score, the lower bound first."""
-    from jostle.labeling.audit.stopping import percent
+    from jostle.labeling.answers import percent
 
     accuracy = found.accuracy
     print(f"{name} on {accuracy.audited} audited of {accuracy.population:,} examples that were never picked")

@@ -121,7 +121,7 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
     """Run an application until Ctrl-C."""
     import uvicorn
 
-    from jostle.labeling.server.connections import LimitedProtocol
+    from jostle.labeling.server.security import LimitedProtocol
 
     config = uvicorn.Config(
         app,

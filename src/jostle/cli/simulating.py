@@ -75,14 +75,15 @@ def simulate(
         jostle label simulate reviews.csv stars --text review --goal 85%,90%
         jostle label simulate houses.parquet price --numbers --seeds 10
     """
-    from jostle.labeling.answers import AnswerKind, parse_goal, parse_share
+    from jostle.labeling.answer_types import ANSWER_TYPES
+    from jostle.labeling.answers import AnswerKind, parse_share
     from jostle.labeling.project import default_folder
     from jostle.labeling.simulation import Habits, Study
 
     if several and numbers:
         raise ValueError("--several is for classes, --numbers for numbers: pass one of them")
     kind: AnswerKind = "number" if numbers else "several" if several else "one"
-    values = [parse_goal(word, kind, "--goal") for word in labeling.names(goal)]
+    values = [ANSWER_TYPES[kind].parse_goal(word) for word in labeling.names(goal)]
     settings: dict[str, Any] = {
         "strategy": None if strategy is None else labeling.check_strategy_name(strategy),
         "batch": round_size,

@@ -6,14 +6,26 @@ method needs torch.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class, as_classes, as_number
+from jostle.labeling.answers import (
+    Answer,
+    AnswerKind,
+    Classes,
+    StoredAnswer,
+    as_class,
+    as_classes,
+    as_number,
+    parse_number,
+    parse_share,
+    percent,
+)
 from jostle.statistics.agreement import (
     concordance,
     consensus,
@@ -36,9 +48,24 @@ MIN_NUMBERS = 5  # answers before a number is learned
 class AnswerType(ABC):
     """How answers of one kind are predicted, compared and combined."""
 
+    kind: ClassVar[AnswerKind]
+    task: ClassVar[str]  # of `jostle.tasks`, which a model of these answers has
     has_classes: ClassVar[bool] = True
+    has_one_class: ClassVar[bool] = False  # so that classes can be confused, and counted by their predictions
     score_type: ClassVar[type[np.floating[Any]]] = np.float16  # of scores on disk
     distance: ClassVar[Callable[..., float]]  # of two answers, for Krippendorff's alpha
+
+    @abstractmethod
+    def encode(self, answer: object, classes: Classes) -> StoredAnswer:
+        """Return an answer as it is stored; raise ValueError if it is none of this kind."""
+
+    @abstractmethod
+    def decode(self, value: StoredAnswer, classes: Classes) -> Answer:
+        """Return a stored answer with the current names of its classes."""
+
+    @abstractmethod
+    def find(self, words: str, classes: Classes) -> StoredAnswer | None:
+        """Return the answer that the words of a model name; None where they are anything else."""
 
     @abstractmethod
     def class_numbers(self, value: StoredAnswer) -> list[int]:
@@ -69,6 +96,14 @@ class AnswerType(ABC):
         """Return the answer that the scores (c,) of one example predict."""
 
     @abstractmethod
+    def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
+        """Return the scores (c,) of a model that says this with some chance."""
+
+    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+        """Return the numbers of the classes that the outputs of a model stand for."""
+        return list(classes.names)
+
+    @abstractmethod
     def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
         """Return targets: the place of the class (m,), zeros and ones (m, c), or the number (m,)."""
 
@@ -94,6 +129,14 @@ class AnswerType(ABC):
         """Return the error of a prediction."""
         return float(said != true)
 
+    def parse_goal(self, words: str | float, option: str = "--goal") -> float:
+        """Parse an accuracy such as 95% or 0.95; for numbers, a mean error in their unit."""
+        return parse_share(words, option)
+
+    def goal_words(self, goal: float, digits: int = 1) -> str:
+        """Return a goal, or an error, as it is written."""
+        return percent(goal, digits)
+
     def largest_error(self, goal: float, unit: float) -> float:
         """Return the mean error that a goal allows, as a share of `unit`."""
         return 1 - goal
@@ -102,7 +145,19 @@ class AnswerType(ABC):
 class OneClass(AnswerType):
     """One class of several."""
 
+    kind, task, has_one_class = "one", "classification", True
     distance = staticmethod(nominal_distance)
+
+    def encode(self, answer: object, classes: Classes) -> StoredAnswer:
+        if not isinstance(answer, str):
+            raise ValueError(f"expected the name of one class; got {answer!r}")
+        return classes.number(answer)
+
+    def decode(self, value: StoredAnswer, classes: Classes) -> Answer:
+        return classes.current_name(as_class(value))
+
+    def find(self, words: str, classes: Classes) -> StoredAnswer | None:
+        return classes.find(words)
 
     def class_numbers(self, value: StoredAnswer) -> list[int]:
         return [as_class(value)]
@@ -127,6 +182,15 @@ class OneClass(AnswerType):
     def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
         return classes.merged[int(numbers[scores.argmax()])]
 
+    def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
+        even = 1 / len(numbers)
+        rest = min((1 - chance) / max(len(numbers) - 1, 1), even - 1e-3)  # the prediction stays the largest
+        return [max(chance, even) if number == value else rest for number in numbers]
+
+    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+        seen = {as_class(answer) for answer in answers}
+        return [number for number in classes.names if number in seen]
+
     def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
         place = {number: i for i, number in enumerate(numbers)}
         return np.array([place[as_class(answer)] for answer in answers], dtype=np.float64)
@@ -149,7 +213,22 @@ class OneClass(AnswerType):
 class SeveralClasses(AnswerType):
     """Any number of classes, none included."""
 
+    kind, task = "several", "multi-label"
     distance = staticmethod(jaccard_distance)
+
+    def encode(self, answer: object, classes: Classes) -> StoredAnswer:
+        if isinstance(answer, str) or not isinstance(answer, Iterable):
+            raise ValueError(f"expected a list of class names, which may be empty; got {answer!r}")
+        return sorted({classes.number(str(name)) for name in answer})
+
+    def decode(self, value: StoredAnswer, classes: Classes) -> Answer:
+        chosen = {classes.current_name(number) for number in as_classes(value)}
+        return tuple(name for name in classes.names.values() if name in chosen)
+
+    def find(self, words: str, classes: Classes) -> StoredAnswer | None:
+        parts = words.split(";") if words.casefold() != "none" else []
+        numbers = {classes.find(part.strip()) for part in parts}
+        return None if None in numbers else sorted(number for number in numbers if number is not None)
 
     def class_numbers(self, value: StoredAnswer) -> list[int]:
         return as_classes(value)
@@ -180,6 +259,9 @@ class SeveralClasses(AnswerType):
     def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
         return sorted({classes.merged[int(number)] for number in numbers[scores > EVEN]})
 
+    def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
+        return [float(number in as_classes(value)) for number in numbers]
+
     def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
         return self._table(answers, numbers).astype(np.float64)
 
@@ -206,9 +288,41 @@ class SeveralClasses(AnswerType):
 class Number(AnswerType):
     """Number; its error is the absolute difference."""
 
-    has_classes = False
+    kind, task, has_classes = "number", "regression", False
     score_type = np.float32
     distance = staticmethod(squared_distance)
+
+    def encode(self, answer: object, classes: Classes) -> StoredAnswer:
+        if isinstance(answer, str):
+            return parse_number(answer)
+        try:
+            value = float(answer)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ValueError(f"expected a number; got {answer!r}") from None
+        if not math.isfinite(value) or isinstance(answer, bool):
+            raise ValueError(f"expected a finite number; got {answer!r}")
+        return value
+
+    def decode(self, value: StoredAnswer, classes: Classes) -> Answer:
+        return as_number(value)
+
+    def find(self, words: str, classes: Classes) -> StoredAnswer | None:
+        try:
+            return parse_number(words)
+        except ValueError:
+            return None
+
+    def parse_goal(self, words: str | float, option: str = "--goal") -> float:
+        try:
+            value = float(words)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{option} of numbers takes a mean error, such as 2.5; got {words!r}")
+        return value
+
+    def goal_words(self, goal: float, digits: int = 1) -> str:
+        return f"{goal:.4g}"
 
     def class_numbers(self, value: StoredAnswer) -> list[int]:
         return []
@@ -230,6 +344,12 @@ class Number(AnswerType):
 
     def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
         return float(scores[0])
+
+    def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
+        return [as_number(value)]
+
+    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+        return []
 
     def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
         return np.array([as_number(answer) for answer in answers], dtype=np.float64)
@@ -256,7 +376,5 @@ class Number(AnswerType):
 
 
 ANSWER_TYPES: dict[AnswerKind, AnswerType] = {
-    "one": OneClass(),
-    "several": SeveralClasses(),
-    "number": Number(),
+    each.kind: each for each in (OneClass(), SeveralClasses(), Number())
 }

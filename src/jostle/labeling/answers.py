@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Literal, get_args
@@ -97,19 +97,6 @@ class Classes:
         return self.names[self.merged[number]]
 
 
-def encode_answer(kind: AnswerKind, answer: object, classes: Classes) -> StoredAnswer:
-    """Return an answer as it is stored; raise ValueError if it does not fit the kind."""
-    if kind == "number":
-        return _encode_number(answer)
-    if kind == "one":
-        if not isinstance(answer, str):
-            raise ValueError(f"expected the name of one class; got {answer!r}")
-        return classes.number(answer)
-    if isinstance(answer, str) or not isinstance(answer, Iterable):
-        raise ValueError(f"expected a list of class names, which may be empty; got {answer!r}")
-    return sorted({classes.number(str(name)) for name in answer})
-
-
 def as_class(value: StoredAnswer) -> int:
     """Return a stored answer of the kind "one", typed."""
     assert isinstance(value, int)
@@ -128,28 +115,9 @@ def as_number(value: StoredAnswer) -> float:
     return float(value)
 
 
-def decode_answer(kind: AnswerKind, value: StoredAnswer, classes: Classes) -> Answer:
-    """Return a stored answer with the current names of its classes."""
-    if kind == "number":
-        return as_number(value)
-    if kind == "one":
-        return classes.current_name(as_class(value))
-    return tuple(
-        sorted({classes.current_name(n) for n in as_classes(value)}, key=list(classes.names.values()).index)
-    )
-
-
-def parse_goal(words: str | float, kind: AnswerKind, option: str = "--goal") -> float:
-    """Parse an accuracy such as 95% or 0.95; for numbers, a mean error in their unit."""
-    if kind != "number":
-        return parse_share(words, option)
-    try:
-        value = float(words)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{option} of numbers takes a mean error, such as 2.5; got {words!r}")
-    return value
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share as a percentage, as the page writes it."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def parse_share(words: str | float, option: str) -> float:
@@ -161,18 +129,6 @@ def parse_share(words: str | float, option: str) -> float:
         value = math.nan
     if not 0 <= value <= 1:
         raise ValueError(f"{option} takes a share, such as 95% or 0.95; got {words!r}")
-    return value
-
-
-def _encode_number(answer: object) -> float:
-    if isinstance(answer, str):
-        return parse_number(answer)
-    try:
-        value = float(answer)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise ValueError(f"expected a number; got {answer!r}") from None
-    if not math.isfinite(value) or isinstance(answer, bool):
-        raise ValueError(f"expected a finite number; got {answer!r}")
     return value
 
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
-from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, AnswerKind, StoredAnswer, decode_answer
-from jostle.labeling.records import Predictions, Suggestion
+from jostle.labeling.answer_types import AnswerType
+from jostle.labeling.answers import Answer, StoredAnswer
+from jostle.labeling.records import Suggestion
 from jostle.labeling.review import class_chances
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.store.remarks import RemarkKind, current_remarks
@@ -36,24 +37,28 @@ MAX_MEANT = 500  # texts that a search by meaning finds
 FRESH_SECONDS = 10.0  # seconds after which new files are looked for in the store
 NO_COLOR = 255  # of a dot without an answer or a prediction
 SHADES = 254  # of doubt
+Text = Annotated[str, Field(max_length=200)]
+Polygon = Annotated[list[tuple[float, float]], Field(min_length=3, max_length=1000)]
 ColorBy = Literal["answer", "prediction", "doubt"]
 
 
-@dataclass(frozen=True)
-class Search:
-    """Conditions of a search; all that are given must hold."""
+class Search(BaseModel):
+    """Conditions of a search, all of which must hold, and the part of the result that is wanted."""
 
-    words: str = ""  # each of them is in the name or the text
-    meaning: str = ""  # a text; those with the most similar meaning come first
-    like: str | None = None  # key of an example; the most similar come first
-    region: Sequence[tuple[float, float]] | None = None  # polygon on the map
-    predicted: str | None = None  # class that the model assigns
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    words: Text = ""  # each of them is in the name or the text
+    meaning: Text = ""  # a text; those with the most similar meaning come first
+    like: Text | None = None  # key of an example; the most similar come first
+    region: Polygon | None = None  # on the map
+    predicted: Text | None = None  # class that the model assigns
     answered: bool | None = None
-    answer: str | None = None  # class that somebody answered
-    person: str | None = None  # who answered
+    answer: Text | None = None  # class that somebody answered
+    person: Text | None = None  # who answered
     remark: RemarkKind | None = None  # somebody made on it
     copies: bool = False  # only examples with near-copies
     order: Literal["name", "surest", "doubtful"] = "name"
+    start: Annotated[int, Field(ge=0)] = 0
+    n: Annotated[int, Field(ge=1, le=200)] = 60
 
     @property
     def by_answer(self) -> bool:
@@ -89,12 +94,12 @@ class Finder:
     _read_at: float = float("-inf")
     _map: tuple[int, ExampleMap] | None = None
 
-    def find(self, search: Search, start: int, n: int) -> Matches:
-        """Return n matches from place `start` on, and mark those that no longer measure."""
+    def find(self, search: Search) -> Matches:
+        """Return the matches that are wanted, and mark those that no longer measure."""
         session, audited = self.session, self._audited()
         keys = self._ordered(search)
         shown = [key for key in keys if key not in audited]
-        page = shown[start : start + n]
+        page = shown[search.start : search.start + search.n]
         if page and not search.by_answer:
             reached = keys[: keys.index(page[-1]) + 1]
             session.store.mark_wanted([*page, *(key for key in reached if key in audited)])
@@ -128,10 +133,10 @@ class Finder:
             said = {key: value for key, value in labels.items() if key not in audited}
             said |= {key: said[of] for key, of in self.session.copies.get().carried(said).items()}
             return np.array(
-                [_answer_color(self.session.kind, said.get(key), place) for key in keys], np.uint8
+                [_answer_color(self.session.type, said.get(key), place) for key in keys], np.uint8
             )
         predictions = self.session.predictions()
-        if predictions is None or self.session.kind == "number":
+        if predictions is None or not self.session.type.has_classes:
             return np.full(len(keys), NO_COLOR, dtype=np.uint8)
         rows = np.array([predictions.places.get(key, -1) for key in keys], dtype=np.int64)
         if by == "doubt":
@@ -148,7 +153,7 @@ class Finder:
         found = []
         for key in keys:
             value = None if key in audited else labels.get(key)
-            answer = None if value is None else decode_answer(session.kind, value, classes)
+            answer = None if value is None else session.type.decode(value, classes)
             known = predictions is not None and key in predictions.places
             said = (
                 predictions.suggestion(key, classes, session.store.last_model())
@@ -174,7 +179,14 @@ class Finder:
             keys = [key for key in keys if key in chances]
         keys = self._by_answers(search, keys)
         if search.order != "name" and predictions is not None:
-            keys = _by_confidence(keys, predictions, 1 if search.order == "doubtful" else -1)
+            sign, sure, places = (
+                1 if search.order == "doubtful" else -1,
+                predictions.confidence,
+                predictions.places,
+            )
+            keys = sorted(
+                (key for key in keys if key in places), key=lambda key: sign * float(sure[places[key]])
+            )
         return keys
 
     def _candidates(self, search: Search) -> list[str]:
@@ -202,8 +214,7 @@ class Finder:
             keys = [key for key in keys if (key in labels) is search.answered]
         if search.answer is not None:
             number = session.book.classes().number(search.answer)
-            chosen = ANSWER_TYPES[session.kind].class_numbers
-            keys = [key for key in keys if key in labels and number in chosen(labels[key])]
+            keys = [k for k in keys if k in labels and number in session.type.class_numbers(labels[k])]
         if search.person is not None:
             theirs = {one.key for one in session.snapshot().answers if one.person == search.person}
             keys = [key for key in keys if key in theirs and key in labels]
@@ -225,8 +236,7 @@ class Finder:
     def names(self) -> dict[str, str]:
         """Return the names of all examples that are here, by key and in order; near-copies are one example."""
         if time.monotonic() - self._read_at > FRESH_SECONDS:
-            with self.session.store.read_transaction() as tx:
-                rows = tx.execute(select(examples).where(examples.c.here).order_by(examples.c.name)).all()
+            rows = self.session.store.rows(select(examples).where(examples.c.here).order_by(examples.c.name))
             self._names = {row.key: row.name for row in rows if row.purpose != "copy"}
             self._copies = {row.key: row.name for row in rows if row.purpose == "copy"}
             self._read_at = time.monotonic()
@@ -249,20 +259,14 @@ class Finder:
         return self._texts
 
     def _audited(self) -> set[str]:
-        with self.session.store.read_transaction() as tx:
-            return set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
+        return set(self.session.store.find_keys(examples.c.purpose == "audit"))
 
 
-def _by_confidence(keys: list[str], found: Predictions, sign: int) -> list[str]:
-    known = [key for key in keys if key in found.places]
-    return sorted(known, key=lambda key: sign * float(found.confidence[found.places[key]]))
-
-
-def _answer_color(kind: AnswerKind, value: StoredAnswer | None, place: dict[int, int]) -> int:
+def _answer_color(type: AnswerType, value: StoredAnswer | None, place: dict[int, int]) -> int:
     """Return the color of an answer: of several classes the first; numbers have one color."""
     if value is None:
         return NO_COLOR
-    if not ANSWER_TYPES[kind].has_classes:
+    if not type.has_classes:
         return 0
-    chosen = ANSWER_TYPES[kind].class_numbers(value)
+    chosen = type.class_numbers(value)
     return place[chosen[0]] if chosen else NO_COLOR

@@ -151,7 +151,7 @@ class GuideBuilder:
             made, begins = self.convert(block, section), block.type == "heading" and block.tag in ("h1", "h2")
             if begins:
                 name = self.class_name(words(made)) if block.tag == "h2" else None
-                if block.tag == "h2" and name is None and self.session.kind != "number":
+                if block.tag == "h2" and name is None and self.session.type.has_classes:
                     unknown.append(words(made))
                 section = Section(name or "")
                 self.guide.sections.append(section)

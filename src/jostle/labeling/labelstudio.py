@@ -10,7 +10,7 @@ Studio's own package needs old versions of numpy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from jostle.labeling.export.label_studio import (
     KEY_FIELD,
@@ -78,8 +78,8 @@ class Client:
         """Set tasks in a project; return how many are new, and how many were updated."""
         there = {each["data"].get(KEY_FIELD): each for each in self.tasks(number)}
         new = [each for each in tasks if each["data"][KEY_FIELD] not in there]
-        for part in split_tasks(new):
-            self.call("POST", f"/api/projects/{number}/import", part)
+        for start in range(0, len(new), TASKS_PER_CALL):
+            self.call("POST", f"/api/projects/{number}/import", new[start : start + TASKS_PER_CALL])
         again = [each for each in tasks if each["data"][KEY_FIELD] in there]
         for each in again:
             self.update_task(there[each["data"][KEY_FIELD]], each)
@@ -121,11 +121,6 @@ class Client:
         except (URLError, TimeoutError, json.JSONDecodeError) as wrong:
             reason = getattr(wrong, "reason", wrong)
             raise LabelStudioError(f"no Label Studio answers at {self.url}: {reason}") from None
-
-
-def split_tasks(tasks: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Split tasks into portions of one call."""
-    return (tasks[start : start + TASKS_PER_CALL] for start in range(0, len(tasks), TASKS_PER_CALL))
 
 
 TASK_PERSON = "label-studio"  # whose questions they are until somebody annotates them
@@ -287,13 +282,11 @@ def handle_event(session: Session, event: WebhookEvent) -> str:
 
 def delete_annotations(session: Session, numbers: list[Any]) -> int:
     """Withdraw deleted annotations; return how many were known."""
-    known: set[tuple[str, str]] = set()
-    with session.store.read_transaction() as tx:
-        for number in numbers:
-            made = select(events.c.key, events.c.person).where(
-                events.c.id.startswith(id_prefix(number), autoescape=True)
-            )
-            known |= {(row.key, row.person) for row in tx.execute(made)}
+    ids = [events.c.id.startswith(id_prefix(number), autoescape=True) for number in numbers]
+    known = {
+        tuple(row)
+        for row in session.store.rows(select(events.c.key, events.c.person).where(or_(False, *ids)))
+    }
     for key, person in sorted(known):
         session.skip(key, person)
     return len(known)

@@ -11,7 +11,8 @@ from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from jostle.labeling.answers import AnswerKind, Answers, parse_goal
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind, Answers
 from jostle.labeling.http_client import is_remote
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
@@ -122,7 +123,7 @@ def merge_settings(store: Store, given: Mapping[str, Any], kind: AnswerKind) -> 
     new = {name: value for name, value in given.items() if value is not None}
     for found in (before, new):  # the first projects kept a goal as it was written
         if found.get("goal") is not None:
-            found["goal"] = parse_goal(found["goal"], kind)
+            found["goal"] = ANSWER_TYPES[kind].parse_goal(found["goal"])
     if before and new.get("seed", before["seed"]) != before["seed"]:
         raise ValueError(f"this project draws its audit with seed {before['seed']}; got {new['seed']}")
     return Settings(**{**before, **new})
@@ -140,7 +141,7 @@ def remembered_settings(settings: Settings) -> dict[str, Any]:
 
 def check_find(settings: Settings, kind: AnswerKind, classes: Sequence[str]) -> None:
     """Raise ValueError if the class to find is none of the project's."""
-    if settings.find is not None and (kind == "number" or settings.find not in classes):
+    if settings.find is not None and (not ANSWER_TYPES[kind].has_classes or settings.find not in classes):
         raise ValueError(
             f"the class to find must be one of {', '.join(classes) or 'the classes'}; got {settings.find!r}"
         )

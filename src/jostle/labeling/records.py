@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer, decode_answer
+from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.store import Purpose, Store
 
@@ -198,12 +198,12 @@ class Entries:
 class Status:
     """Status of the background process."""
 
-    doing: str  # "", reading, encoding, training or ranking
-    done: int
-    of: int
-    problem: str  # why the last round failed; "" where it did not
-    note: str  # what a user should know of the model
-    at: float
+    doing: str = ""  # reading, encoding, training or ranking
+    done: int = 0
+    of: int = 0
+    problem: str = ""  # why the last round failed; "" where it did not
+    note: str = ""  # what a user should know of the model
+    at: float = 0.0
     seconds_left: float | None = None  # of encoding
 
 
@@ -278,9 +278,7 @@ class Predictions:
     numbers: NDArray[np.int64]  # (c,) of the classes it knows; none for a number
     scores: NDArray[np.float32]  # (n, c) probabilities, or (n, 1) the number
     out_of_sample: bool = True  # whether held-out predictions were made for what it was trained on
-    chances: NDArray[np.float32] | None = (
-        None  # (n,) calibrated chances of being wrong; None: as of release 0.2
-    )
+    chances: NDArray[np.float32] | None = None  # (n,) calibrated, of being wrong; None: as of release 0.2
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -306,7 +304,7 @@ class Predictions:
         """Return the prediction of an example in words; `round` is that of the model."""
         place = self.places[key]
         sure = float(self.confidence[place])
-        answer = decode_answer(self.kind, self.answer(place, classes), classes)
+        answer = ANSWER_TYPES[self.kind].decode(self.answer(place, classes), classes)
         return Suggestion(answer, None if math.isnan(sure) else sure, round)
 
     @cached_property
@@ -361,27 +359,9 @@ class Predictions:
 
 def read_status(store: Store) -> Status:
     """Read the last status of the background process; an empty one where there is none."""
-    found = store.setting("status") or {}
-    return Status(
-        found.get("doing", ""),
-        found.get("done", 0),
-        found.get("of", 0),
-        found.get("problem", ""),
-        found.get("note", ""),
-        found.get("at", 0.0),
-        found.get("seconds_left"),
-    )
+    return Status(**(store.setting("status") or {}))
 
 
-def write_status(
-    store: Store,
-    doing: str = "",
-    done: int = 0,
-    of: int = 0,
-    problem: str = "",
-    note: str = "",
-    seconds_left: float | None = None,
-) -> None:
-    """Write the status of the background process."""
-    found = Status(doing, done, of, problem, note, store.clock(), seconds_left)
-    store.save_unsynced(status=asdict(found))
+def write_status(store: Store, **status: Any) -> None:
+    """Write the status of the background process, fields of `Status`."""
+    store.save_unsynced(status=asdict(Status(**status, at=store.clock())))

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jostle.labeling import audit
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, AnswerKind, Classes, StoredAnswer, decode_answer
+from jostle.labeling.answers import Answer, Classes, StoredAnswer
 from jostle.labeling.audit import aggregation, insights, is_blind, queue, stopping, suggestions
 from jostle.labeling.audit.aggregation import CurrentAnswer
 from jostle.labeling.records import (
@@ -57,17 +57,15 @@ def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> li
     audited examples that belong among them.
     """
     found, classes = session.predictions(), session.book.classes()
-    if session.kind == "number":
+    if not session.type.has_classes:
         raise ValueError("answers are numbers here: there is no class to show")
     number = classes.number(name)
     if found is None:
         return []
     sure = class_chances(found, number, classes)
-    with session.store.read_transaction() as tx:
-        free = select(examples.c.key, examples.c.name, examples.c.purpose).where(
-            examples.c.here, (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
-        )
-        rows = [row for row in tx.execute(free) if sure.get(row.key, 0.0) > 0]
+    free = (examples.c.purpose.is_(None)) | (examples.c.purpose == "audit")
+    found_here = session.store.rows(select(examples).where(examples.c.here, free))
+    rows = [row for row in found_here if sure.get(row.key, 0.0) > 0]
     sign = -1 if order == "surest" else 1
     rows.sort(key=lambda row: (sign * sure[row.key], row.key))
     shown = [row for row in rows if row.purpose is None][:n]
@@ -108,12 +106,12 @@ def doubts(session: Session, n: int) -> list[Doubt]:
         for key, group in by_key.items()
         if not any(one.act == "correction" for one in group)
     }
-    chances = mistake_chances(session.kind, found, open_ones, classes)
+    chances = mistake_chances(found, open_ones, classes)
     worst = sorted((key for key in chances if chances[key] >= EVEN), key=lambda key: -chances[key])
     return [
         Doubt(
             Question(key, session.source.kind, by_key[key][0].name),
-            decode_answer(session.kind, snapshot.labels[key], classes),
+            session.type.decode(snapshot.labels[key], classes),
             tuple(sorted({one.person for one in by_key[key]})),
             found.suggestion(key, classes, session.store.last_model()),
             chances[key],
@@ -123,11 +121,11 @@ def doubts(session: Session, n: int) -> list[Doubt]:
 
 
 def mistake_chances(
-    kind: AnswerKind, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
+    found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
 ) -> dict[str, float]:
     """Return the probability that each answer is a mistake; answers that equal the model's are left out."""
     columns = list(dict.fromkeys(classes.merged[int(number)] for number in found.numbers))
-    known = [key for key, answer in labels.items() if kind != "one" or answer in columns]
+    known = [key for key, answer in labels.items() if found.kind != "one" or answer in columns]
     if not known:
         return {}
     scores = found.scores[[found.places[key] for key in known]].astype(np.float64)  # (m, c) or (m, 1)
@@ -136,7 +134,7 @@ def mistake_chances(
         for number, score in zip(found.numbers, scores.T, strict=True):
             joined[:, columns.index(classes.merged[int(number)])] += score
         scores = joined
-    chances = ANSWER_TYPES[kind].mistakes(scores, [labels[key] for key in known], columns)
+    chances = ANSWER_TYPES[found.kind].mistakes(scores, [labels[key] for key in known], columns)
     return {
         key: float(chance)
         for key, chance in zip(known, chances, strict=True)
@@ -157,14 +155,14 @@ def disagreements(session: Session) -> list[Disagreement]:
         if not settled and any(value != next(iter(answers.values())) for value in answers.values()):
             question = Question(key, session.source.kind, group[0].name)
             words = {
-                person: decode_answer(session.kind, value, classes)
+                person: session.type.decode(value, classes)
                 for person, value in answers.items()
                 if value is not None
             }
             found.append(
                 (
                     group[-1].seq,
-                    Disagreement(question, words, decode_answer(session.kind, snapshot.labels[key], classes)),
+                    Disagreement(question, words, session.type.decode(snapshot.labels[key], classes)),
                 )
             )
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
@@ -182,7 +180,7 @@ def entries(session: Session, search: str, page: int, size: int) -> Entries:
 
 
 def _make_entry(session: Session, one: CurrentAnswer, classes: Classes) -> Entry:
-    words = None if one.value is None else decode_answer(session.kind, one.value, classes)
+    words = None if one.value is None else session.type.decode(one.value, classes)
     question = Question(one.key, session.source.kind, one.name)
     assert one.act != "withdrawal"  # those do not stand
     return Entry(question, one.person, one.act, words, one.purpose or "pick", one.seconds, one.at, one.here)
@@ -213,14 +211,8 @@ def answer_text(answer: Answer | None) -> str:
 def progress(session: Session) -> Progress:
     """Return the progress of a session."""
     snapshot, classes = session.snapshot(), session.book.classes()
-    with session.store.read_transaction() as tx:
-        bad = (
-            select(places.c.name, places.c.problem)
-            .where(places.c.problem.is_not(None))
-            .order_by(places.c.name)
-        )
-        problems = tx.execute(bad.limit(MAX_UNREADABLE_SHOWN)).all()
-        broken = int(tx.execute(select(func.count()).where(places.c.problem.is_not(None))).scalar_one())
+    bad = select(places).where(places.c.problem.is_not(None)).order_by(places.c.name)
+    problems = session.store.rows(bad)
     answers = [one for one in snapshot.answers if one.act != "skip"]
     sample = audit.audit_sample(session)
     accuracy, curve = audit.accuracy(session, sample), audit.curve(session, sample)
@@ -234,8 +226,8 @@ def progress(session: Session) -> Progress:
         kind=session.kind,
         examples=queue.count_examples(session),
         copies=len(session.copies.get().representative),
-        unreadable={row.name: row.problem for row in problems},
-        unreadable_count=broken,
+        unreadable={row.name: row.problem for row in problems[:MAX_UNREADABLE_SHOWN]},
+        unreadable_count=len(problems),
         indexed=bool(session.store.setting("indexed", False)),
         answered=len(snapshot.labels),
         skipped=len({one.key for one in snapshot.answers if one.act == "skip"} - snapshot.labels.keys()),
@@ -254,22 +246,21 @@ def progress(session: Session) -> Progress:
         curve=curve,
         kappas=kappas,
         stable=stopping.is_stable(kappas),
-        change_bound=stopping.change_bound(kappas) if session.kind != "number" else None,
-        agreement=aggregation.agreement(session.kind, answers),
+        change_bound=stopping.change_bound(kappas) if session.type.has_classes else None,
+        agreement=aggregation.agreement(session.type, answers),
         suggested=suggestions.accuracy(session, sample),
         suggester=(suggester := suggestions.read_status(session)),
         suggestions=suggestions.count(session, suggester.source) if suggester else 0,
         advice=advice,
         round=session.store.current_round(),
-        models=audit.count_models(session),
+        models=len(audit.model_rounds(session)),
         status=read_status(session.store),
     )
 
 
 def count_classes(session: Session, labels: dict[str, Any], classes: Classes) -> dict[str, int]:
     """Return the number of examples of each class; none for numbers."""
-    chosen = ANSWER_TYPES[session.kind].class_numbers
-    found = Counter(number for value in labels.values() for number in chosen(value))
+    found = Counter(number for value in labels.values() for number in session.type.class_numbers(value))
     return {name: found.get(number, 0) for number, name in classes.names.items()}
 
 

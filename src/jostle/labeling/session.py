@@ -15,14 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jostle.labeling import audit, review, sources
-from jostle.labeling.answers import (
-    Answer,
-    AnswerKind,
-    Answers,
-    clean_person_name,
-    decode_answer,
-    encode_answer,
-)
+from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import Answer, AnswerKind, Answers, clean_person_name
 from jostle.labeling.audit import aggregation, queue, stopping
 from jostle.labeling.project import (
     DATABASE,
@@ -76,9 +70,9 @@ class Session:
         self, project: Path, examples: Source, store: Store, kind: AnswerKind, settings: Settings
     ) -> None:
         self.project, self.source, self.store = project, examples, store
-        self.kind, self.settings = kind, settings
+        self.kind, self.type, self.settings = kind, ANSWER_TYPES[kind], settings
         self.book = ClassBook(store)
-        self.copies, share = CopyGroups(self), aggregation.random_share(kind, settings.overlap)
+        self.copies, share = CopyGroups(self), aggregation.random_share(self.type, settings.overlap)
         self.index = Index(store, examples, settings.seed, share, self.copies.find_new)
         self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
         self._fill_lock = threading.Lock()
@@ -189,7 +183,7 @@ class Session:
             seconds: Time that the answer took, if known.
             id: An answer sent again with the same id is recorded once.
         """
-        value = encode_answer(self.kind, answer, self.book.classes())
+        value = self.type.encode(answer, self.book.classes())
         return self.store.record(key, clean_person_name(person), "answer", value, seconds=seconds, id=id)
 
     def skip(self, key: str, person: str = "you", id: str | None = None) -> Event:
@@ -207,7 +201,7 @@ class Session:
 
     def correct(self, key: str, answer: Answer, person: str = "you", id: str | None = None) -> Event:
         """Record an `answer` to the question of a `key` that replaces everybody's; `person` and `id` as in `tell`."""
-        value = encode_answer(self.kind, answer, self.book.classes())
+        value = self.type.encode(answer, self.book.classes())
         return self.store.record(key, clean_person_name(person), "correction", value, id=id)
 
     def undo(self, person: str = "you") -> Question | None:
@@ -217,8 +211,7 @@ class Session:
             return None
         if undone.act == "skip":
             remarks.record(self.store, undone.key, undone.person, "unsure", None)
-        value = aggregation.renumber(self.kind, undone.value, self.book.classes())
-        answer = None if value is None else decode_answer(self.kind, value, self.book.classes())
+        answer = None if undone.value is None else self.type.decode(undone.value, self.book.classes())
         return replace(self.question(undone.key), answer=answer)
 
     def release(self, person: str) -> None:
@@ -267,7 +260,7 @@ class Session:
 
     def add_class(self, name: str) -> None:
         """Add a class of this `name`."""
-        if self.kind == "number":
+        if not self.type.has_classes:
             raise ValueError("answers are numbers here: there are no classes to add to")
         self.book.add(name)
 
@@ -328,9 +321,7 @@ class Session:
         classes = self.book.classes()
         mark = (self.store.state(), self.store.current_round(), classes)
         if self._snapshot is None or self._snapshot[0] != mark:
-            rows = aggregation.current_answers(self.store, self.kind, classes)
-            found = aggregation.Snapshot(rows, aggregation.aggregate(self.kind, rows, classes))
-            self._snapshot = mark, found
+            self._snapshot = mark, aggregation.read_snapshot(self.store, self.type, classes)
         return self._snapshot[1]
 
     def accuracy(self) -> Accuracy:
@@ -392,6 +383,4 @@ class Session:
     def labels(self) -> dict[str, Answer]:
         """Return the answer that counts for each answered example, in words."""
         classes = self.book.classes()
-        return {
-            key: decode_answer(self.kind, value, classes) for key, value in self.snapshot().labels.items()
-        }
+        return {key: self.type.decode(value, classes) for key, value in self.snapshot().labels.items()}

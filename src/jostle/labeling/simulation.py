@@ -27,8 +27,7 @@ import numpy as np
 from sqlalchemy import update
 
 from jostle.datasets.table_files import is_missing, number
-from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, AnswerKind, Answers, encode_answer
+from jostle.labeling.answers import Answer, AnswerKind, Answers
 from jostle.labeling.server.security import ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.sources import Source
@@ -241,12 +240,9 @@ def _answer_batch(
 
 def hold_out_test(session: Session, seed: int) -> set[str]:
     """Hold out the test examples of a seed: they are never asked."""
-    with session.store.read_transaction() as tx:
-        keys = list(tx.execute(examples.select().with_only_columns(examples.c.key)).scalars())
-    test = {key for key in keys if draw_uniform(seed, "test", key) < TEST_SHARE}
+    test = {key for key in session.store.find_keys() if draw_uniform(seed, "test", key) < TEST_SHARE}
     with session.store.write_transaction() as tx:
-        for key in test:
-            tx.execute(update(examples).where(examples.c.key == key).values(purpose="test"))
+        tx.execute(update(examples).where(examples.c.key.in_(test)).values(purpose="test"))
     return test
 
 
@@ -256,13 +252,12 @@ def test_model(session: Session, truth: Mapping[str, Answer], test: set[str]) ->
     if found is None:
         return None
     pairs = [
-        (found.answer(found.places[key], classes), encode_answer(session.kind, truth[key], classes))
+        (found.answer(found.places[key], classes), session.type.encode(truth[key], classes))
         for key in test
         if key in found.places and key in truth
     ]
-    answer_type = ANSWER_TYPES[session.kind]
-    error = float(np.mean([answer_type.error(said, true) for said, true in pairs]))
-    return 1 - error if answer_type.has_classes else error
+    error = float(np.mean([session.type.error(said, true) for said, true in pairs]))
+    return 1 - error if session.type.has_classes else error
 
 
 TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last

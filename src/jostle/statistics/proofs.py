@@ -140,14 +140,15 @@ def _simulate_proofs(
     seen: Array, chances: Array, goal: float, alpha: float, limit: int | None, seed: int
 ) -> ProofForecast:
     """Forecast a proof in a population that nothing leaves."""
-    rest = shift_chances(chances[: len(seen)], seen, chances[len(seen) :])
+    known, others = chances[: len(seen)], chances[len(seen) :]
+    rest = shift_chances(known, seen, others)
     most = len(rest) if limit is None else min(limit, len(rest))
     rng = np.random.default_rng(seed)
     needed = []
     for _ in range(SIMULATIONS):
         order = rng.permutation(len(rest))
         coming = (rng.random(most) < rest[order[:most]]).astype(np.float64)
-        drawn, controls = np.concatenate([seen, coming]), np.concatenate([chances[: len(seen)], rest[order]])
+        drawn, controls = np.concatenate([seen, coming]), np.concatenate([known, others[order]])
         needed.append(_first_proof(drawn, controls, len(seen), goal, alpha))
     middle, high = (float(np.quantile(needed, share, method="higher")) for share in (0.5, 0.8))
     return ProofForecast(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from running_server import Running
 from tools.serving import TOKEN, Server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -56,7 +57,7 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
     opened = []
 
     def open_page(
-        server: Server,
+        server: Running | Server,
         name: str | None = "Ada",
         view: str = "label",
         origin: str | None = None,
@@ -87,5 +88,5 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     colors = (200, 60, 40), (40, 160, 90), (50, 90, 200)
     for number in range(60):
         name = "<img src=x onerror=alert(1)>" if number == 7 else f"{number:02}"
-        Image.new("RGB", (120 + number, 90), colors[number % 3]).save(folder / f"{name}.png")
+        Image.new("RGB", (20 + number, 15), colors[number % 3]).save(folder / f"{name}.png")
     return folder

@@ -4,25 +4,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser_pages import answered_by, expect, on_disk, problems, table
-from tools.serving import Server
+from browser_pages import SHOWN, answered_by, expect, on_disk, problems, table
+from running_server import Running, served
 
 Visit = Callable[..., Any]
-SHOWN = ".stage[data-key]:not([data-key=''])"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Long texts in two classes; every test has people of its own."""
     folder = tmp_path_factory.mktemp("access")
     lines = "\n".join(f"line {line}" for line in range(200))
     data = table(folder / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
-    words = [data, "--classes", "good,bad", "--encoder", "words"]
-    with Server(words, folder / "project") as running:
+    with served(data, folder / "project", answers=["good", "bad"]) as running:
         yield running
 
 
-def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Server, visit: Visit) -> None:
+def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Running, visit: Visit) -> None:
     page = visit(server)
     page.wait_for_selector(SHOWN)
     page.focus("[data-class=bad]")
@@ -32,7 +30,7 @@ def test_the_focus_stays_on_the_button_that_a_key_pressed(server: Server, visit:
     expect(page, lambda: on_disk(server, "Ada"), [("answer", 1), ("answer", 1)])
 
 
-def test_a_double_click_is_one_answer(server: Server, visit: Visit) -> None:
+def test_a_double_click_is_one_answer(server: Running, visit: Visit) -> None:
     page = visit(server, name="Bo")
     page.wait_for_selector(SHOWN)
     first = page.get_attribute(".stage", "data-key")
@@ -45,7 +43,7 @@ def test_a_double_click_is_one_answer(server: Server, visit: Visit) -> None:
     expect(page, lambda: on_disk(server, "Bo"), [("answer", 1), ("answer", 0)])
 
 
-def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Server, visit: Visit) -> None:
+def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Running, visit: Visit) -> None:
     page = visit(server, name="Cy")
     page.wait_for_selector(SHOWN)
     page.keyboard.press("PageDown")
@@ -61,7 +59,7 @@ def test_keys_scroll_a_long_text_and_the_next_one_begins_at_its_top(server: Serv
     page.wait_for_function("() => document.querySelector('.stage').scrollTop === 0")
 
 
-def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> None:
+def test_keys_can_be_changed_and_switched_off(server: Running, visit: Visit) -> None:
     page = visit(server, name="Di")
     page.wait_for_selector(SHOWN)
     page.keyboard.press("?")
@@ -83,7 +81,7 @@ def test_keys_can_be_changed_and_switched_off(server: Server, visit: Visit) -> N
     assert not page.query_selector_all(".class kbd"), "off is kept"
 
 
-def test_who_has_no_token_is_told_what_to_do(server: Server, visit: Visit, chromium: Any) -> None:
+def test_who_has_no_token_is_told_what_to_do(server: Running, visit: Visit, chromium: Any) -> None:
     context = chromium.new_context()
     page = context.new_page()
     page.goto(server.origin)
@@ -96,7 +94,7 @@ def test_who_has_no_token_is_told_what_to_do(server: Server, visit: Visit, chrom
     context.close()
 
 
-def test_unsure_notes_and_flags_by_keys(server: Server, visit: Visit) -> None:
+def test_unsure_notes_and_flags_by_keys(server: Running, visit: Visit) -> None:
     page = visit(server, name="Eve")
     page.wait_for_selector(SHOWN)
     name = page.get_attribute(".stage", "data-name")

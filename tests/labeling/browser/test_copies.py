@@ -5,34 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import answered, answered_by, expect, problems
+from browser_pages import SHOWN, answered, answered_by, expect, problems
 from labeling_data import scene
-from tools.serving import Person, Server
-
-from jostle.labeling import Session
+from running_server import Running, served
 
 Visit = Callable[..., Any]
-SHOWN = ".stage[data-key]:not([data-key=''])"
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path) -> Iterator[Running]:
     """Two scenes, one of them with two near-copies, which are known when the page opens."""
     folder = tmp_path / "scenes"
     folder.mkdir()
     scene(1).save(folder / "1.png")
     for name, quality in (("0", 95), ("0-again", 60), ("0-poor", 30)):
         scene(0).save(folder / f"{name}.jpg", quality=quality)
-    session = Session.open(
-        folder, project=tmp_path / "project", answers=["cat", "dog"], encoder="pixels", near_copies=True
-    )
-    session.index.refresh()
-    session.close()
-    with Server([str(folder)], tmp_path / "project") as running:
+    with served(folder, tmp_path / "project", answers=["cat", "dog"], near_copies=True) as running:
         yield running
 
 
-def test_a_group_is_one_question_and_what_is_split_off_comes_next(server: Server, visit: Visit) -> None:
+def test_a_group_is_one_question_and_what_is_split_off_comes_next(server: Running, visit: Visit) -> None:
     page = visit(server)
     page.wait_for_selector(SHOWN)
     if page.get_attribute(".stage", "data-name") == "1.png":
@@ -50,10 +42,8 @@ def test_a_group_is_one_question_and_what_is_split_off_comes_next(server: Server
         expect(page, lambda done=before + number + 1: answered(server) == done, True)
 
 
-def test_find_shows_groups_as_one_and_splits_them(server: Server, visit: Visit) -> None:
+def test_find_shows_groups_as_one_and_splits_them(server: Running, visit: Visit) -> None:
     page = visit(server, view="find")
-    expect(page, lambda: Person("probe", server.port).call("GET", "/api/progress")[1]["copies"], 2)
-    page.reload()
     page.click("text=Near-copies")
     page.click(".tile .alike:text-is('3 alike')")
     page.wait_for_selector("dialog .strip button:nth-child(2) img")

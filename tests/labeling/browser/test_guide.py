@@ -7,31 +7,23 @@ from typing import Any
 import pytest
 from browser_pages import answered_by, on_disk, problems
 from PIL import Image
-from tools.serving import Server
+from running_server import Running, served
 
 TEXT = "# Rules\n\nLook <b>closely</b>.\n\n## cat\n\nIt purrs.\n\n![a cat](cat.png)\n\n## dog\n\nIt barks.\n"
 
 
 @pytest.fixture
-def server(tmp_path: Path, photos: Path) -> Iterator[Server]:
+def server(tmp_path: Path, photos: Path) -> Iterator[Running]:
     """A project with a guide."""
     Image.new("RGB", (300, 200), (90, 120, 60)).save(tmp_path / "cat.png")
     (tmp_path / "guide.md").write_text(TEXT)
-    words = [
-        str(photos),
-        "--classes",
-        "cat,dog",
-        "--encoder",
-        "pixels",
-        "--guide",
-        str(tmp_path / "guide.md"),
-    ]
-    with Server(words, tmp_path / "project") as running:
+    guide = str(tmp_path / "guide.md")
+    with served(photos, tmp_path / "project", answers=["cat", "dog"], guide=guide) as running:
         yield running
 
 
 def test_the_guide_greets_each_person_once_and_stands_beside_the_question(
-    server: Server, visit: Callable[..., Any], tmp_path: Path
+    server: Running, visit: Callable[..., Any], tmp_path: Path
 ) -> None:
     page = visit(server, name="Ada")
     page.wait_for_selector("dialog[open]:has-text('It purrs')")
@@ -62,7 +54,7 @@ def test_the_guide_greets_each_person_once_and_stands_beside_the_question(
     page.wait_for_selector("aside.guide:has-text('It meows')")
 
 
-def test_on_a_phone_the_guide_opens_over_the_question(server: Server, visit: Callable[..., Any]) -> None:
+def test_on_a_phone_the_guide_opens_over_the_question(server: Running, visit: Callable[..., Any]) -> None:
     page = visit(server, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.click("dialog .done")
     assert page.is_hidden("aside.guide")

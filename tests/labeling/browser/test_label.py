@@ -1,31 +1,30 @@
 """One example at a time, by keys, in a real browser: nothing is lost whatever happens."""
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import expect
+from browser_pages import SHOWN, expect
+from running_server import Running, served
 from tools.serving import Person, Server
 
 from jostle.labeling.sources.contents import digest
 
 CLASSES = "red,green,<b>blue</b>"
 HTML = "<img src=x onerror=alert(1)>.png"
-READING = 300  # seconds that a folder may take on a busy machine
 Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def server(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server for all tests that let it live; each has people of its own."""
-    with Server([str(photos), "--classes", CLASSES], tmp_path_factory.mktemp("label")) as running:
+    with served(photos, tmp_path_factory.mktemp("label"), answers=CLASSES.split(",")) as running:
         yield running
 
 
-def acts(server: Server, *people: str) -> list[tuple[str, str, str]]:
+def acts(server: Any, *people: str) -> list[tuple[str, str, str]]:
     """What some people did, as it is on disk: person, act, value."""
     with sqlite3.connect(server.project / "labels.db") as reader:
         found = reader.execute("select person, act, value from acts order by seq").fetchall()
@@ -35,7 +34,7 @@ def acts(server: Server, *people: str) -> list[tuple[str, str, str]]:
 
 def shown(page: Any) -> str:
     """The key of the example on the stage, once there is one."""
-    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.wait_for_selector(SHOWN)
     return str(page.get_attribute(".stage", "data-key"))
 
 
@@ -47,7 +46,7 @@ def press(page: Any, key: str) -> str:
     return before
 
 
-def loaded_ahead(page: Any, server: Server, person: str) -> None:
+def loaded_ahead(page: Any, server: Any, person: str) -> None:
     """Wait until every picture that is open for a person is in the browser."""
     with sqlite3.connect(server.project / "labels.db") as reader:
         found = [key for (key,) in reader.execute("select key from leases where person = ?", [person])]
@@ -60,7 +59,7 @@ def loaded_ahead(page: Any, server: Server, person: str) -> None:
     )
 
 
-def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
+def test_the_whole_way_by_keys(server: Running, visit: Visit) -> None:
     page = visit(server, name="Ada")
     first = press(page, "1")
     assert page.url == f"{server.origin}/?name=Ada#label", "the token stays in the address"
@@ -78,7 +77,7 @@ def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
     page.click("[data-class=green]")
     page.wait_for_selector(f".stage:not([data-key='{clicked}'])")
     expect(page, lambda: acts(server, "Ada")[-1], ("Ada", "answer", "1"))
-    page.wait_for_selector(".meter:has-text('answers of 60')", timeout=1000 * READING)
+    page.wait_for_selector(".meter:has-text('answers of 60')")
 
     open_ones = {each["key"] for each in Person("Ada", server.port).questions(5)}
     assert not open_ones & {first, second, skipped, clicked}
@@ -86,7 +85,7 @@ def test_the_whole_way_by_keys(server: Server, visit: Visit) -> None:
     assert shown(page) not in {first, second, skipped, clicked}
 
 
-def test_a_name_is_asked_once_and_keys_write_while_it_is(server: Server, visit: Visit) -> None:
+def test_a_name_is_asked_once_and_keys_write_while_it_is(server: Running, visit: Visit) -> None:
     page = visit(server, name=None)
     page.wait_for_selector("dialog[open]")
     page.keyboard.type("Bo 1 g")  # letters and digits that name classes
@@ -100,7 +99,7 @@ def test_a_name_is_asked_once_and_keys_write_while_it_is(server: Server, visit: 
     assert page.inner_text("#person") == "Bo 1", "it is asked once"
 
 
-def test_keys_of_the_browser_and_held_keys_do_nothing(server: Server, visit: Visit) -> None:
+def test_keys_of_the_browser_and_held_keys_do_nothing(server: Running, visit: Visit) -> None:
     page = visit(server, name="Cy")
     before = shown(page)
     page.keyboard.press("Control+1")
@@ -115,7 +114,7 @@ def test_keys_of_the_browser_and_held_keys_do_nothing(server: Server, visit: Vis
     assert acts(server, "Cy") == []
 
 
-def test_two_people_get_different_questions(server: Server, visit: Visit) -> None:
+def test_two_people_get_different_questions(server: Running, visit: Visit) -> None:
     pages = visit(server, name="Di"), visit(server, name="Ed")
     seen = [{press(page, "1") for _ in range(4)} for page in pages]
     assert not seen[0] & seen[1]
@@ -123,7 +122,7 @@ def test_two_people_get_different_questions(server: Server, visit: Visit) -> Non
         expect(page, lambda name=name: len(acts(server, name)), 4)
 
 
-def held(server: Server, person: str) -> int:
+def held(server: Running, person: str) -> int:
     """How many questions are kept for somebody."""
     with sqlite3.connect(server.project / "labels.db") as reader:
         (found,) = reader.execute("select count(*) from leases where person = ?", [person]).fetchone()
@@ -131,7 +130,7 @@ def held(server: Server, person: str) -> int:
     return int(found)
 
 
-def test_a_page_that_is_closed_gives_its_questions_back(server: Server, visit: Visit) -> None:
+def test_a_page_that_is_closed_gives_its_questions_back(server: Running, visit: Visit) -> None:
     page = visit(server, name="Gus")
     shown(page)
     assert held(server, "Gus") == 5
@@ -139,12 +138,8 @@ def test_a_page_that_is_closed_gives_its_questions_back(server: Server, visit: V
     expect(page, lambda: held(server, "Gus"), 0)
 
 
-def test_names_of_files_and_classes_are_text(photos: Path, server: Server, visit: Visit) -> None:
-    flo, end = Person("Flo", server.port), time.monotonic() + READING
-    while not flo.call("GET", "/api/progress")[1]["indexed"]:
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    assert flo.answer(digest((photos / HTML).read_bytes()), "<b>blue</b>")["kept"]
+def test_names_of_files_and_classes_are_text(photos: Path, server: Running, visit: Visit) -> None:
+    assert Person("Flo", server.port).answer(digest((photos / HTML).read_bytes()), "<b>blue</b>")["kept"]
     page = visit(server, name="Flo", view="review")
     page.on("dialog", lambda box: pytest.fail(f"a script ran: {box.message}"))
     page.click("text=All answers")
@@ -186,14 +181,14 @@ def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit
 
 def test_other_machines_answer_too(photos: Path, tmp_path: Path, visit: Visit) -> None:
     """A browser trusts plain http from its own machine only, and takes functions away from pages of others."""
-    with Server([str(photos), "--classes", CLASSES, "--host", "0.0.0.0"], tmp_path) as server:
-        page = visit(server, origin=f"http://0.0.0.0:{server.port}")
+    with served(photos, tmp_path, "0.0.0.0", answers=CLASSES.split(",")) as server:
+        page = visit(server)
         press(page, "1")
         assert not page.evaluate("isSecureContext")
         expect(page, lambda: acts(server, "Ada"), [("Ada", "answer", "0")])
 
 
-def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Server, visit: Visit) -> None:
+def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Running, visit: Visit) -> None:
     page = visit(server, name="Hal")
     shown(page)
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from browser_pages import problems
 from PIL import Image
-from tools.serving import Server
+from running_server import Running, served
 
 Visit = Callable[..., Any]
 SIZE = """(() => {
@@ -17,7 +17,7 @@ SIZE = """(() => {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A panorama, a tiny picture and a dark one of 16 bits with a bright pixel."""
     folder = tmp_path_factory.mktemp("close")
     Image.new("RGB", (3000, 150), (90, 120, 60)).save(folder / "panorama.png")
@@ -25,8 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     dark = np.tile(np.arange(100, 200, dtype=np.uint16), (60, 1))
     dark[0, 0] = 60_000
     Image.fromarray(dark).save(folder / "dark.png")
-    words = [str(folder), "--classes", "good,bad", "--encoder", "pixels"]
-    with Server(words, tmp_path_factory.mktemp("close-project")) as running:
+    with served(folder, tmp_path_factory.mktemp("close-project"), answers=["good", "bad"]) as running:
         yield running
 
 
@@ -42,7 +41,7 @@ def show(page: Any, name: str) -> None:
     pytest.fail(f"{name} was not asked")
 
 
-def test_a_panorama_is_enlarged_and_moved_by_keys_and_wheel(server: Server, visit: Visit) -> None:
+def test_a_panorama_is_enlarged_and_moved_by_keys_and_wheel(server: Running, visit: Visit) -> None:
     page = visit(server, name="Ada")
     show(page, "panorama.png")
     whole = page.evaluate(SIZE)
@@ -63,7 +62,7 @@ def test_a_panorama_is_enlarged_and_moved_by_keys_and_wheel(server: Server, visi
     page.wait_for_function("() => Number(document.querySelector('.picture').dataset.zoom) > 2")
 
 
-def test_a_tiny_picture_is_shown_as_squares_of_whole_pixels(server: Server, visit: Visit) -> None:
+def test_a_tiny_picture_is_shown_as_squares_of_whole_pixels(server: Running, visit: Visit) -> None:
     page = visit(server, name="Bo")
     show(page, "tiny.png")
     width, height = page.evaluate(SIZE)
@@ -75,7 +74,7 @@ def test_a_tiny_picture_is_shown_as_squares_of_whole_pixels(server: Server, visi
     )
 
 
-def test_the_full_range_of_a_dark_picture_is_shown(server: Server, visit: Visit) -> None:
+def test_the_full_range_of_a_dark_picture_is_shown(server: Running, visit: Visit) -> None:
     page = visit(server, name="Cy")
     show(page, "dark.png")
     brightest = """() => { const image = document.querySelector('.picture img');

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from browser_pages import answered_by, on_disk, problems, table
-from tools.serving import Server
+from running_server import served
 
 CLASSES = "ant,bear,cat,dog,eel,fox,goat,hen,ibis,jay,kiwi,lynx,mole,polar bear,Émeu"
 
 
 def test_a_class_is_found_by_letters_and_then_by_a_digit(tmp_path: Path, visit: Callable[..., Any]) -> None:
     data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}"] for i in range(30)))
-    with Server(
-        [data, "--classes", CLASSES.replace("hen", "hen=h"), "--encoder", "words"], tmp_path / "project"
-    ) as server:
+    with served(data, tmp_path / "project", answers=CLASSES.split(",")) as server:
+        server.session.book.choose_keys({"hen": "h"})
         page = visit(server)
         page.wait_for_selector(".stage:has-text('ticket')")
         page.wait_for_selector(".typeahead:focus")

@@ -1,48 +1,51 @@
 """Numbers and several classes as people give them, and their slips: stray keys, two tabs, pictures that are missing."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import answered_by, expect, on_disk, table
-from tools.serving import TOKEN, Person, Server
+from answering import labeled
+from browser_pages import SHOWN, answered_by, expect, on_disk, table
+from labeling_data import COLORS
+from running_server import Running, served
+from tools.serving import TOKEN
+
+from jostle.labeling import Answers
 
 Visit = Callable[..., Any]
-COLORS = ("red", "green", "blue")
-TIMEOUT = 300  # seconds that a model may take on a busy machine
 
 
 @pytest.fixture(scope="module")
-def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Houses whose price is asked for; here as below every test has people of its own."""
     folder = tmp_path_factory.mktemp("prices")
     data = table(folder / "houses.csv", ["id", "area", "price"], ([i, 40 + i, ""] for i in range(30)))
-    with Server([data, "--target", "price"], folder / "project") as running:
+    asked = {"answers": Answers("number"), "target": "price", "hide": ["price"]}
+    with served(data, folder / "project", **asked) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def tickets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def tickets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Long texts, several classes of which can be right."""
     folder = tmp_path_factory.mktemp("tickets")
     lines = "\n".join(f"line {line}" for line in range(200))
     data = table(folder / "tickets.csv", ["id", "text"], ([i, f"ticket {i}\n{lines}"] for i in range(30)))
-    words = [data, "--classes", "billing,bug,praise", "--several", "--encoder", "words"]
-    with Server(words, folder / "project") as running:
+    with served(
+        data, folder / "project", answers=Answers("several", ("billing", "bug", "praise"))
+    ) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def pictures(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def pictures(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Pictures in three colors."""
-    words = [str(photos), "--classes", ",".join(COLORS), "--round-size", "9", "--encoder", "pixels"]
-    with Server(words, tmp_path_factory.mktemp("pictures")) as running:
+    with served(photos, tmp_path_factory.mktemp("pictures"), answers=COLORS, encoder="pixels") as running:
         yield running
 
 
-def test_numbers_are_read_as_english_and_never_guessed(prices: Server, visit: Visit) -> None:
+def test_numbers_are_read_as_english_and_never_guessed(prices: Running, visit: Visit) -> None:
     page = visit(prices, name="Ada")
     page.wait_for_selector("input[aria-label=price]")
     assert page.get_attribute("input[name=number]", "placeholder") == "price"
@@ -70,7 +73,7 @@ def test_numbers_are_read_as_english_and_never_guessed(prices: Server, visit: Vi
     expect(page, lambda: [act for act, _ in on_disk(prices, "Ada")][5:], ["skip", "withdrawal"])
 
 
-def test_undo_and_edit_bring_back_the_number_that_is_stored(prices: Server, visit: Visit) -> None:
+def test_undo_and_edit_bring_back_the_number_that_is_stored(prices: Running, visit: Visit) -> None:
     exact = "1234.567890123"
     page = visit(prices, name="Bo")
     page.wait_for_selector("input[aria-label=price]")
@@ -91,7 +94,7 @@ def test_undo_and_edit_bring_back_the_number_that_is_stored(prices: Server, visi
 
 
 def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
-    tickets: Server, visit: Visit
+    tickets: Running, visit: Visit
 ) -> None:
     page = visit(tickets, name="Ada")
     page.wait_for_selector(".stage:has-text('ticket')")
@@ -110,7 +113,7 @@ def test_enter_alone_stores_nothing_and_undo_brings_back_what_was_ticked(
     expect(page, lambda: [value for act, value in on_disk(tickets, "Ada") if act == "answer"], wanted)
 
 
-def test_each_tab_has_its_own_person(tickets: Server, visit: Visit) -> None:
+def test_each_tab_has_its_own_person(tickets: Running, visit: Visit) -> None:
     first = visit(tickets, name="Cy")
     first.wait_for_selector(".stage:has-text('ticket')")
     second = first.context.new_page()
@@ -125,7 +128,7 @@ def test_each_tab_has_its_own_person(tickets: Server, visit: Visit) -> None:
     expect(first, lambda: (first.inner_text("#person"), second.inner_text("#person")), ("Cy", "Di"))
 
 
-def test_a_picture_is_answered_when_it_can_be_seen(pictures: Server, visit: Visit) -> None:
+def test_a_picture_is_answered_when_it_can_be_seen(pictures: Running, visit: Visit) -> None:
     page = visit(pictures, name=None)
     page.wait_for_selector("dialog[open]")
     held: list[Any] = []
@@ -138,12 +141,12 @@ def test_a_picture_is_answered_when_it_can_be_seen(pictures: Server, visit: Visi
     assert on_disk(pictures, "Ada") == []
     expect(page, lambda: bool(held), True)
     held.pop(0).continue_()
-    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.wait_for_selector(SHOWN)
     page.keyboard.press("1")
     expect(page, lambda: on_disk(pictures, "Ada"), [("answer", 0)])
 
 
-def test_a_picture_that_cannot_be_shown_can_only_be_skipped(pictures: Server, visit: Visit) -> None:
+def test_a_picture_that_cannot_be_shown_can_only_be_skipped(pictures: Running, visit: Visit) -> None:
     page = visit(pictures, name=None)
     page.wait_for_selector("dialog[open]")
     page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
@@ -156,17 +159,11 @@ def test_a_picture_that_cannot_be_shown_can_only_be_skipped(pictures: Server, vi
     expect(page, lambda: on_disk(pictures, "Bo"), [("skip", None)])
 
 
-def test_tiles_whose_pictures_are_not_shown_are_not_answered(pictures: Server, visit: Visit) -> None:
-    somebody, end = Person("Di", pictures.port), time.monotonic() + TIMEOUT
-    for _ in range(12):
-        question = somebody.questions(1)[0]
-        number = question["name"].removesuffix(".png")
-        somebody.answer(question["key"], COLORS[int(number) % 3 if number.isdecimal() else 7 % 3])
-    while not somebody.call("GET", "/api/grid?class=red&n=24")[1]["examples"]:
-        assert time.monotonic() < end
-        time.sleep(0.2)
+def test_tiles_whose_pictures_are_not_shown_are_not_answered(pictures: Running, visit: Visit) -> None:
+    labeled(pictures.session, 12, "Di", lambda name: COLORS[int(name[:2]) % 3 if name[:2].isdecimal() else 1])
+    pictures.session.train()
     page = visit(pictures, name="Cy")
-    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.wait_for_selector(SHOWN)
     page.route("**/api/content/*", lambda route: route.fulfill(status=500, body="no"))
     page.goto(f"{pictures.origin}/#grid")
     page.wait_for_selector(".tile .broken")
@@ -179,11 +176,11 @@ def test_tiles_whose_pictures_are_not_shown_are_not_answered(pictures: Server, v
 
 def test_the_end_of_a_project_says_what_to_do_next(tmp_path: Path, visit: Visit) -> None:
     data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}"] for i in range(3)))
-    with Server([data, "--classes", "good,bad", "--encoder", "words"], tmp_path / "project") as server:
+    with served(data, tmp_path / "project", answers=["good", "bad"]) as server:
         page = visit(server)
         for _ in range(2):
             answered_by(page, "1")
         page.keyboard.press("1")
-        page.wait_for_selector(".stage:has-text('Everything has an answer')", timeout=1000 * TIMEOUT)
+        page.wait_for_selector(".stage:has-text('Everything has an answer')")
         assert "jostle label export labels.csv" in page.inner_text(".stage")
         assert page.get_attribute(".stage a", "href") == "#review"

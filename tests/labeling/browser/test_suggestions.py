@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from browser_pages import problems
-from tools.serving import Server
+from labeling_data import COLORS
+from running_server import served
+
+from jostle.labeling.training.suggesters import begin
 
 
 def test_another_models_suggestion_is_hidden_until_a_key_shows_it(
@@ -15,8 +18,9 @@ def test_another_models_suggestion_is_hidden_until_a_key_shows_it(
     with (tmp_path / "theirs.csv").open("w", newline="") as file:
         rows = [[path.name, "green", 0.75] for path in photos.iterdir()]
         csv.writer(file).writerows([["name", "prediction", "chance"], *rows])
-    words = [str(photos), "--classes", "red,green,blue", "--encoder", "pixels", "--audit", "0%"]
-    with Server([*words, "--suggest", str(tmp_path / "theirs.csv")], tmp_path / "project") as server:
+    settings = {"answers": COLORS, "audit": 0.0, "suggest": str(tmp_path / "theirs.csv")}
+    with served(photos, tmp_path / "project", **settings) as server:
+        begin(server.session)
         page = visit(server, view="progress")
         page.wait_for_selector("h2:has-text('Suggestions of theirs.csv')")
         page.wait_for_selector("p:has-text('60 suggestions.')")

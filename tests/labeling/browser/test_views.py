@@ -1,29 +1,17 @@
 """The grid, the review, the progress and other kinds of answers, on a project whose model has learned something."""
 
-import csv
 import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser_pages import answered, expect
-from tools.serving import Person, Server
+from browser_pages import SHOWN, answered, expect, table
+from running_server import Running, served
+from tools.serving import Person
 
 Visit = Callable[..., Any]
-TIMEOUT = 300  # seconds that a model may take on a busy machine
-
-
-def size_of(question: dict[str, Any]) -> float:
-    return float(dict(question["content"]["fields"])["size"])
-
-
-def right(question: dict[str, Any]) -> str:
-    return "large" if size_of(question) > 0.5 else "small"
-
-
-def other(answer: str) -> str:
-    return "small" if answer == "large" else "large"
+TIMEOUT = 300  # seconds that figures may take on a busy machine
 
 
 def figures(port: int) -> Any:
@@ -31,7 +19,7 @@ def figures(port: int) -> Any:
 
 
 def until(port: int, wanted: Callable[[Any], bool]) -> Any:
-    """The figures once they are as wanted."""
+    """The figures once they are as wanted: they are made anew now and then only."""
     end = time.monotonic() + TIMEOUT
     while not wanted(found := figures(port)):
         assert time.monotonic() < end, found
@@ -39,44 +27,33 @@ def until(port: int, wanted: Callable[[Any], bool]) -> Any:
     return found
 
 
-def labeled(server: Server, person: str, n: int, wrong: int = 0) -> list[str]:
-    """Answer n questions, the first few of them wrongly; the keys of those."""
-    somebody, slips = Person(person, server.port), []
+def learn(server: Running, person: str, n: int, wrong: int = 0) -> None:
+    """Answer n questions, the first few of them wrongly, and train."""
     for count in range(n):
-        question = somebody.questions(1)[0]
-        answer = right(question)
-        if count < wrong and abs(size_of(question) - 0.5) > 0.3:
-            answer = other(answer)
-            slips.append(question["key"])
-        somebody.answer(question["key"], answer, seconds=1.0)
-    return slips
+        [question] = server.session.ask(1, person)
+        size = float((server.session.content(question.key).fields or {})["size"])  # type: ignore[arg-type]
+        server.session.tell(
+            question.key, "large" if (size > 0.5) is (count >= wrong) else "small", person, 1.0
+        )
+    server.session.train()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Two people have labeled rows, with some slips; a model knows what is large."""
-    folder = tmp_path_factory.mktemp("views")
-    draw = random.Random(0)
-    with (folder / "parcels.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "size", "weight"])
-        for number in range(300):
-            size = draw.choice((0.2, 0.8)) + draw.uniform(-0.1, 0.1)
-            writer.writerow([f"parcel {number}", round(size, 4), round(draw.random(), 4)])
-    words = [str(folder / "parcels.csv"), "--classes", "small,large", "--goal", "60%"]
-    words += ["--round-size", "15", "--audit", "40%", "--overlap", "20%"]
-    with Server(words, folder / "project") as running:
-        until(running.port, lambda found: found["round"] >= 1)
-        labeled(running, "Ada", 30, wrong=3)
-        until(running.port, lambda found: found["curve"])
-        labeled(running, "Bo", 30)
-        until(
-            running.port, lambda found: len(found["people"]) == 2
-        )  # figures are made anew now and then only
+    folder, draw = tmp_path_factory.mktemp("views"), random.Random(0)
+    sizes = (round(draw.choice((0.2, 0.8)) + draw.uniform(-0.1, 0.1), 4) for _ in range(300))
+    rows = ([f"parcel {number}", size, round(draw.random(), 4)] for number, size in enumerate(sizes))
+    data = table(folder / "parcels.csv", ["id", "size", "weight"], rows)
+    settings = {"answers": ["small", "large"], "goal": "60%", "batch": 15, "audit": 0.4, "overlap": 0.2}
+    with served(data, folder / "project", **settings) as running:
+        running.session.train()
+        learn(running, "Ada", 30, wrong=3)
+        learn(running, "Bo", 30)
         yield running
 
 
-def test_progress_shows_the_audit_and_the_advice(server: Server, visit: Visit) -> None:
+def test_progress_shows_the_audit_and_the_advice(server: Running, visit: Visit) -> None:
     page = visit(server, view="progress")
     page.wait_for_selector("svg.curve .point")
     facts = page.inner_text(".facts")
@@ -91,9 +68,9 @@ def test_progress_shows_the_audit_and_the_advice(server: Server, visit: Visit) -
     assert "[object" not in page.inner_text("main")
 
 
-def test_a_suggestion_is_shown_only_when_asked_for(server: Server, visit: Visit) -> None:
+def test_a_suggestion_is_shown_only_when_asked_for(server: Running, visit: Visit) -> None:
     page = visit(server)
-    page.wait_for_selector(".stage[data-key]:not([data-key=''])")
+    page.wait_for_selector(SHOWN)
     assert not page.is_visible(".hint")
     page.keyboard.press(".")
     page.wait_for_selector(".hint:not([hidden])")
@@ -102,7 +79,7 @@ def test_a_suggestion_is_shown_only_when_asked_for(server: Server, visit: Visit)
     page.wait_for_selector(".hint", state="hidden")
 
 
-def test_the_answer_is_right_once_and_for_all(server: Server, visit: Visit) -> None:
+def test_the_answer_is_right_once_and_for_all(server: Running, visit: Visit) -> None:
     page = visit(server, view="review")
     page.wait_for_selector(".item[aria-current] .option")
     key = page.get_attribute(".item[aria-current]", "data-key")
@@ -122,7 +99,7 @@ def test_the_answer_is_right_once_and_for_all(server: Server, visit: Visit) -> N
     page.wait_for_selector("text=No answer has these words.")
 
 
-def test_disagreements_are_settled_side_by_side(server: Server, visit: Visit) -> None:
+def test_disagreements_are_settled_side_by_side(server: Running, visit: Visit) -> None:
     ada, bo = Person("Ada", server.port), Person("Bo", server.port)
     key = ada.questions(1)[0]["key"]
     ada.answer(key, "small")
@@ -142,7 +119,7 @@ def test_disagreements_are_settled_side_by_side(server: Server, visit: Visit) ->
     page.wait_for_selector(f".item[data-key='{key}']", state="detached")
 
 
-def test_classes_are_renamed_merged_and_added(server: Server, visit: Visit) -> None:
+def test_classes_are_renamed_merged_and_added(server: Running, visit: Visit) -> None:
     page = visit(server, view="progress")
     page.click("text=Add a class")
     page.fill("dialog input", "<i>huge</i>")
@@ -161,13 +138,13 @@ def test_classes_are_renamed_merged_and_added(server: Server, visit: Visit) -> N
     assert [each["name"] for each in spec["classes"]] == ["small", "large"]
 
 
-def test_enough_is_said_on_the_label_view_too(server: Server, visit: Visit) -> None:
+def test_enough_is_said_on_the_label_view_too(server: Running, visit: Visit) -> None:
     """The goal is low and the model good: some rounds more, and the advice is to stop."""
     for _ in range(12):
         if figures(server.port)["advice"]["stop"]:
             break
         before = figures(server.port)["answered"]
-        labeled(server, "Bo", 15)
+        learn(server, "Bo", 15)
         until(server.port, lambda found, before=before: found["answered"] >= before + 15)
     page = visit(server)
     banner = page.wait_for_selector(".advice:not([hidden])")
@@ -176,7 +153,9 @@ def test_enough_is_said_on_the_label_view_too(server: Server, visit: Visit) -> N
     page.wait_for_selector(".verdict.stop")
 
 
-def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(server: Server, visit: Visit) -> None:
+def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(
+    server: Running, visit: Visit
+) -> None:
     page = visit(server, view="grid")
     page.wait_for_selector(".tiles[aria-busy=false] .tile")
     held: list[Any] = []
@@ -192,7 +171,7 @@ def test_tiles_of_the_last_class_take_no_click_while_another_is_fetched(server: 
     page.wait_for_selector(".tiles[aria-busy=false] .tile .says:text-is('large')")
 
 
-def test_the_grid_answers_a_selection_and_the_rest_and_takes_both_back(server: Server, visit: Visit) -> None:
+def test_the_grid_answers_a_selection_and_the_rest_and_takes_both_back(server: Running, visit: Visit) -> None:
     page = visit(server, view="grid")
     page.click(".chips button:has-text('large')")
     page.wait_for_selector(".tiles[aria-busy=false] .tile .says:text-is('large')")
@@ -217,7 +196,7 @@ def test_the_grid_answers_a_selection_and_the_rest_and_takes_both_back(server: S
     expect(page, lambda: answered(server), before)
 
 
-def test_the_grid_shows_the_least_certain_first_where_wanted(server: Server, visit: Visit) -> None:
+def test_the_grid_shows_the_least_certain_first_where_wanted(server: Running, visit: Visit) -> None:
     page = visit(server, view="grid")
     page.wait_for_selector(".tiles[aria-busy=false] .tile .sure")
     page.click("text=Least certain first")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class
+from jostle.labeling.answers import Classes, StoredAnswer, as_class
 from jostle.labeling.records import Accuracy, NewData, Point, Predictions, Proof
 from jostle.labeling.sources.contents import draw_uniform
 from jostle.labeling.store.schema import examples, looks
@@ -94,9 +94,7 @@ def audit_sample(session: Session) -> ProjectAudit:
 
 def left_audit(session: Session) -> frozenset[str]:
     """Return the keys of audited examples that measure no more: their answers train, as those of picks."""
-    with session.store.read_transaction() as tx:
-        left = select(examples.c.key).where(examples.c.purpose == "audit", _has_left())
-        return frozenset(tx.execute(left).scalars())
+    return frozenset(session.store.find_keys(examples.c.purpose == "audit", _has_left()))
 
 
 def _has_left() -> ColumnElement[bool]:
@@ -109,16 +107,14 @@ def _has_left() -> ColumnElement[bool]:
     return or_(examples.c.wanted, examples.c.key.in_(passed))
 
 
-def prediction_errors(
-    kind: AnswerKind, found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes
-) -> Array:
+def prediction_errors(found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes) -> Array:
     """Return the error of each labeled example that a model predicts: 0 or 1, or the absolute error of a number."""
     known = [
         (found.answer(found.places[key], classes), answer)
         for key, answer in labels.items()
         if key in found.places
     ]
-    return np.array([ANSWER_TYPES[kind].error(said, answer) for said, answer in known])
+    return np.array([ANSWER_TYPES[found.kind].error(said, answer) for said, answer in known])
 
 
 def measure(
@@ -135,8 +131,8 @@ def measure(
     `whole`, or where only the predictions for the first of the audit were kept. Such examples get chances as those of
     the others are spread: any chances keep an interval valid.
     """
-    off = prediction_errors(session.kind, found, sample.labels, session.book.classes())
-    unit = (scale or 1.0) if session.kind == "number" else 1.0
+    off = prediction_errors(found, sample.labels, session.book.classes())
+    unit = 1.0 if session.type.has_classes else scale or 1.0
     rest = [*sample.waiting, *sample.unasked]
     known = [found.places[key] for key in [*sample.labels, *rest] if key in found.places]
     expected = found.expected_errors[known]
@@ -151,12 +147,16 @@ def model_shares(session: Session) -> dict[int, float]:
     """Return the share of alpha of each round with a model; those of release 0.2 count as other than candidates."""
     shares: dict[int, float] = {}
     candidates: list[bool] = []
-    for number, _, summary in session.store.rounds():
-        if summary.get("model"):
-            candidates.append(bool(summary.get("candidate")))
-            stored = summary.get("alpha")
-            shares[number] = float(stored) if stored else next_share(session, candidates, len(candidates))
+    for number, summary in model_rounds(session):
+        candidates.append(bool(summary.get("candidate")))
+        stored = summary.get("alpha")
+        shares[number] = float(stored) if stored else next_share(session, candidates, len(candidates))
     return shares
+
+
+def model_rounds(session: Session) -> list[tuple[int, dict[str, Any]]]:
+    """Return number and summary of every round that had a model."""
+    return [(number, summary) for number, _, summary in session.store.rounds() if summary.get("model")]
 
 
 def next_share(session: Session, candidates: Sequence[bool], rank: int) -> float:
@@ -169,19 +169,11 @@ def next_share(session: Session, candidates: Sequence[bool], rank: int) -> float
 
 def spend_share(session: Session, candidate: bool) -> float:
     """Return the share of alpha for a new model; all shares of a project sum to less than alpha."""
-    spent = [*model_shares(session).values(), *(look["alpha"] for look in recorded_looks(session))]
-    flags = [
-        bool(summary.get("candidate")) for _, _, summary in session.store.rounds() if summary.get("model")
-    ]
+    spent = [*model_shares(session).values(), *session.store.column(select(looks.c.alpha))]
+    flags = [bool(summary.get("candidate")) for _, summary in model_rounds(session)]
     flags += [True] * (len(spent) - len(flags))
     share = next_share(session, [*flags, candidate], len(flags) + 1)
     return min(share, max(ALPHA - float(sum(spent)), 0.0) / 2)  # a goal that came late does not spend more
-
-
-def recorded_looks(session: Session) -> list[dict[str, Any]]:
-    """Return the models of others that were scored on this audit, in their order."""
-    with session.store.read_transaction() as tx:
-        return [dict(row) for row in tx.execute(select(looks).order_by(looks.c.number)).mappings()]
 
 
 def accuracy(session: Session, sample: ProjectAudit | None = None) -> Accuracy:
@@ -189,50 +181,46 @@ def accuracy(session: Session, sample: ProjectAudit | None = None) -> Accuracy:
     number, found = session.store.last_model(), session.predictions()
     if found is None:
         return describe_measured(session, Measured(np.zeros(0), np.zeros(0)), number, ALPHA, None)
-    scale = model_summary(session, number).get("scale")
+    scale = dict(model_rounds(session))[number].get("scale")
     measured = measure(session, sample or audit_sample(session), found, scale)
     return describe_measured(session, measured, number, model_shares(session)[number], scale)
-
-
-def model_summary(session: Session, number: int) -> dict[str, Any]:
-    """Return the summary of a round."""
-    return next(summary for at, _, summary in session.store.rounds() if at == number)
 
 
 def describe_measured(
     session: Session, measured: Measured, number: int, alpha: float, scale: float | None
 ) -> Accuracy:
     """Return the accuracy and interval of some errors."""
-    inside, goal, count = measured.interval(alpha), session.settings.accuracy_goal, len(measured.errors)
-    error = None
-    if count:
-        error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
-    sample = 1 - ALPHA, count, len(measured.expected), number, goal
-    if session.kind == "number":
-        low, high = inside.low * measured.unit, inside.high * measured.unit
-        reached = goal is not None and count > 0 and high <= goal
-        estimate = None if error is None else error * measured.unit
-        return Accuracy("mean error", estimate, low, high, *sample, reached, scale)
+    goal, count, numbers = session.settings.accuracy_goal, len(measured.errors), not session.type.has_classes
+    error = estimate_mean(measured.errors, measured.expected) if count else 0.0
+    found = describe_error(session, error, measured.interval(alpha), measured.unit)
+    reached = goal is not None and count > 0 and (found.high <= goal if numbers else found.low >= goal)
+    return Accuracy(
+        "mean error" if numbers else "accuracy", found.estimate if count else None, found.low, found.high,
+        1 - ALPHA, count, len(measured.expected), number, goal, reached, scale,
+    )  # fmt: skip
+
+
+def describe_error(session: Session, error: float, inside: Interval, unit: float) -> NewData:
+    """Return an error with its interval as an accuracy, or as a mean error of numbers in their `unit`."""
+    error = min(max(error, inside.low), inside.high)
+    if not session.type.has_classes:
+        return NewData(error * unit, inside.low * unit, inside.high * unit)
     right = inside.complement()
-    reached = goal is not None and count > 0 and right.low >= goal
-    return Accuracy("accuracy", None if error is None else 1 - error, right.low, right.high, *sample, reached)
+    return NewData(1 - error, right.low, right.high)
 
 
 def curve(session: Session, sample: ProjectAudit | None = None) -> tuple[Point, ...]:
     """Measure every model of the project by the audited examples that count now."""
     sample, shares = sample or audit_sample(session), model_shares(session)
     points: list[Point] = []
-    for number, _, summary in session.store.rounds():
-        found = session.audit_predictions(number) if summary.get("model") else None
-        if found is None:
+    for number, summary in model_rounds(session):
+        if (found := session.audit_predictions(number)) is None:
             continue
         measured = measure(session, sample, found, summary.get("scale"))
-        if len(measured.errors):
-            here = describe_measured(session, measured, number, shares[number], summary.get("scale"))
-            assert here.estimate is not None
-            points.append(
-                Point(number, summary["trained"], here.estimate, here.low, here.high, summary.get("kappa"))
-            )
+        here = describe_measured(session, measured, number, shares[number], summary.get("scale"))
+        if here.estimate is not None:
+            bounds = here.estimate, here.low, here.high
+            points.append(Point(number, summary["trained"], *bounds, summary.get("kappa")))
     return tuple(points)
 
 
@@ -245,22 +233,16 @@ def new_data(session: Session, sample: ProjectAudit | None = None) -> NewData | 
     if found is None or not found.out_of_sample:
         return None
     sample = sample or audit_sample(session)
-    measured = measure(
-        session, sample, found, model_summary(session, session.store.last_model()).get("scale")
-    )
+    measured = measure(session, sample, found, model_rounds(session)[-1][1].get("scale"))
     if not len(measured.errors):
         return None
     others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
-    off = prediction_errors(session.kind, found, others, session.book.classes())
+    off = prediction_errors(found, others, session.book.classes())
     known, left = (off / measured.unit).clip(0, 1), len(measured.expected)
     rest = measured.interval(ALPHA / 2, 0.5)
     inside = new_data_interval(known, rest, left)
     error = estimate_new_data_error(known, estimate_mean(measured.errors, measured.expected), left)
-    error = min(max(error, inside.low), inside.high)
-    if session.kind == "number":
-        return NewData(error * measured.unit, inside.low * measured.unit, inside.high * measured.unit)
-    right = inside.complement()
-    return NewData(1 - error, right.low, right.high)
+    return describe_error(session, error, inside, measured.unit)
 
 
 def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None) -> Proof | None:
@@ -269,7 +251,7 @@ def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None)
     if predictions is None or goal is None or found.reached:
         return None
     measured = measure(session, sample or audit_sample(session), predictions, found.scale)
-    largest = ANSWER_TYPES[session.kind].largest_error(goal, measured.unit)
+    largest = session.type.largest_error(goal, measured.unit)
     if not 0 < largest < 1:
         return None
     alpha = UPPER_SHARE * model_shares(session)[found.round]
@@ -290,9 +272,7 @@ def proof_questions(session: Session) -> int:
     started = session.store.setting("proof") or {}
     if started.get("round") != session.store.current_round():
         return 0
-    with session.store.read_transaction() as tx:
-        asked = select(func.count()).where(examples.c.purpose == "audit")
-        return max(int(started["until"]) - int(tx.execute(asked).scalar_one()), 0)
+    return max(int(started["until"]) - session.store.count(examples.c.purpose == "audit"), 0)
 
 
 def by_class(
@@ -304,7 +284,7 @@ def by_class(
     """
     classes, drawn = session.book.classes(), list(sample.labels)
     rest = [*sample.waiting, *sample.unasked]
-    if session.kind != "one" or not drawn or any(key not in found.places for key in [*drawn, *rest]):
+    if not session.type.has_one_class or not drawn or any(key not in found.places for key in [*drawn, *rest]):
         return {}
     numbers = list(classes.names)
     scores = np.zeros((len(drawn) + len(rest), len(numbers)))
@@ -319,13 +299,8 @@ def by_class(
 
 def kappas(session: Session) -> tuple[float, ...]:
     """Return the kappa of each model with the one before."""
-    found = [summary.get("kappa") for _, _, summary in session.store.rounds() if summary.get("model")]
+    found = [summary.get("kappa") for _, summary in model_rounds(session)]
     return tuple(float(value) for value in found if value is not None)
-
-
-def count_models(session: Session) -> int:
-    """Return the number of models so far."""
-    return sum(bool(summary.get("model")) for _, _, summary in session.store.rounds())
 
 
 REVEAL_STEP = 5  # answers between two changes of the audit's figures

@@ -7,6 +7,7 @@ mistakes they make. For numbers it is the median.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlalchemy import select, update
 
-from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, as_class
-from jostle.labeling.store import EventKind, Purpose, Store, parse_value
+from jostle.labeling.answer_types import AnswerType
+from jostle.labeling.answers import Classes, StoredAnswer, as_class
+from jostle.labeling.store import EventKind, Purpose, Store
 from jostle.labeling.store.schema import events, examples, queue, standing
 from jostle.statistics import answer_error_rate, posterior_classes, value_of_answer
 from jostle.statistics.agreement import krippendorff_alpha
@@ -50,8 +51,8 @@ class Snapshot:
     labels: dict[str, Any]  # stored answers by key
 
 
-def current_answers(store: Store, kind: AnswerKind, classes: Classes) -> list[CurrentAnswer]:
-    """Return all events that were not superseded or withdrawn, the earliest first."""
+def read_snapshot(store: Store, type: AnswerType, classes: Classes) -> Snapshot:
+    """Read all events that were not superseded or withdrawn, the earliest first."""
     joined = (
         select(events, examples.c.name, examples.c.purpose, examples.c.here)
         .join(standing, standing.c.seq == events.c.seq)
@@ -59,57 +60,49 @@ def current_answers(store: Store, kind: AnswerKind, classes: Classes) -> list[Cu
         .where(standing.c.act != "withdrawal")
         .order_by(events.c.seq)
     )
-    with store.read_transaction() as tx:
-        rows = tx.execute(joined).all()
-    return [
+    answers = [
         CurrentAnswer(
             row.seq, row.key, row.name, row.person, row.act,
-            renumber(kind, parse_value(row.value), classes),
+            None if row.value is None else type.renumber(json.loads(row.value), classes),
             row.purpose, row.here, row.seconds, row.at,
         )
-        for row in rows
+        for row in store.rows(joined)
     ]  # fmt: skip
-
-
-def renumber(kind: AnswerKind, value: StoredAnswer | None, classes: Classes) -> StoredAnswer | None:
-    """Replace merged classes of a stored answer by the number they have now."""
-    return None if value is None else ANSWER_TYPES[kind].renumber(value, classes)
+    return Snapshot(answers, aggregate(type, answers, classes))
 
 
 def aggregate(
-    kind: AnswerKind, answers: Iterable[CurrentAnswer], classes: Classes
+    type: AnswerType, answers: Iterable[CurrentAnswer], classes: Classes
 ) -> dict[str, StoredAnswer]:
     """Return the one answer of each example: the last correction, or the consensus of all answers."""
     votes: dict[str, dict[str, StoredAnswer]] = defaultdict(dict)
     corrected: dict[str, StoredAnswer] = {}
     for one in answers:
-        if one.act == "correction":
-            assert one.value is not None
-            corrected[one.key] = one.value
-        elif one.act == "answer":
-            assert one.value is not None
-            votes[one.key][one.person] = one.value
+        if one.value is not None:  # no skip
+            if one.act == "correction":
+                corrected[one.key] = one.value
+            else:
+                votes[one.key][one.person] = one.value
     open_votes = {key: by for key, by in votes.items() if key not in corrected}
-    return {**ANSWER_TYPES[kind].combine(open_votes, list(classes.names)), **corrected}
+    return {**type.combine(open_votes, list(classes.names)), **corrected}
 
 
-def agreement(kind: AnswerKind, answers: Iterable[CurrentAnswer]) -> float | None:
+def agreement(type: AnswerType, answers: Iterable[CurrentAnswer]) -> float | None:
     """Return Krippendorff's alpha over the examples that several people answered."""
-    answer_type = ANSWER_TYPES[kind]
     units: dict[str, list[Hashable]] = defaultdict(list)
     for one in answers:
         if one.act == "answer" and one.value is not None:
-            units[one.key].append(answer_type.comparable(one.value))
-    return krippendorff_alpha(list(units.values()), answer_type.distance)
+            units[one.key].append(type.comparable(one.value))
+    return krippendorff_alpha(list(units.values()), type.distance)
 
 
 MIN_TWICE = 20  # examples that two people answered, before their disagreement says something
 ANSWER_ERROR = 0.1  # assumed share of wrong answers until then
 
 
-def random_share(kind: AnswerKind, overlap: float) -> float:
+def random_share(type: AnswerType, overlap: float) -> float:
     """Return the share of examples that two people answer by chance; the rest of the overlap is steered."""
-    return overlap / 2 if kind == "one" and overlap < 1 else overlap
+    return overlap / 2 if type.has_one_class and overlap < 1 else overlap
 
 
 def count_disagreements(session: Session) -> tuple[int, int]:
@@ -131,7 +124,7 @@ def ask_again(session: Session) -> list[str]:
     left out: a model that chose which audit answers are checked would change its own score.
     """
     settings, found = session.settings, session.predictions()
-    most = round((settings.overlap - random_share(session.kind, settings.overlap)) * settings.batch)
+    most = round((settings.overlap - random_share(session.type, settings.overlap)) * settings.batch)
     if found is None or not found.out_of_sample or not most:
         return []
     merged = session.book.classes().merged
@@ -141,12 +134,11 @@ def ask_again(session: Session) -> list[str]:
         if one.purpose == "pick" and one.here and one.key in found.places:
             said = column.get(as_class(one.value)) if one.act == "answer" and one.value is not None else None
             votes[one.key].append(-1 if said is None else said)
-    with session.store.read_transaction() as tx:
-        ranked = select(queue.c.key).join(examples, examples.c.key == queue.c.key)
-        ranked = ranked.where(queue.c.round == session.store.current_round(), queue.c.purpose == "pick")
-        coming = tx.execute(ranked.where(examples.c.purpose.is_(None)).order_by(queue.c.rank)).scalars()
-        new = [found.places[key] for key in coming if key in found.places][: settings.batch]
-        asked = dict(tx.execute(select(examples.c.key, examples.c.copies)).all())
+    ranked = select(queue.c.key).join(examples, examples.c.key == queue.c.key).order_by(queue.c.rank)
+    ranked = ranked.where(queue.c.round == session.store.current_round(), queue.c.purpose == "pick")
+    coming = session.store.column(ranked.where(examples.c.purpose.is_(None)))
+    new = [found.places[key] for key in coming if key in found.places][: settings.batch]
+    asked = dict(session.store.rows(select(examples.c.key, examples.c.copies)))
     settled = [key for key, said in votes.items() if -1 not in said and len(said) == asked[key]]
     if not settled or not new:
         return []

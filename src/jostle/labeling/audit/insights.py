@@ -13,9 +13,9 @@ import numpy as np
 from jostle.labeling import audit
 from jostle.labeling.answers import as_class
 from jostle.labeling.audit import aggregation
-from jostle.labeling.records import ClassFigures, Confusion, Noise, Predictions, SavedLabels
+from jostle.labeling.records import ClassFigures, Confusion, Noise, SavedLabels
 from jostle.labeling.sources.contents import Question
-from jostle.statistics import Interval, estimate_savings, share_of_noise
+from jostle.statistics import estimate_savings, share_of_noise
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -29,28 +29,24 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
     found = session.predictions()
     if found is None:
         return ()
-    known = _known_part(sample, found)
-    rows = audit.by_class(session, found, known).items()
-    return tuple(
-        ClassFigures(name, each.answered, _low(each.precision), _low(each.recall)) for name, each in rows
-    )
-
-
-def _low(inside: Interval | None) -> float | None:
-    return None if inside is None else inside.low
-
-
-def _known_part(sample: audit.ProjectAudit, found: Predictions) -> audit.ProjectAudit:
-    """Return the part of an audit that a model predicts: new files are unknown to it."""
     labels = {key: value for key, value in sample.labels.items() if key in found.places}
     rest = tuple(key for key in [*sample.waiting, *sample.unasked] if key in found.places)
-    return audit.ProjectAudit(labels, (), rest)
+    known = audit.ProjectAudit(labels, (), rest)  # new files are unknown to the model
+    return tuple(
+        ClassFigures(
+            name,
+            each.answered,
+            None if each.precision is None else each.precision.low,
+            None if each.recall is None else each.recall.low,
+        )
+        for name, each in audit.by_class(session, found, known).items()
+    )
 
 
 def confusions(session: Session) -> tuple[Confusion, ...]:
     """Return the pairs of classes that the model confuses most, with examples; held-out predictions alone count."""
     found = session.predictions()
-    if found is None or not found.out_of_sample or session.kind != "one":
+    if found is None or not found.out_of_sample or not session.type.has_one_class:
         return ()
     classes, pairs = session.book.classes(), defaultdict[tuple[int, int], list[tuple[str, str]]](list)
     labels = session.snapshot().labels
@@ -59,9 +55,7 @@ def confusions(session: Session) -> tuple[Confusion, ...]:
             true, said = as_class(labels[one.key]), as_class(found.answer(found.places[one.key], classes))
             if true != said and (one.key, one.name) not in pairs[true, said]:
                 pairs[true, said].append((one.key, one.name))
-    most = sorted((pair for pair in pairs if pairs[pair]), key=lambda pair: -len(pairs[pair]))[
-        :MAX_CONFUSIONS
-    ]
+    most = sorted((pair for pair in pairs if pairs[pair]), key=lambda pair: -len(pairs[pair]))
     return tuple(
         Confusion(
             classes.names[true],
@@ -69,13 +63,13 @@ def confusions(session: Session) -> tuple[Confusion, ...]:
             len(pairs[true, said]),
             tuple(Question(key, session.source.kind, name) for key, name in pairs[true, said][:MAX_PICTURES]),
         )
-        for true, said in most
+        for true, said in most[:MAX_CONFUSIONS]
     )
 
 
 def noise(session: Session, error: float | None) -> Noise | None:
     """Return how much of a measured error is disagreement of people; None where few examples were answered twice."""
-    if session.kind != "one" or error is None or len(session.classes()) < 2:
+    if not session.type.has_one_class or error is None or len(session.classes()) < 2:
         return None
     differed, twice = aggregation.count_disagreements(session)
     if twice < aggregation.MIN_TWICE:
@@ -93,27 +87,23 @@ def savings(session: Session) -> SavedLabels | None:
     keys = [key for key in last["keys"] if key in labels]
     by_key = dict(zip(last["keys"], last["errors"], strict=True))
     errors, sizes = list[list[float]](), list[int]()
-    for number, _, summary in session.store.rounds():
-        found = session.audit_predictions(number) if summary.get("model") else None
+    for number, summary in audit.model_rounds(session):
+        found = session.audit_predictions(number)
         if found is not None and all(key in found.places for key in keys):
             errors.append([float(found.answer(found.places[key], classes) != labels[key]) for key in keys])
             sizes.append(summary["trained"])
     if len(sizes) < 2 or not keys:
         return None
     shadow = [np.nan if by_key[key] is None else by_key[key] for key in keys]
-    found_savings = estimate_savings(shadow, last["labels"], errors, sizes)
+    saved = estimate_savings(shadow, last["labels"], errors, sizes)
     seconds = [one.seconds for one in session.snapshot().answers if one.seconds is not None]
-    pace = float(np.median(seconds)) / 60 if seconds else None
-    low, high = (
-        found_savings.random_labels - found_savings.high,
-        found_savings.random_labels - found_savings.low,
-    )
-    if not sizes[0] < found_savings.picks < np.inf:  # the first model was better already, or none was as good
+    if not sizes[0] < saved.picks < np.inf:  # the first model was better already, or none was as good
         return None
+    low = saved.random_labels - saved.high
     return SavedLabels(
-        found_savings.random_labels,
-        found_savings.picks,
+        saved.random_labels,
+        saved.picks,
         low if np.isfinite(low) else None,
-        high,
-        None if pace is None else found_savings.saved * pace,
+        saved.random_labels - saved.low,
+        saved.saved * float(np.median(seconds)) / 60 if seconds else None,
     )

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from jostle.labeling.session import Session
-    from jostle.labeling.store import QueueEntry, Store
+    from jostle.labeling.store import Store
     from jostle.strategies import Strategy
 
+UNASKED = (examples.c.here, examples.c.purpose.is_(None))
 MIN_READ = 16  # questions that are drawn at a time while files are read for it
 MIN_DRAWN = 500  # and when all are known: looking at a hundred thousand takes a second, so it is done rarely
 
@@ -58,16 +59,9 @@ def fill_queue(session: Session, n: int) -> bool:
         first = session.index.read_random(max(n, MIN_READ))
         session.store.extend_queue([QueueEntry(key, "pick") for key in first], since=current)
         return bool(first)
-    with session.store.read_transaction() as tx:
-        free = set(
-            tx.execute(select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None))).scalars()
-        )
-        by = select(examples.c.purpose, func.count()).group_by(examples.c.purpose)
-        asked: dict[str | None, int] = dict(tx.execute(by).all())
-    audited = asked.get("audit", 0)
-    found = draw_questions(
-        session, free, asked.get("pick", 0) + audited, audited, max(n, MIN_DRAWN), f"fill {current}"
-    )
+    free = set(session.store.find_keys(*UNASKED))
+    picked, audited = (session.store.count(examples.c.purpose == purpose) for purpose in ("pick", "audit"))
+    found = draw_questions(session, free, picked + audited, audited, max(n, MIN_DRAWN), f"fill {current}")
     session.store.extend_queue(found, since=current)
     return bool(found)
 
@@ -82,9 +76,7 @@ def count_unanswered(session: Session) -> int:
 
 def count_examples(session: Session) -> int:
     """Return the number of examples that can be shown; near-copies count as one."""
-    shown = and_(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
-    with session.store.read_transaction() as tx:
-        return int(tx.execute(select(func.count()).where(shown)).scalar_one())
+    return session.store.count(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
 
 
 def next_audit(unasked: Collection[str], n: int, seed: int) -> list[str]:
@@ -164,31 +156,35 @@ MAX_QUESTIONS = 150  # random questions for one model; then picks make a better 
 MIN_QUESTIONS = 10
 
 
+def proof_length(forecast: int | None, first: bool) -> int:
+    """Return the number of random questions after a candidate: twice the forecast, at most 150.
+
+    None where a proof is unlikely, except for the first candidate: it has most of alpha, which is lost if nobody asks.
+    """
+    if not first and (forecast is None or forecast > 2 * MAX_QUESTIONS):
+        return 0
+    return MAX_QUESTIONS if forecast is None else min(max(2 * forecast, MIN_QUESTIONS), MAX_QUESTIONS)
+
+
 def begin(session: Session, questions: int | None = None) -> int:
     """Ask random questions next, a few picks among them; return how many random ones there are.
 
     Args:
         session: A project with a goal and a model.
-        questions: Number of random questions. None: by the forecast, at most 150, and none where a proof is unlikely,
-            unless the model is the first candidate, which has most of alpha.
+        questions: Number of random questions. None: by the forecast, see `proof_length`.
     """
     if questions is None:
         forecast = audit.proof(session, audit.accuracy(session))
         if forecast is None:
             return 0
-        few = forecast.questions is not None and forecast.questions <= 2 * MAX_QUESTIONS
-        if not few and sum(bool(summary.get("candidate")) for _, _, summary in session.store.rounds()) != 1:
+        candidates = sum(bool(summary.get("candidate")) for _, _, summary in session.store.rounds())
+        questions = proof_length(forecast.questions, first=candidates == 1)
+        if not questions:
             return 0
-        questions = min(max(2 * (forecast.questions or MAX_QUESTIONS), MIN_QUESTIONS), MAX_QUESTIONS)
     current, seed = session.store.current_round(), session.settings.seed
-    with session.store.read_transaction() as tx:
-        free = set(
-            tx.execute(select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None))).scalars()
-        )
-        ranked = select(queue.c.key).where(queue.c.round == current, queue.c.purpose == "pick")
-        picks = [key for key in tx.execute(ranked.order_by(queue.c.rank)).scalars() if key in free]
-        asked = select(func.count()).where(examples.c.purpose == "audit")
-        audited = int(tx.execute(asked).scalar_one())
+    free, audited = set(session.store.find_keys(*UNASKED)), session.store.count(examples.c.purpose == "audit")
+    ranked = select(queue.c.key).where(queue.c.round == current, queue.c.purpose == "pick")
+    picks = [key for key in session.store.column(ranked.order_by(queue.c.rank)) if key in free]
     drawn = next_audit(free, questions, seed)
     among = list(dict.fromkeys(picks))[: round(len(drawn) * (1 / audit.PROOF_SHARE - 1))]
     _lead_queue(session.store, mix_audit(among, drawn, seed), since=current)

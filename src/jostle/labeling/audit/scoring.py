@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import insert, select
 
 from jostle.labeling import audit
-from jostle.labeling.answers import StoredAnswer, as_class, as_classes, as_number, encode_answer
+from jostle.labeling.answers import StoredAnswer, as_number
 from jostle.labeling.export import NAME_COLUMNS, keys_by_name, read_rows
 from jostle.labeling.export.rows import find_column, parse_answer
 from jostle.labeling.records import Accuracy, Predictions
@@ -86,7 +86,7 @@ def read_cells(session: Session, path: Path) -> dict[str, tuple[StoredAnswer, fl
         key, said = keys.get(str(row.get(which))), parse_answer(session.kind, row.get(what))
         if key is not None and said is not None:
             chance = None if sure is None or row.get(sure) in (None, "") else _read_chance(path, row[sure])
-            found[key] = encode_answer(session.kind, said, classes), chance
+            found[key] = session.type.encode(said, classes), chance
     if not found:
         raise ValueError(f"{path.name} predicts no example of this project: check its column {which!r}")
     return found
@@ -114,25 +114,18 @@ def _read_chance(path: Path, cell: Any) -> float:
 def as_predictions(session: Session, found: Mapping[str, tuple[StoredAnswer, float | None]]) -> Predictions:
     """Return answers and their chances as predictions of the project."""
     keys, numbers = sorted(found), list(session.book.classes().names)
-    scores = np.zeros((len(keys), max(len(numbers), 1)), dtype=np.float32)
-    for place, key in enumerate(keys):
-        said, chance = found[key][0], known_chance(found[key][1])
-        if session.kind == "number":
-            scores[place, 0] = as_number(said)
-        elif session.kind == "several":
-            scores[place] = [float(number in as_classes(said)) for number in numbers]
-        else:
-            others = (1 - chance) / max(len(numbers) - 1, 1)
-            scores[place] = min(others, 1 / len(numbers) - 1e-3)  # the prediction stays the largest
-            scores[place, numbers.index(as_class(said))] = max(chance, 1 / len(numbers))
-    chances = np.array([1 - known_chance(found[key][1]) for key in keys], dtype=np.float32)
-    held = np.array(numbers if session.kind != "number" else [], dtype=np.int64)
-    return Predictions(session.kind, keys, held, scores, chances=chances)
-
-
-def known_chance(chance: float | None) -> float:
-    """Return the chance of a prediction; a constant where none was given."""
-    return UNKNOWN_CHANCE if chance is None else chance
+    chances = [UNKNOWN_CHANCE if (chance := found[key][1]) is None else chance for key in keys]
+    scores = [
+        session.type.to_scores(found[key][0], sure, numbers) for key, sure in zip(keys, chances, strict=True)
+    ]
+    wrong = np.array([1 - sure for sure in chances], dtype=np.float32)
+    return Predictions(
+        session.kind,
+        keys,
+        np.array(numbers, dtype=np.int64),
+        np.array(scores, dtype=np.float32),
+        chances=wrong,
+    )
 
 
 def score(session: Session, found: Predictions, name: str) -> Score:
@@ -151,8 +144,8 @@ def score(session: Session, found: Predictions, name: str) -> Score:
     measured = audit.measure(session, sample, found, number_range(session), whole=True)
     accuracy = audit.describe_measured(session, measured, 0, alpha, number_range(session))
     others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
-    off = audit.prediction_errors(session.kind, found, others, session.book.classes())
-    right = None if session.kind == "number" else int((off == 0).sum())
+    off = audit.prediction_errors(found, others, session.book.classes())
+    right = int((off == 0).sum()) if session.type.has_classes else None
     return Score(accuracy, alpha, number, len(off), right, audit.by_class(session, found, sample, alpha))
 
 
@@ -169,7 +162,7 @@ def compare(session: Session, first: Predictions, second: Predictions, name: str
     draws = AuditSample(np.arange(len(one.errors)), len(one.expected))
     order = [*sample.labels, *sample.waiting, *sample.unasked]
     differs, classes = None, session.book.classes()
-    if session.kind != "number" and all(key in first.places and key in second.places for key in order):
+    if session.type.has_classes and all(key in first.places and key in second.places for key in order):
         said = [[found.answer(found.places[key], classes) for key in order] for found in (first, second)]
         differs = np.array([a != b for a, b in zip(*said, strict=True)])
     gap = difference_interval(draws, two.errors, one.errors, two.expected, one.expected, differs, alpha=alpha)
@@ -178,7 +171,7 @@ def compare(session: Session, first: Predictions, second: Predictions, name: str
 
 def number_range(session: Session) -> float | None:
     """Return the range of the answers outside the audit, which limits errors of numbers."""
-    if session.kind != "number":
+    if session.type.has_classes:
         return None
     sample = audit.audit_sample(session).labels
     values = [as_number(value) for key, value in session.snapshot().labels.items() if key not in sample]
@@ -190,11 +183,10 @@ def record_look(session: Session, name: str, *models: Predictions) -> tuple[int,
 
     The same predictions again are the same look: its interval holds after every answer.
     """
-    content = [[list(model.keys), model.scores.tolist(), _chances(model)] for model in models]
+    chances = [[] if model.chances is None else model.chances.tolist() for model in models]
+    content = [[list(m.keys), m.scores.tolist(), sure] for m, sure in zip(models, chances, strict=True)]
     mark = digest(json.dumps(content).encode())
-    with session.store.read_transaction() as tx:
-        known = tx.execute(select(looks).where(looks.c.digest == mark)).one_or_none()
-    if known is not None:
+    for known in session.store.rows(select(looks).where(looks.c.digest == mark)):
         return int(known.number), float(known.alpha)
     share = audit.spend_share(session, candidate=True)
     if share <= 0:
@@ -203,10 +195,6 @@ def record_look(session: Session, name: str, *models: Predictions) -> tuple[int,
     with session.store.write_transaction() as tx:
         number = tx.execute(insert(looks).values(**row).returning(looks.c.number)).scalar_one()
     return int(number), share
-
-
-def _chances(model: Predictions) -> list[float]:
-    return [] if model.chances is None else model.chances.tolist()
 
 
 def begin_audit_only(session: Session, path: Path) -> None:

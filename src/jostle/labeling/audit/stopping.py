@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import and_, func, select
+from sqlalchemy import func, select
 
-from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling import audit
+from jostle.labeling.answers import percent
 from jostle.labeling.records import Accuracy, Advice, Point, Predictions, Proof, Recall
+from jostle.labeling.store.queries import ANSWERED
 from jostle.labeling.store.schema import events, examples
 from jostle.statistics import ALPHA, RecallSequence
 
@@ -188,11 +190,6 @@ def _describe_gain(brings: float | None, flat: bool, accuracy: Accuracy) -> str:
     return f"The next hundred answers would bring about {amount}{tail} ({source})."
 
 
-def percent(share: float, digits: int = 1) -> str:
-    """Return a share as a percentage, as the page writes it."""
-    return f"{100 * share:.{digits}f} %"
-
-
 FIND_AUDIT = 0.5  # share of random questions in a search, unless the project says otherwise
 DEFAULT_GOAL = 0.95  # recall
 
@@ -209,9 +206,9 @@ def class_chances(session: Session, found: Predictions) -> NDArray[np.float64]:
 
 def is_dry(session: Session) -> bool:
     """Return whether the last picks of a model found no member, so that only random questions are left to ask."""
-    since = min((s["act"] for _, _, s in session.store.rounds() if s.get("model")), default=None)
-    if since is None:
+    if not (models := audit.model_rounds(session)):
         return False
+    since = models[0][1]["act"]
     answers = [one for one in session.snapshot().answers if one.seq > since and one.act != "skip"]
     picks = sorted((one for one in answers if one.purpose == "pick"), key=lambda one: one.seq)
     enough, members = max(session.settings.batch // 2, 1), member_keys(session)
@@ -222,11 +219,8 @@ def member_keys(session: Session) -> set[str]:
     """Return the keys of the answered examples of the wanted class."""
     assert session.settings.find is not None
     number = session.book.classes().number(session.settings.find)
-    return {
-        key
-        for key, value in session.snapshot().labels.items()
-        if number in ANSWER_TYPES[session.kind].class_numbers(value)
-    }
+    labels = session.snapshot().labels
+    return {key for key, value in labels.items() if number in session.type.class_numbers(value)}
 
 
 def recall(session: Session) -> Recall | None:
@@ -236,13 +230,16 @@ def recall(session: Session) -> Recall | None:
         return None
     goal = session.settings.goal or DEFAULT_GOAL
     labels, members = session.snapshot().labels, member_keys(session)
-    with session.store.read_transaction() as tx:
-        single = and_(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
-        here = set(tx.execute(select(examples.c.key).where(single)).scalars()) | labels.keys()
-        audited = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "audit")).scalars())
-        first = select(events.c.key, func.min(events.c.seq)).where(events.c.act.in_(("answer", "correction")))
-        times: dict[str, int] = dict(tx.execute(first.group_by(events.c.key)).all())
-    models = [(s["act"], number) for number, _, s in session.store.rounds() if s.get("model")]
+    here = (
+        set(session.store.find_keys(examples.c.here, examples.c.purpose.is_distinct_from("copy")))
+        | labels.keys()
+    )
+    audited = set(session.store.find_keys(examples.c.purpose == "audit"))
+    first = (
+        select(events.c.key, func.min(events.c.seq)).where(events.c.act.in_(ANSWERED)).group_by(events.c.key)
+    )
+    times: dict[str, int] = dict(session.store.rows(first))
+    models = [(summary["act"], number) for number, summary in audit.model_rounds(session)]
     sequence = RecallSequence(len(here), goal)
     left, chances, current = here, dict[str, float](), 0
     for key in sorted(labels, key=lambda key: times.get(key, 0)):

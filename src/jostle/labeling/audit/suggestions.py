@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import delete, exists, func, select
 
 from jostle.labeling import audit
-from jostle.labeling.answers import StoredAnswer, as_class, clean_person_name, decode_answer
+from jostle.labeling.answers import StoredAnswer, as_class, clean_person_name
 from jostle.labeling.audit import queue
 from jostle.labeling.audit.scoring import as_predictions, number_range
 from jostle.labeling.records import NewData, SecondOpinion, SuggesterStatus, Suggestion
@@ -34,9 +34,8 @@ OWN = "model"  # source of the project's own suggestions
 NOTHING = ""  # source where a person looked and none was shown
 ENOUGH = 100  # suggestions for a first ranking by them
 
-Found = Mapping[
-    str, tuple[StoredAnswer, float | None] | None
-]  # by key: answer and chance; None: no suggestion
+# By key: answer and chance; None: no suggestion.
+Found = Mapping[str, tuple[StoredAnswer, float | None] | None]
 
 
 def read_status(session: Session) -> SuggesterStatus | None:
@@ -76,15 +75,13 @@ def load(
     wanted = select(suggestions).where(suggestions.c.source == source, suggestions.c.answer.is_not(None))
     if keys is not None:
         wanted = wanted.where(suggestions.c.key.in_(list(keys)))
-    with session.store.read_transaction() as tx:
-        return {row.key: (json.loads(row.answer), row.chance) for row in tx.execute(wanted)}
+    return {row.key: (json.loads(row.answer), row.chance) for row in session.store.rows(wanted)}
 
 
 def count(session: Session, source: str) -> int:
     """Return the number of examples that have a suggestion."""
     made = select(func.count()).where(suggestions.c.source == source, suggestions.c.answer.is_not(None))
-    with session.store.read_transaction() as tx:
-        return int(tx.execute(made).scalar_one())
+    return int(session.store.value(made))
 
 
 def next_keys(session: Session, source: str, n: int) -> list[str]:
@@ -102,10 +99,9 @@ def next_keys(session: Session, source: str, n: int) -> list[str]:
         free.order_by(examples.c.key),  # a hash: a random order
     )
     found: dict[str, None] = {}
-    with session.store.read_transaction() as tx:
-        for each in orders:
-            if len(found) < n:
-                found |= dict.fromkeys(tx.execute(each.limit(n)).scalars())
+    for each in orders:
+        if len(found) < n:
+            found |= dict.fromkeys(session.store.column(each.limit(n)))
     return list(found)[:n]
 
 
@@ -118,7 +114,7 @@ def show(session: Session, key: str, person: str) -> tuple[Suggestion | None, Se
     if status is not None:
         found, blind = load(session, status.source, [key]).get(key), audit.is_blind(session, key)
         if found is not None and not blind:
-            answer = decode_answer(session.kind, found[0], session.book.classes())
+            answer = session.type.decode(found[0], session.book.classes())
             other = SecondOpinion(status.name, answer, found[1])
     seen = ([] if own is None else [OWN]) + ([] if other is None or status is None else [status.source])
     if session.store.names([key]):
@@ -147,12 +143,8 @@ def accuracy(session: Session, sample: audit.ProjectAudit) -> NewData | None:
         return None
     scale = number_range(session)
     measured = audit.measure(session, sample, as_predictions(session, found), scale, whole=True)
-    inside = measured.interval(ALPHA, 0.5)
-    error = min(max(estimate_mean(measured.errors, measured.expected), inside.low), inside.high)
-    if session.kind == "number":
-        return NewData(error * measured.unit, inside.low * measured.unit, inside.high * measured.unit)
-    right = inside.complement()
-    return NewData(1 - error, right.low, right.high)
+    error = estimate_mean(measured.errors, measured.expected)
+    return audit.describe_error(session, error, measured.interval(ALPHA, 0.5), measured.unit)
 
 
 # the first ranking
@@ -161,11 +153,9 @@ def accuracy(session: Session, sample: audit.ProjectAudit) -> NewData | None:
 def are_enough(session: Session) -> bool:
     """Return whether suggestions can rank the first questions: one class each, and many of them."""
     status = read_status(session)
-    if status is None or session.kind != "one":
+    if status is None or not session.type.has_one_class:
         return False
-    with session.store.read_transaction() as tx:
-        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
-    return 0 < min(ENOUGH, here) <= count(session, status.source)
+    return 0 < min(ENOUGH, session.store.count(examples.c.here)) <= count(session, status.source)
 
 
 def is_first_ranking_due(session: Session) -> bool:

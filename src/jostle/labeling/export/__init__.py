@@ -10,7 +10,7 @@ as audit, unless the file is an export that marks them. Remarks come along. Impo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import is_missing, plain_row
-from jostle.labeling.answers import Answer, clean_class_name, decode_answer, encode_answer
-from jostle.labeling.export.formats import FORMATS, source_format, target_format
+from jostle.labeling.answers import Answer, clean_class_name
+from jostle.labeling.export import folders, json_files, sheets
 from jostle.labeling.export.rows import (
     OLD_COLUMNS,
     Export,
@@ -32,16 +33,115 @@ from jostle.labeling.export.rows import (
     place_keys,
     remark_words,
 )
-from jostle.labeling.sources.contents import digest
+from jostle.labeling.sources.contents import SourceError, digest
 from jostle.labeling.sources.near_copies import COPY
 from jostle.labeling.sources.tables import Table
 from jostle.labeling.store.remarks import add_remarks, remark_cells, remarks_by_key
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import check_target, is_same
+from jostle.utils.names import unknown
 
 if TYPE_CHECKING:
     from jostle.labeling.audit.aggregation import CurrentAnswer
     from jostle.labeling.session import Session
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to write labels, and to read them again."""
+
+    write: Callable[[Export, Path], None]
+    read: Callable[[Path, Session], list[Row]]
+    endings: tuple[str, ...]
+    """Endings of a file's name; "" for a folder."""
+    is_ours: Callable[[Export, Path, bytes], bool] = lambda export, path, head: False
+    """Whether jostle wrote a file, which it may then write over."""
+    pictures: bool = False
+    """Whether it is for pictures alone."""
+    numbers: bool = True
+    """Whether it can hold numbers as answers."""
+    predictions: bool = True
+    """Whether it says which answers are a model's."""
+
+    def check(self, name: str, session: Session, path: Path) -> None:
+        """Raise ValueError if this format cannot hold the labels of a project, or a path does not end as it must."""
+        shows, has_classes = session.source.kind, session.type.has_classes
+        if (self.pictures and shows != "image") or not (self.numbers or has_classes):
+            needs = "pictures with classes" if not self.numbers else "pictures"
+            asked = f"{shows}s with {'classes' if has_classes else 'numbers'}"
+            raise ValueError(
+                f"the format {name} is for {needs}; this project has {asked}: export a .csv or .json"
+            )
+        if path.suffix.lower() not in self.endings:
+            ends = " or ".join(ending or "a folder, without an ending" for ending in self.endings)
+            raise ValueError(f"the format {name} is written to {ends}; got {path.name}")
+
+
+FORMATS = {
+    "csv": Format(sheets.write_csv, sheets.read_csv, (".csv",), sheets.is_sheet),
+    "parquet": Format(sheets.write_parquet, sheets.read_parquet, (".parquet",), sheets.is_sheet),
+    "json": Format(json_files.write_json, json_files.read_json, (".json",), json_files.is_json_export),
+    "table": Format(sheets.write_table, sheets.read_table, (".csv", ".parquet"), sheets.is_sheet),
+    "huggingface": Format(
+        sheets.write_huggingface, sheets.read_parquet, (".parquet", ""), sheets.is_sheet
+    ),
+    "imagefolder": Format(folders.write_imagefolder, folders.read_imagefolder, ("",), pictures=True),
+    "folders": Format(
+        folders.write_class_folders, folders.read_class_folders, ("",),
+        pictures=True, numbers=False, predictions=False,
+    ),
+    "fiftyone": Format(folders.write_fiftyone, folders.read_fiftyone, ("",), pictures=True, numbers=False),
+    "coco": Format(
+        json_files.write_coco, json_files.read_json, (".json",), json_files.is_json_export,
+        pictures=True, numbers=False,
+    ),
+    "labelstudio": Format(
+        json_files.write_label_studio, json_files.read_json, (".json",), json_files.is_json_export
+    ),
+}  # fmt: skip
+NAMED = ("labelstudio", "coco")  # formats that the end of a name chooses: mine.coco.json
+
+
+def target_format(path: Path, name: str | None) -> str:
+    """Return the name of the format of a file or folder to write."""
+    if name is not None:
+        return check_name(name)
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return next((each for each in NAMED if path.name.lower().endswith(f"{each}.json")), "json")
+    found = {".csv": "csv", ".parquet": "parquet", "": "folders"}.get(suffix)
+    if found is None:
+        raise ValueError(
+            f"cannot tell the format of {path.name}: end its name with .csv, .parquet, .json, "
+            f"{', '.join(f'{each}.json' for each in NAMED)}, or pass --format: {', '.join(FORMATS)}"
+        )
+    return found
+
+
+def source_format(path: Path, name: str | None) -> str:
+    """Return the name of the format of a file or folder to read, by what is there."""
+    if name is not None:
+        return check_name(name)
+    if not path.exists():
+        raise SourceError(f"{path} does not exist: name a .csv, .parquet or .json of labels, or a folder")
+    if path.is_dir():
+        if holds_arrow(path):
+            return "huggingface"
+        if (path / "labels.json").is_file():
+            return "fiftyone"
+        named = any((path / each).is_file() for each in folders.METADATA)
+        return "imagefolder" if named else "folders"
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in ("csv", "parquet", "json"):
+        raise SourceError(f"{path.name}: labels are read from .csv, .parquet, .json or a folder")
+    return suffix
+
+
+def check_name(name: str) -> str:
+    """Return the name of a format; raise ValueError with the nearest ones if there is none."""
+    if name not in FORMATS:
+        raise unknown("format", name, FORMATS)
+    return name
 
 
 def export(
@@ -104,7 +204,7 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
         if first[key].purpose == "audit" and not with_audit:
             continue
-        answer = decode_answer(session.kind, snapshot.labels[key], classes)
+        answer = session.type.decode(snapshot.labels[key], classes)
         row = make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
         yield {**row, **remark_cells(remarked.get(key, []))}
         for copy in [each for each in copies.get(key, ()) if each not in snapshot.labels]:
@@ -115,14 +215,10 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
     )
     if found is None:
         return
-    with session.store.read_transaction() as tx:
-        here = tx.execute(
-            select(examples.c.key, examples.c.name).where(examples.c.here).order_by(examples.c.name)
-        ).all()
-    for key, name in here:
-        if key in found.places and key not in snapshot.labels and key not in carried:
-            guess = found.suggestion(key, classes, session.store.last_model())
-            yield make_row(name, guess.answer, "model", guess.confidence, [], None, key)
+    for row in session.store.rows(select(examples).where(examples.c.here).order_by(examples.c.name)):
+        if row.key in found.places and row.key not in snapshot.labels and row.key not in carried:
+            guess = found.suggestion(row.key, classes, session.store.last_model())
+            yield make_row(row.name, guess.answer, "model", guess.confidence, [], None, row.key)
 
 
 def make_row(
@@ -184,12 +280,12 @@ def import_labels(
     answer = find_column(path, finder.columns, ANSWER_COLUMNS)
     read = [(row, parse_answer(session.kind, row.get(answer))) for row in rows]
     filled = [(row, said) for row, said in read if said is not None]
-    if session.kind != "number":
+    if session.type.has_classes:
         _check_classes(session, [name for _, said in filled for name in answer_words(said)], add_classes)
     classes, copies = session.book.classes(), session.copies.get().representative
     stamp = digest(path.read_bytes() if path.is_file() else repr(filled).encode())[:12]
     made = [
-        (key, encode_answer(session.kind, said, classes), f"import-{stamp}-{place}")
+        (key, session.type.encode(said, classes), f"import-{stamp}-{place}")
         for place, (row, said) in enumerate(filled)
         if (key := finder.key(row)) is not None and not (row.get("by") == COPY and key in copies)
     ]
@@ -242,7 +338,7 @@ def import_column(session: Session, column: str) -> int:
     made = [
         (
             key,
-            encode_answer(session.kind, parse_answer(session.kind, cell), classes),
+            session.type.encode(parse_answer(session.kind, cell), classes),
             f"data-{digest(f'{key}{cell}'.encode())}",
         )
         for key, cell in filled.items()
@@ -253,8 +349,7 @@ def import_column(session: Session, column: str) -> int:
 def keys_by_name(session: Session) -> dict[str, str]:
     """Return examples by key, by the names of all their places, and by the last part of a path if that is unique."""
     named = place_keys(session)
-    with session.store.read_transaction() as tx:
-        keys = {key: key for key in tx.execute(select(examples.c.key)).scalars()}
+    keys = {key: key for key in session.store.find_keys()}
     short: dict[str, set[str]] = {}
     for name, key in named.items():
         short.setdefault(name.rpartition("/")[2], set()).add(key)

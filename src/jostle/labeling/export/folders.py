@@ -121,7 +121,8 @@ def read_fiftyone(folder: Path, session: Session) -> list[Row]:
     }
     none, rows = held.get("none") or {}, list[Row]()
     for name, said in labels.items():
-        parts = [each if isinstance(each, dict) else {"label": each} for each in _as_list(said)]
+        listed = [] if said is None else said if isinstance(said, list) else [said]
+        parts = [each if isinstance(each, dict) else {"label": each} for each in listed]
         if not parts and name not in none:
             continue
         words = [
@@ -134,10 +135,6 @@ def read_fiftyone(folder: Path, session: Session) -> list[Row]:
         )
         rows.append({"name": name if file is None else file.name, **found, **cells, "answer": words})
     return rows
-
-
-def _as_list(said: Any) -> list[Any]:
-    return [] if said is None else said if isinstance(said, list) else [said]
 
 
 def _content(folder: Path, file: str) -> Row:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from PIL import Image
 from sqlalchemy import select
 
-from jostle.labeling.answers import AnswerKind, decode_answer
+from jostle.labeling.answers import AnswerKind
 from jostle.labeling.export.label_studio import (
     KEY_FIELD,
     LOCAL_FILES,
@@ -45,10 +45,9 @@ def write_json(export: Export, path: Path) -> None:
     session = export.session
     classes = session.book.classes()
     everybody: dict[str, list[Row]] = {}
-    with session.store.read_transaction() as tx:
-        shown = {(row.key, row.person) for row in tx.execute(select(suggestions_shown)) if row.source}
+    shown = {(row.key, row.person) for row in session.store.rows(select(suggestions_shown)) if row.source}
     for one in session.snapshot().answers:
-        words = None if one.value is None else decode_answer(session.kind, one.value, classes)
+        words = None if one.value is None else session.type.decode(one.value, classes)
         told = {"person": one.person, "act": one.act, "answer": words, "seconds": one.seconds, "at": one.at}
         everybody.setdefault(one.key, []).append({**told, "suggested": (one.key, one.person) in shown})
     held = [{**each, "said": everybody.get(each["key"], [])} for each in export.rows]

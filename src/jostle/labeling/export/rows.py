@@ -51,8 +51,7 @@ class Export:
 
 def place_keys(session: Session) -> dict[str, str]:
     """Return the keys of all places by name."""
-    with session.store.read_transaction() as tx:
-        return {row.name: row.key for row in tx.execute(select(places).where(places.c.key.is_not(None)))}
+    return {row.name: row.key for row in session.store.rows(select(places).where(places.c.key.is_not(None)))}
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -22,19 +22,21 @@ from jostle.labeling.audit import HeldFigures
 from jostle.labeling.review import GridOrder
 from jostle.labeling.server.people import Sender, check_role, current_role, signed_in
 from jostle.labeling.server.routes import (
+    Key,
+    KeyBody,
+    PersonBody,
     add_assets,
     add_copy_routes,
     add_find_routes,
     add_guide_routes,
     add_remark_routes,
-    card_json,
     disagreement_json,
     doubt_json,
-    entries_json,
+    entry_json,
     load_template,
-    progress_json,
     question_json,
     suggestions_json,
+    tile_json,
     to_json,
 )
 from jostle.labeling.server.security import PICTURE_HEADERS, SecurityMiddleware, ServerAuth
@@ -49,17 +51,9 @@ FRESH_SECONDS = 1.0  # seconds that figures are shown before they are computed a
 REST_FACTOR = 20  # times as long as the computing took that nothing is computed: people who answer come first
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Key = Annotated[str, Field(min_length=1, max_length=64)]
 FewQuery = Annotated[int, Query(ge=0, le=20)]
 KeysQuery = Annotated[list[Key], Query(max_length=100)]
 ManyQuery = Annotated[int, Query(ge=1, le=200)]
-
-
-class PersonBody(BaseModel):
-    """Body of a post; an unknown field is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-    person: Sender
 
 
 class AnswerBody(BaseModel):
@@ -79,43 +73,34 @@ class AnswersBody(PersonBody):
     answers: Annotated[list[Any], Field(max_length=200)]
 
 
-class SkipBody(PersonBody):
-    """Question to skip."""
-
-    key: Key
-
-
 class BulkBody(PersonBody):
     """Answers given at once, to undo."""
 
     bulk: Annotated[str, Field(min_length=8, max_length=64)]
 
 
-class CorrectionBody(PersonBody):
+class CorrectionBody(KeyBody):
     """Answer in place of another."""
 
-    key: Key
     answer: str | float | list[str]
 
 
-class RenameBody(PersonBody):
-    """Class and its new name."""
+class ClassBody(PersonBody):
+    """Class to add."""
 
     name: Name
+
+
+class RenameBody(ClassBody):
+    """Class and its new name."""
+
     to: Name
 
 
-class MergeBody(PersonBody):
+class MergeBody(ClassBody):
     """Class to merge into another."""
 
-    name: Name
     into: Name
-
-
-class AddClassBody(PersonBody):
-    """New class."""
-
-    name: Name
 
 
 class ProgressCache:
@@ -159,16 +144,15 @@ def create_app(session: Session, title: str) -> FastAPI:
     )
     add_page_routes(app, session, title)
     add_question_routes(app, session)
-    seen = ProgressCache(HeldFigures(lambda: progress_json(session.progress())).get)
+    seen = ProgressCache(HeldFigures(lambda: to_json(session.progress())).get)
     add_view_routes(app, session, seen)
     add_correction_routes(app, session, seen)
     add_find_routes(app, session)
     add_remark_routes(app, session)
     add_guide_routes(app, session)
     add_copy_routes(app, session)
-    for missing in (UnknownKeyError, GoneError, NoPageError):
-        app.add_exception_handler(missing, _respond_404)
-    app.add_exception_handler(ValueError, _respond_400)
+    for wrong in (UnknownKeyError, GoneError, NoPageError, ValueError):
+        app.add_exception_handler(wrong, _respond_error)
     for failure in (DBAPIError, OSError):
         app.add_exception_handler(failure, _respond_storage_error)
     return app
@@ -177,10 +161,6 @@ def create_app(session: Session, title: str) -> FastAPI:
 def create_server_app(session: Session, auth: ServerAuth, title: str) -> SecurityMiddleware:
     """Create the application that a server runs."""
     return SecurityMiddleware(create_app(session, title), auth, store=session.store)
-
-
-def _respond_404(_: Request, reason: Exception) -> Response:
-    return JSONResponse({"detail": str(reason)}, status_code=404)
 
 
 def _respond_storage_error(_: Request, reason: Exception) -> Response:
@@ -195,8 +175,9 @@ def _respond_storage_error(_: Request, reason: Exception) -> Response:
     return JSONResponse({"detail": f"The server cannot reach its data: {words}"}, status_code=503)
 
 
-def _respond_400(_: Request, reason: Exception) -> Response:
-    return JSONResponse({"detail": str(reason)}, status_code=400)
+def _respond_error(_: Request, reason: Exception) -> Response:
+    missing = isinstance(reason, UnknownKeyError | GoneError | NoPageError)
+    return JSONResponse({"detail": str(reason)}, status_code=404 if missing else 400)
 
 
 def add_page_routes(app: FastAPI, session: Session, title: str) -> None:
@@ -206,10 +187,8 @@ def add_page_routes(app: FastAPI, session: Session, title: str) -> None:
 
     @app.get("/")
     def page(request: Request) -> HTMLResponse:
-        several = (
-            bool(request.scope["root_path"]) and signed_in.get() is None
-        )  # projects of the server's owner
-        home = "/" if several else "#label"
+        of_several = bool(request.scope["root_path"]) and signed_in.get() is None  # and by the server's owner
+        home = "/" if of_several else "#label"
         return HTMLResponse(template.render(project=title, role=current_role(), home=home))
 
     @app.get("/api/project")
@@ -253,7 +232,7 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
         return {"kept": kept, "refused": refused}
 
     @app.post("/api/skip")
-    def skip(body: SkipBody) -> dict[str, Any]:
+    def skip(body: KeyBody) -> dict[str, Any]:
         session.skip(body.key, body.person)
         return {}
 
@@ -275,13 +254,8 @@ def add_question_routes(app: FastAPI, session: Session) -> None:
 
     @app.get("/api/content/{key}")
     def content(key: str, small: bool = False, stretch: bool = False) -> Response:
-        shown = (
-            session.thumbnail(key)
-            if small
-            else session.content(key)
-            if not stretch
-            else session.stretched(key)
-        )
+        read = session.thumbnail if small else session.stretched if stretch else session.content
+        shown = read(key)
         if shown.kind != "image":
             raise NoPageError(f"the example {key} is no picture")
         return Response(shown.data, media_type=shown.mime, headers=PICTURE_HEADERS)
@@ -298,7 +272,7 @@ def add_view_routes(app: FastAPI, session: Session, seen: ProgressCache) -> None
     def grid(
         name: Annotated[str, Query(alias="class")], n: ManyQuery = 24, order: GridOrder = "surest"
     ) -> dict[str, Any]:
-        return {"examples": [card_json(session, each) for each in session.grid(name, n, order)]}
+        return {"examples": [tile_json(session, each) for each in session.grid(name, n, order)]}
 
     @app.get("/api/doubts")
     def doubts(n: ManyQuery = 50) -> dict[str, Any]:
@@ -310,7 +284,9 @@ def add_view_routes(app: FastAPI, session: Session, seen: ProgressCache) -> None
 
     @app.get("/api/answers")
     def all_answers(search: str = "", page: Annotated[int, Query(ge=1)] = 1) -> dict[str, Any]:
-        return entries_json(session, session.answers(search, page))
+        found = session.answers(search, page)
+        shown = [entry_json(session, each) for each in found.entries]
+        return {"examples": shown, "total": found.total, "page": found.page, "pages": found.pages}
 
     @app.get("/api/progress")
     def progress() -> dict[str, Any]:
@@ -338,7 +314,7 @@ def add_correction_routes(app: FastAPI, session: Session, seen: ProgressCache) -
         return {}
 
     @app.post("/api/classes/add")
-    def add(body: AddClassBody) -> dict[str, Any]:
+    def add(body: ClassBody) -> dict[str, Any]:
         session.add_class(body.name)
         seen.expire()
         return {}

@@ -96,9 +96,7 @@ def add_person(store: Store, name: str, role: Role) -> str:
 
 def list_people(store: Store) -> list[Person]:
     """Return the people with tokens, by name."""
-    with store.read_transaction() as tx:
-        rows = tx.execute(select(people).order_by(people.c.name)).all()
-    return [Person(row.name, row.role, row.at) for row in rows]
+    return [Person(row.name, row.role, row.at) for row in store.rows(select(people).order_by(people.c.name))]
 
 
 def remove_person(store: Store, name: str) -> None:
@@ -118,9 +116,7 @@ def remove_person(store: Store, name: str) -> None:
 def find_person(store: Store, token: str) -> Person | None:
     """Return the person of a token, None if it is nobody's; the time does not tell how near a guess came."""
     digest = hash_token(token)
-    with store.read_transaction() as tx:
-        rows = tx.execute(select(people)).all()
-    found = [row for row in rows if hmac.compare_digest(row.digest, digest)]
+    found = [row for row in store.rows(select(people)) if hmac.compare_digest(row.digest, digest)]
     return Person(found[0].name, found[0].role, found[0].at) if found else None
 
 

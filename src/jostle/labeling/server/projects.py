@@ -25,7 +25,6 @@ from filelock import BaseFileLock, FileLock
 from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
-from jostle.labeling.audit.stopping import percent
 from jostle.labeling.project import DATABASE, Settings, lock_project, write_address
 from jostle.labeling.server import create_app
 from jostle.labeling.server.routes import add_assets, load_template
@@ -41,6 +40,7 @@ from jostle.labeling.server.security import (
 )
 from jostle.labeling.session import Session
 from jostle.labeling.store import Store
+from jostle.labeling.store.queries import ANSWERED
 from jostle.labeling.store.schema import events, examples, standing
 from jostle.labeling.training.trainer import Trainer
 from jostle.utils.files import write_whole
@@ -182,14 +182,11 @@ def read_summary(entry: ProjectEntry, store: Store) -> ProjectSummary:
     settings = Settings(**stored)
     nothing: Any = None  # the figures come from the store and the rounds' folders
     session = Session(Path(entry.folder), nothing, store, kind, settings)
-    with store.read_transaction() as tx:
-        here = int(tx.execute(select(func.count()).where(examples.c.here)).scalar_one())
-        given = standing.c.act.in_(("answer", "correction"))
-        answered = int(tx.execute(select(func.count(standing.c.key.distinct())).where(given)).scalar_one())
-        last = tx.execute(select(func.max(events.c.at))).scalar_one()
-    goal = ""
-    if settings.goal is not None:
-        goal = f"{settings.goal:.4g}" if kind == "number" else percent(settings.goal, 0)
+    here, last = store.count(examples.c.here), store.value(select(func.max(events.c.at)))
+    answered = int(
+        store.value(select(func.count(standing.c.key.distinct())).where(standing.c.act.in_(ANSWERED)))
+    )
+    goal = "" if settings.goal is None else session.type.goal_words(settings.goal, 0)
     return ProjectSummary(entry, "there", session.advice().headline, here, answered, goal, last)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, HTTPException, Query, Response
@@ -17,7 +17,7 @@ from jostle.labeling.answers import clean_person_name
 from jostle.labeling.audit import suggestions
 from jostle.labeling.find import ColorBy, Finder, Match, Search
 from jostle.labeling.guide import GuideReader
-from jostle.labeling.records import Card, Disagreement, Doubt, Entries, Entry, Progress, Suggestion
+from jostle.labeling.records import Card, Disagreement, Doubt, Entry, Suggestion
 from jostle.labeling.server.people import Sender
 from jostle.labeling.server.security import PICTURE_HEADERS
 from jostle.labeling.session import Session
@@ -63,70 +63,44 @@ def suggestions_json(session: Session, key: str, person: str) -> dict[str, Any]:
     return {**suggestion_json(own), **({} if other is None else {"other": to_json(other)})}
 
 
-def card_json(session: Session, each: Card) -> dict[str, Any]:
-    """Return a tile of the grid."""
-    return {**question_json(session, each.question), "suggestion": suggestion_json(each.suggestion)}
+def tile_json(session: Session, each: Card | Match) -> dict[str, Any]:
+    """Return an example of the grid or of a search."""
+    answer = {"answer": to_json(each.answer)} if isinstance(each, Match) else {}
+    return {**question_json(session, each.question), **answer, "suggestion": suggestion_json(each.suggestion)}
 
 
 def doubt_json(session: Session, each: Doubt) -> dict[str, Any]:
     """Return an answer that the model would not have given."""
-    said = [{"person": person, "answer": to_json(each.answer)} for person in each.people]
-    return {
-        **question_json(session, each.question),
-        "answer": to_json(each.answer),
-        "suggestion": suggestion_json(each.suggestion),
-        "said": said,
-    }
+    said = [{"person": person, "answer": each.answer} for person in each.people]
+    suggested = {"suggestion": suggestion_json(each.suggestion)}
+    return {**said_json(question_json(session, each.question), each.answer, said), **suggested}
 
 
 def disagreement_json(session: Session, each: Disagreement) -> dict[str, Any]:
     """Return an example that people answered differently, with their consensus as its answer."""
-    said = [{"person": person, "answer": to_json(answer)} for person, answer in each.answers.items()]
-    return {**question_json(session, each.question), "answer": to_json(each.consensus), "said": said}
-
-
-def entries_json(session: Session, found: Entries) -> dict[str, Any]:
-    """Return a page of all answers."""
-    shown = [entry_json(session, each) for each in found.entries]
-    return {"examples": shown, "total": found.total, "page": found.page, "pages": found.pages}
+    said = [{"person": person, "answer": answer} for person, answer in each.answers.items()]
+    return said_json(question_json(session, each.question), each.consensus, said)
 
 
 def entry_json(session: Session, each: Entry) -> dict[str, Any]:
     """Return one line of all answers; an example that is gone has only its name."""
-    gone = {"key": each.question.key, "name": each.question.name, "content": {"kind": "gone"}}
-    line = question_json(session, each.question) if each.here else gone
-    said = {"person": each.person, "act": each.act, "answer": to_json(each.answer), "at": each.at}
-    return {**line, "answer": to_json(each.answer), "said": [said]}
+    line = question_json(session, each.question) if each.here else gone_json(each.question)
+    said = {"person": each.person, "act": each.act, "answer": each.answer, "at": each.at}
+    return said_json(line, each.answer, [said])
 
 
-def progress_json(found: Progress) -> dict[str, Any]:
-    """Return the progress of a session."""
-    told: dict[str, Any] = to_json(found)
-    return told
+def gone_json(asked: Question) -> dict[str, Any]:
+    """Return an example whose content is gone."""
+    return {"key": asked.key, "name": asked.name, "content": {"kind": "gone"}}
 
 
-MAX_CORNERS = 1000  # of a region
-Text = Annotated[str, Field(max_length=200)]
+def said_json(shown: dict[str, Any], answer: Any, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an example with its answer, and all that people said."""
+    return {**shown, "answer": to_json(answer), "said": to_json(said)}
+
+
+Key = Annotated[str, Field(min_length=1, max_length=64)]
 BYTES = "application/octet-stream"
-
-
-class SearchBody(BaseModel):
-    """A search, and the part of its result that is wanted."""
-
-    model_config = ConfigDict(extra="forbid")
-    words: Text = ""
-    meaning: Text = ""
-    like: Annotated[str, Field(max_length=64)] | None = None
-    region: Annotated[list[tuple[float, float]], Field(min_length=3, max_length=MAX_CORNERS)] | None = None
-    predicted: Text | None = None
-    answered: bool | None = None
-    answer: Text | None = None
-    person: Text | None = None
-    remark: RemarkKind | None = None
-    copies: bool = False
-    order: Literal["name", "surest", "doubtful"] = "name"
-    start: Annotated[int, Field(ge=0)] = 0
-    n: Annotated[int, Field(ge=1, le=200)] = 60
 
 
 def add_find_routes(app: FastAPI, session: Session) -> None:
@@ -156,33 +130,33 @@ def add_find_routes(app: FastAPI, session: Session) -> None:
         found = finder.map()
         if found is None or len(found.keys) != count or place >= count:
             raise ValueError("the map has changed: look again")
-        return match_json(session, finder.look(found.keys[place]))
+        return tile_json(session, finder.look(found.keys[place]))
 
     @app.post("/api/find")
-    def find(body: SearchBody) -> dict[str, Any]:
-        given = body.model_dump(exclude={"start", "n"})
-        found = finder.find(Search(**given), body.start, body.n)
-        return {"examples": [match_json(session, each) for each in found.matches], "total": found.total}
-
-
-def match_json(session: Session, each: Match) -> dict[str, Any]:
-    """Return an example that was found."""
-    return {
-        **question_json(session, each.question),
-        "answer": to_json(each.answer),
-        "suggestion": suggestion_json(each.suggestion),
-    }
+    def find(search: Search) -> dict[str, Any]:
+        found = finder.find(search)
+        return {"examples": [tile_json(session, each) for each in found.matches], "total": found.total}
 
 
 MAX_LISTED = 200  # examples with remarks that the review lists
 
 
-class RemarkBody(BaseModel):
-    """A remark; without a text it is withdrawn."""
+class PersonBody(BaseModel):
+    """Body of a post; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
     person: Sender
-    key: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class KeyBody(PersonBody):
+    """Example that a person does something with."""
+
+    key: Key
+
+
+class RemarkBody(KeyBody):
+    """A remark; without a text it is withdrawn."""
+
     kind: RemarkKind
     text: Annotated[str, Field(max_length=MAX_NOTE_LENGTH)] | None = ""
 
@@ -206,21 +180,13 @@ def add_remark_routes(app: FastAPI, session: Session) -> None:
 
 def remarked_json(session: Session, found: list[Remark], answer: Any) -> dict[str, Any]:
     """Return an example with the remarks on it; one that is gone has only its name."""
-    key, name = found[0].key, found[0].name
+    asked = Question(found[0].key, session.source.kind, found[0].name)
     try:
-        shown = question_json(session, Question(key, session.source.kind, name))
+        shown = question_json(session, asked)
     except GoneError:
-        shown = {"key": key, "name": name, "content": {"kind": "gone"}}
+        shown = gone_json(asked)
     said = [{"person": each.person, "kind": each.kind, "text": each.text, "at": each.at} for each in found]
-    return {**shown, "answer": to_json(answer), "said": said}
-
-
-class SplitBody(BaseModel):
-    """Copy to split off, or the example whose copies are all split off."""
-
-    model_config = ConfigDict(extra="forbid")
-    person: Annotated[str, Field(min_length=1, max_length=200)]
-    key: Annotated[str, Field(min_length=1, max_length=64)]
+    return said_json(shown, answer, said)
 
 
 def add_copy_routes(app: FastAPI, session: Session) -> None:
@@ -232,7 +198,7 @@ def add_copy_routes(app: FastAPI, session: Session) -> None:
         return {"examples": [question_json(session, session.question(each)) for each in keys]}
 
     @app.post("/api/split")
-    def split(body: SplitBody) -> dict[str, Any]:
+    def split(body: KeyBody) -> dict[str, Any]:
         of = session.copies.get().representative.get(body.key, body.key)
         parted = near_copies.split(session, body.key, clean_person_name(body.person))
         left = len(session.copies.get().copies.get(of, ()))

@@ -1,7 +1,11 @@
-"""Access to the server: a token, our own Host, no posts of other sites, bodies of limited size."""
+"""Access to the server: a token, our own Host, no posts of other sites, bodies of limited size, no slow clients.
+
+uvicorn waits for ever for a request that does not end. Here a request must be complete, and a reply read, in time.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -13,12 +17,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fastapi import HTTPException
 from fastapi.concurrency import run_in_threadpool
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jostle.labeling.server.people import find_person, signed_in
 from jostle.labeling.store import Store
@@ -55,47 +61,17 @@ PICTURE_HEADERS = {
     "cache-control": "private, max-age=31536000, immutable",
 }
 
-# No file of the server is to be had without a token, so the page carries its own style, allowed by its hash.
-UNAUTHORIZED_STYLE = """
-:root { color-scheme: light dark; }
-body { margin: 0; min-height: 100vh; display: grid; place-content: center; padding: 1.5rem; box-sizing: border-box;
-       background: light-dark(#fdfcfa, #14171b); color: light-dark(#1d2127, #e7e4dd);
-       font: 1.05rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", Arial, sans-serif; }
-main { max-width: 32rem; }
-h1 { font: 700 1.7rem/1.2 Charter, "Iowan Old Style", Cambria, "Noto Serif", Georgia, serif; margin: 0 0 .6rem; }
-form { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: 1.4rem 0; }
-label { display: grid; gap: .3rem; flex: 1 1 14rem; }
-input, button, a { min-height: 44px; box-sizing: border-box; font: inherit; }
-input { padding: .4rem .8rem; border: 1.5px solid #8a8f98; border-radius: .6rem; min-width: 0; }
-button { padding: .4rem 1.2rem; border: 0; border-radius: .6rem; font-weight: 600; cursor: pointer;
-         background: light-dark(#1d2127, #e7e4dd); color: light-dark(#fdfcfa, #14171b); }
-a { color: light-dark(#b83c08, #ff8a4c); display: inline-flex; align-items: center; }
-:focus-visible { outline: 2.5px solid light-dark(#b83c08, #ff8a4c); outline-offset: 2px; }
-"""
-STYLE_HASH = b64encode(sha256(UNAUTHORIZED_STYLE.encode()).digest()).decode()
+# No file of the server is to be had without a token, so the page carries its own style, allowed by its hash. A browser
+# that came by a link from elsewhere holds a Strict cookie back; a click on a page of ours sends it.
+TOKEN_PAGE = (files("jostle.labeling.server") / "templates" / "token.html").read_text(encoding="utf-8")
+TOKEN_STYLE = TOKEN_PAGE.partition("<style>")[2].partition("</style>")[0]
+STYLE_HASH = b64encode(sha256(TOKEN_STYLE.encode()).digest()).decode()
 UNAUTHORIZED_HEADERS = {
     "www-authenticate": "Bearer",
     "content-type": "text/html; charset=utf-8",
     "content-security-policy": f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
 }
-# A browser that came by a link from elsewhere holds a Strict cookie back; a click on a page of ours sends it.
-UNAUTHORIZED_PAGE = f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Token needed - jostle label</title>
-<style>{UNAUTHORIZED_STYLE}</style>
-<main>
-<h1>This page needs its token</h1>
-<p>Open the address that the server printed: it has the token in it. You can also enter the token here.</p>
-<form action="." method="get">
-<label>Token <input name="token" autocomplete="off" required></label>
-<button>Open</button></form>
-<p>Did you come here by a link from another page? <a href=".">Go on</a></p>
-</main>
-</html>
-"""
 
 
 def read_token(project: Path) -> str:
@@ -228,7 +204,7 @@ class SecurityMiddleware:
         token = None if refusal else await self.find_valid(shown)
         if refusal is None and token is None:
             self.guesses.add(client, shown)
-            refusal = 401, UNAUTHORIZED_PAGE
+            refusal = 401, TOKEN_PAGE
         if refusal is None and content_length(headers) > self.largest:
             refusal = 413, f"At most {self.largest} bytes."
         if refusal is not None:
@@ -352,3 +328,63 @@ async def respond(send: Send, status: int, words: str, headers: Mapping[str, str
     start = [(name.encode(), value.encode("latin-1")) for name, value in shown.items()]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
+
+
+REQUEST_SECONDS = 30.0  # from the first byte of a request, or the beginning of a connection, to its last
+REPLY_SECONDS = 600.0  # to compute a reply and to send it
+MAX_CONNECTIONS = 600
+MAX_PER_ADDRESS = 300  # a team behind one router has one address
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP connection that is closed when its client takes too long."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._waiting = False  # for a request, not for a reply
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse a connection beyond the limits, and wait for a request otherwise."""
+        super().connection_made(transport)
+        address = self.client[0] if self.client else None
+        others = [getattr(each, "client", None) or (None,) for each in self.connections]
+        same = sum(other[0] == address for other in others)
+        if len(self.connections) > MAX_CONNECTIONS or same > MAX_PER_ADDRESS:
+            transport.abort()
+            return
+        self._expect(request=True)
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes; begin to wait for the rest of a request, or for its reply."""
+        super().data_received(data)
+        cycle = self.cycle
+        waiting = cycle is None or cycle.response_complete or cycle.more_body
+        if waiting != self._waiting or self._deadline is None:
+            self._expect(request=waiting)
+
+    def on_response_complete(self) -> None:
+        """Stop waiting; uvicorn closes a connection that stays idle."""
+        self._cancel()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _expect(self, request: bool) -> None:
+        self._cancel()
+        self._waiting = request
+        seconds = REQUEST_SECONDS if request else REPLY_SECONDS
+        self._deadline = self.loop.call_later(seconds, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if self.transport is not None:
+            self.transport.abort()

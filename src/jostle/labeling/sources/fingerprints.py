@@ -169,7 +169,8 @@ def agreement(whole: Pixels, other: Pixels, window: int) -> float:
             if (found := _correlation(fitted, target)) > best:
                 best, chosen, cut = found, (side, *middle), fitted
         size, y, x = chosen
-    return best if best >= MIN_AGREEMENT and _blocks_agree(cut, target) else 0.0
+    agree = best >= MIN_AGREEMENT and bool((block_correlations(cut, target) >= MIN_BLOCK_AGREEMENT).all())
+    return best if agree else 0.0
 
 
 def _cut(pixels: Pixels, top: float, left: float, side: float) -> Pixels:
@@ -204,7 +205,3 @@ def block_correlations(a: Pixels, b: Pixels) -> NDArray[np.float32]:
     gap = ((first - second) ** 2).mean(1)
     spread = np.maximum(first.var(1), second.var(1)) + BLOCK_NOISE**2
     return 1 - gap / (2 * spread)  # type: ignore[no-any-return]
-
-
-def _blocks_agree(a: Pixels, b: Pixels) -> bool:
-    return bool((block_correlations(a, b) >= MIN_BLOCK_AGREEMENT).all())

@@ -18,9 +18,7 @@ from jostle.labeling.store.queries import BULK
 from jostle.labeling.store.schema import examples, places
 
 ProgressCallback = Callable[[str, int, int], None]  # what is done, how many of, how many
-PLACES_PER_TRANSACTION = (
-    200  # places that are entered in one transaction: others wait no longer than that takes
-)
+PLACES_PER_TRANSACTION = 200  # others wait no longer than entering these takes
 
 
 class GoneError(LookupError):
@@ -50,8 +48,7 @@ class Index:
     def refresh(self, progress: ProgressCallback | None = None) -> None:
         """Bring the store up to date with the source."""
         there = self.source.places()
-        with self.store.read_transaction() as tx:
-            known = {row.name: row.stamp for row in tx.execute(select(places.c.name, places.c.stamp))}
+        known = {row.name: row.stamp for row in self.store.rows(select(places.c.name, places.c.stamp))}
         news = [name for name, stamp in there.items() if known.get(name) != stamp]
         for start in range(0, len(news), PLACES_PER_TRANSACTION):
             part = news[start : start + PLACES_PER_TRANSACTION]
@@ -65,9 +62,8 @@ class Index:
     def read_random(self, n: int) -> list[str]:
         """Read n places drawn uniformly, and return their keys: the questions before everything has been read once."""
         there = self.source.places()
-        with self.store.read_transaction() as tx:
-            known = set(tx.execute(select(places.c.name)).scalars())
-        order = sorted(there.keys() - known, key=lambda name: draw_uniform(self.seed, "start", name))
+        known = self.store.column(select(places.c.name))
+        order = sorted(there.keys() - set(known), key=lambda name: draw_uniform(self.seed, "start", name))
         keys: dict[str, None] = {}
         for name in order:
             if len(keys) == n:
@@ -132,9 +128,7 @@ class Index:
         """
         if guess is not None and (content := self._content_at(guess, key)) is not None:
             return content
-        with self.store.read_transaction() as tx:
-            names = list(tx.execute(select(places.c.name).where(places.c.key == key)).scalars())
-        for name in names:
+        for name in self.store.column(select(places.c.name).where(places.c.key == key)):
             if (content := self._content_at(name, key)) is not None:
                 return content
         raise GoneError(f"the example {key} is not in the data any more")

@@ -26,7 +26,7 @@ from jostle.labeling.sources import fingerprints
 from jostle.labeling.sources.contents import Content, UnreadableError
 from jostle.labeling.sources.index import GoneError, ProgressCallback
 from jostle.labeling.store import Store, UnknownKeyError
-from jostle.labeling.store.queries import BULK, HELD, person_lock, retry_conflicts, take_lock
+from jostle.labeling.store.queries import ANSWERED, BULK, HELD, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import examples, near_copies, standing
 
 if TYPE_CHECKING:
@@ -83,10 +83,7 @@ class CopyGroups:
             _release(store, list(self.get().representative))
             return
         if store.setting("near copies") is None:
-            audited = select(examples.c.key).where(examples.c.purpose == "audit").limit(1)
-            with store.read_transaction() as tx:
-                unaudited = tx.execute(audited).first() is None
-            store.save_settings(**{"near copies": unaudited})
+            store.save_settings(**{"near copies": not store.count(examples.c.purpose == "audit")})
         if store.setting("near copies"):
             orphans = _orphans(session)
             _release(store, orphans)
@@ -139,9 +136,8 @@ def _part(tx: Connection, store: Store, keys: Sequence[str], person: str | None,
 def _orphans(session: Session) -> list[str]:
     """Return the copies whose representative is gone without an answer: they need another one."""
     groups = session.copies.get()
-    answered = exists().where(standing.c.key == examples.c.key, standing.c.act.in_(("answer", "correction")))
-    with session.store.read_transaction() as tx:
-        gone = set(tx.execute(select(examples.c.key).where(~examples.c.here, ~answered)).scalars())
+    answered = exists().where(standing.c.key == examples.c.key, standing.c.act.in_(ANSWERED))
+    gone = set(session.store.find_keys(~examples.c.here, ~answered))
     return [key for of, keys in groups.copies.items() if of in gone for key in keys]
 
 
@@ -214,9 +210,8 @@ class Grouping:
 
     def run(self, orphans: Sequence[str] = ()) -> None:
         """Hash and compare what is new, and the `orphans`; store the groups."""
-        with self.session.store.read_transaction() as tx:
-            here = select(examples.c.key, examples.c.purpose).where(examples.c.here).order_by(examples.c.key)
-            purposes: dict[str, str | None] = dict(tx.execute(here).all())
+        here = select(examples.c.key, examples.c.purpose).where(examples.c.here).order_by(examples.c.key)
+        purposes: dict[str, str | None] = dict(self.session.store.rows(here))
         known = set(self.found.keys)
         self.hash([key for key in purposes if key not in known])
         if self.found.grouped == len(self.found.keys) and not orphans:

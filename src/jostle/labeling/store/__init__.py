@@ -10,33 +10,15 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from jostle.labeling.store.queries import (
-    BULK,
-    DECIDED,
-    HELD,
-    LOCK_EXAMPLE,
-    NEWS,
-    PACE,
-    RANKED,
-    SECOND,
-    SETTING,
-    STILL_FREE,
-    UNREACHED,
-    WANTED,
-    insert_into,
-    lease_seconds,
-    person_lock,
-    retry_conflicts,
-    take_lock,
-    upsert_into,
-)
+from jostle.labeling.store import queries
+from jostle.labeling.store.queries import BULK, DECIDED, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import connect, events, examples, leases, queue, rounds, settings, standing
 
 EventKind = Literal["answer", "correction", "skip", "withdrawal"]
@@ -107,11 +89,32 @@ class Store:
         with self.engine.connect().execution_options(**self._snapshot) as tx, tx.begin():
             yield tx
 
+    def rows(self, query: Any, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        """Return the rows of a query."""
+        with self.read_transaction() as tx:
+            return tx.execute(query, values).all()
+
+    def column(self, query: Any) -> list[Any]:
+        """Return the first column of a query."""
+        return [row[0] for row in self.rows(query)]
+
+    def value(self, query: Any) -> Any:
+        """Return the first value of a query; None where it has no row."""
+        return next(iter(self.column(query)), None)
+
+    def find_keys(self, *conditions: Any) -> list[str]:
+        """Return the keys of the examples that meet all conditions, in order."""
+        return self.column(select(examples.c.key).where(*conditions).order_by(examples.c.key))
+
+    def count(self, *conditions: Any) -> int:
+        """Return the number of examples that meet all conditions."""
+        return int(self.value(select(func.count()).select_from(examples).where(*conditions)))
+
     def upsert(self, tx: Connection, table: Any, keys: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
         """Insert rows, or replace those that have the same keys."""
         rows = list(rows)
         if rows:
-            tx.execute(upsert_into(tx.dialect.name, table, tuple(keys), tuple(rows[0])), rows)
+            tx.execute(queries.upsert_into(tx.dialect.name, table, tuple(keys), tuple(rows[0])), rows)
 
     # settings
 
@@ -139,18 +142,15 @@ class Store:
         """Add examples by key, name and copies; known ones stay as they are."""
         made = [{"key": key, "name": name, "here": True, "copies": copies} for key, name, copies in rows]
         if made:
-            tx.execute(insert_into(tx.dialect.name, examples).on_conflict_do_nothing(), made)
+            tx.execute(queries.insert_into(tx.dialect.name, examples).on_conflict_do_nothing(), made)
 
     def names(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the names of examples by key."""
-        with self.read_transaction() as tx:
-            found = select(examples.c.key, examples.c.name).where(examples.c.key.in_(keys))
-            return {row.key: row.name for row in tx.execute(found)}
+        return dict(self.rows(select(examples.c.key, examples.c.name).where(examples.c.key.in_(keys))))
 
     def purpose(self, key: str) -> str | None:
         """Return the purpose of an example; None where it was not asked."""
-        with self.read_transaction() as tx:
-            return tx.execute(select(examples.c.purpose).where(examples.c.key == key)).scalar_one_or_none()
+        return self.value(select(examples.c.purpose).where(examples.c.key == key))  # type: ignore[no-any-return]
 
     @retry_conflicts
     def mark_wanted(self, keys: Sequence[str]) -> None:
@@ -160,7 +160,7 @@ class Store:
 
     def _mark_wanted(self, tx: Connection, keys: Sequence[str]) -> None:
         if keys:
-            tx.execute(WANTED, [{"which": key} for key in keys])
+            tx.execute(queries.WANTED, [{"which": key} for key in keys])
 
     # asking
 
@@ -191,7 +191,7 @@ class Store:
         self.upsert(tx, leases, ["key", "person"], rows)
 
     def _lease_end(self, tx: Connection) -> float:
-        return self.clock() + lease_seconds(tx.execute(PACE).scalar_one())
+        return self.clock() + queries.lease_seconds(tx.execute(queries.PACE).scalar_one())
 
     @retry_conflicts
     def release(self, person: str) -> None:
@@ -203,13 +203,15 @@ class Store:
         """Lock the next examples, then check again: only a later statement sees a lease made meanwhile."""
         current = _setting(tx, "round", 0)
         found: dict[str, str] = {}
-        for wanted in (SECOND, RANKED) if _setting(tx, "overlap", 0.0) else (RANKED,):
+        for wanted in (queries.SECOND, queries.RANKED) if _setting(tx, "overlap", 0.0) else (queries.RANKED,):
             most = n - len(found)
             rows = tx.execute(wanted, {"person": person, "round": current, "most": most, "now": now})
             found |= {key: purpose for key, purpose in rows if key not in found}
             if len(found) == n:
                 break
-        free = set(tx.execute(STILL_FREE, {"person": person, "keys": list(found), "now": now}).scalars())
+        free = set(
+            tx.execute(queries.STILL_FREE, {"person": person, "keys": list(found), "now": now}).scalars()
+        )
         return [(key, purpose) for key, purpose in found.items() if key in free]
 
     # events
@@ -230,13 +232,13 @@ class Store:
         The person is present, so that their other leases are extended.
         """
         with self.write_transaction(person_lock(person)) as tx:
-            example = tx.execute(LOCK_EXAMPLE, {"key": key}).one_or_none()
+            example = tx.execute(queries.LOCK_EXAMPLE, {"key": key}).one_or_none()
             if example is None:
                 raise UnknownKeyError(key)
-            if id is not None and (there := _find_event(tx, id)) is not None:
+            if there := tx.execute(select(events).where(events.c.id == id)).one_or_none():
                 if (there.key, there.person) != (key, person):
                     raise ValueError(f"the id {id!r} is taken by an answer to another question")
-                return there
+                return event_from_row(there)
             if example.purpose is None:  # answered without having been asked
                 tx.execute(update(examples).where(examples.c.key == key).values(purpose="pick"))
             made = self.add_event(tx, key, person, act, value, seconds, id)
@@ -274,7 +276,7 @@ class Store:
             last = tx.execute(mine.order_by(standing.c.seq.desc()).limit(1)).one_or_none()
             if last is None:
                 return None
-            tx.execute(LOCK_EXAMPLE, {"key": last.key})
+            tx.execute(queries.LOCK_EXAMPLE, {"key": last.key})
             self.withdraw(tx, last.key, person, last.seq)
             self._lease(tx, person, [last.key, *_held_keys(tx, person, self.clock())])
             return event_from_row(tx.execute(select(events).where(events.c.seq == last.seq)).one())
@@ -312,20 +314,16 @@ class Store:
 
     def last_event(self) -> int:
         """Return the number of the latest event; it grows with every event."""
-        with self.read_transaction() as tx:
-            return int(tx.execute(select(func.coalesce(func.max(events.c.seq), 0))).scalar_one())
+        return int(self.value(select(func.max(events.c.seq))) or 0)
 
     def state(self) -> tuple[int, int]:
         """Return a value that changes with every event: numbers of PostgreSQL can be committed out of order."""
-        with self.read_transaction() as tx:
-            last = func.coalesce(func.max(events.c.seq), 0)
-            row = tx.execute(select(last, func.count()).select_from(events)).one()
-        return int(row[0]), int(row[1])
+        [(last, count)] = self.rows(select(func.max(events.c.seq), func.count()).select_from(events))
+        return int(last or 0), int(count)
 
     def answers_since(self, seq: int) -> tuple[int, int]:
         """Return the numbers of answers and corrections after an event: to learn from, and of the audit."""
-        with self.read_transaction() as tx:
-            counts: dict[str | None, int] = dict(tx.execute(NEWS, {"since": seq}).all())
+        counts: dict[str | None, int] = dict(self.rows(queries.NEWS, {"since": seq}))
         return sum(counts.values()) - counts.get("audit", 0), counts.get("audit", 0)
 
     # rankings
@@ -338,7 +336,7 @@ class Store:
         """
         with self.write_transaction(BULK) as tx:
             number = int(_setting(tx, "round", 0)) + 1
-            tx.execute(UNREACHED, {"ended": number - 1})
+            tx.execute(queries.UNREACHED, {"ended": number - 1})
             tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
             self.append_queue(tx, number, 0, ranking)
             self._save(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})
@@ -354,9 +352,8 @@ class Store:
 
     def rounds(self) -> list[tuple[int, float, dict[str, Any]]]:
         """Return number, time and summary of every round."""
-        with self.read_transaction() as tx:
-            rows = tx.execute(select(rounds).order_by(rounds.c.round)).all()
-        return [(row.round, row.at, json.loads(row.summary)) for row in rows]
+        found = self.rows(select(rounds).order_by(rounds.c.round))
+        return [(row.round, row.at, json.loads(row.summary)) for row in found]
 
     @retry_conflicts
     def extend_queue(self, ranking: Sequence[QueueEntry], since: int) -> None:
@@ -375,24 +372,15 @@ class Store:
 
 
 def _held_keys(tx: Connection, person: str, now: float) -> list[str]:
-    return list(tx.execute(HELD, {"person": person, "now": now}).scalars())
+    return list(tx.execute(queries.HELD, {"person": person, "now": now}).scalars())
 
 
 def _setting(tx: Connection, name: str, default: Any = None) -> Any:
-    value = tx.execute(SETTING, {"name": name}).scalar_one_or_none()
+    value = tx.execute(queries.SETTING, {"name": name}).scalar_one_or_none()
     return default if value is None else json.loads(value)
-
-
-def _find_event(tx: Connection, id: str) -> Event | None:
-    row = tx.execute(select(events).where(events.c.id == id)).one_or_none()
-    return None if row is None else event_from_row(row)
 
 
 def event_from_row(row: Any) -> Event:
     """Return a row of `acts` as an event."""
-    return Event(row.seq, row.id, row.key, row.person, row.act, parse_value(row.value), row.seconds, row.at)
-
-
-def parse_value(text: str | None) -> Any:
-    """Parse the stored value of an event; a skip has none."""
-    return None if text is None else json.loads(text)
+    value = None if row.value is None else json.loads(row.value)
+    return Event(row.seq, row.id, row.key, row.person, row.act, value, row.seconds, row.at)

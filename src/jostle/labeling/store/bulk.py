@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, func, insert, select, update
 
-from jostle.labeling.answers import Answer, encode_answer
+from jostle.labeling.answers import Answer
 from jostle.labeling.store import EventKind, UnknownKeyError
-from jostle.labeling.store.queries import BULK, DECIDED, person_lock, retry_conflicts, take_lock
+from jostle.labeling.store.queries import ANSWERED, BULK, DECIDED, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import bulk_answers, events, examples, standing
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def tell_many(session: Session, bulk: str, answers: Sequence[BulkAnswer], person
         UnknownKeyError: No example has one of the keys.
     """
     classes = session.book.classes()
-    values = [encode_answer(session.kind, each.answer, classes) for each in answers]
+    values = [session.type.encode(each.answer, classes) for each in answers]
     _record(session.store, bulk, answers, values, person)
 
 
@@ -70,7 +70,7 @@ def _record(
                 select(standing.c.key).where(
                     standing.c.key.in_(keys),
                     standing.c.person != person,
-                    standing.c.act.in_(("answer", "correction")),
+                    standing.c.act.in_(ANSWERED),
                 )
             ).scalars()
         )

@@ -40,21 +40,20 @@ CONFLICTS = {
     "40P01",
     "40001",
     "23505",
-}  # deadlock, serialization failure, a key that another has just inserted
+}  # deadlock, serialization failure, a key that somebody has just inserted
 MAX_ATTEMPTS = 5
 BULK = "examples"  # name of the lock of transactions that write several examples
 SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 RETRY_SECONDS = 0.02  # doubled with every attempt
 
+ANSWERED = ("answer", "correction")
 DECIDED = ("answer", "correction", "skip")  # events after which a person is not asked again
 PACE_EVENTS = 100  # events whose seconds tell how long an answer takes
 
 _person = bindparam("person", type_=Text)
 _most = bindparam("most", type_=Integer)
 _now = bindparam("now", type_=Float)
-_answered = select(func.count()).where(
-    standing.c.key == examples.c.key, standing.c.act.in_(("answer", "correction"))
-)
+_answered = select(func.count()).where(standing.c.key == examples.c.key, standing.c.act.in_(ANSWERED))
 _leased = select(func.count()).where(leases.c.key == examples.c.key, leases.c.until > _now)
 _mine = exists().where(
     standing.c.key == examples.c.key, standing.c.person == _person, standing.c.act.in_(DECIDED)
@@ -110,7 +109,7 @@ PACE = select(func.avg(_seconds.c.seconds))
 NEWS = (  # answers after an event, by the purpose of their examples
     select(examples.c.purpose, func.count())
     .join(events, events.c.key == examples.c.key)
-    .where(events.c.seq > bindparam("since", type_=Integer), events.c.act.in_(("answer", "correction")))
+    .where(events.c.seq > bindparam("since", type_=Integer), events.c.act.in_(ANSWERED))
     .group_by(examples.c.purpose)
 )
 

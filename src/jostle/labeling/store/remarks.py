@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from sqlalchemy import Connection, exists, func, insert, select
 
 from jostle.labeling.store import Store, UnknownKeyError
-from jostle.labeling.store.queries import person_lock
+from jostle.labeling.store.queries import ANSWERED, person_lock
 from jostle.labeling.store.schema import examples, leases, remarks, standing
 from jostle.utils.names import unknown
 
@@ -64,9 +64,7 @@ def current_remarks(store: Store) -> list[Remark]:
         .where(remarks.c.seq.in_(last), remarks.c.text.is_not(None))
         .order_by(remarks.c.seq.desc())
     )
-    with store.read_transaction() as tx:
-        rows = tx.execute(found).all()
-    return [Remark(row.key, row.name, row.person, row.kind, row.text, row.at) for row in rows]
+    return [Remark(row.key, row.name, row.person, row.kind, row.text, row.at) for row in store.rows(found)]
 
 
 def search_remarks(session: Session, words: str = "", kind: RemarkKind | None = None) -> list[Remark]:
@@ -111,8 +109,7 @@ def add_remarks(store: Store, said: Mapping[str, Mapping[str, Sequence[str]]]) -
         said: Keys of examples, and their cells by column.
     """
     columns: dict[str, RemarkKind] = {"unsure": "unsure", "flagged": "flag", "notes": "note"}
-    with store.read_transaction() as tx:
-        known = {tuple(row) for row in tx.execute(select(remarks.c.key, remarks.c.person, remarks.c.kind))}
+    known = set(map(tuple, store.rows(select(remarks.c.key, remarks.c.person, remarks.c.kind))))
     for key, cells in said.items():
         for column, kind in columns.items():
             for cell in cells.get(column, ()):
@@ -140,7 +137,7 @@ def claim_unsure(store: Store, person: str, held: list[str], n: int) -> list[str
 def _unsure_keys(tx: Connection, person: str, n: int, now: float) -> list[str]:
     mine = (remarks.c.person == person) & (remarks.c.kind == "unsure")
     last = select(func.max(remarks.c.seq)).where(mine).group_by(remarks.c.key)
-    answered = exists().where(standing.c.key == remarks.c.key, standing.c.act.in_(("answer", "correction")))
+    answered = exists().where(standing.c.key == remarks.c.key, standing.c.act.in_(ANSWERED))
     skipped = exists().where(
         standing.c.key == remarks.c.key, standing.c.person == person, standing.c.act == "skip"
     )

@@ -52,13 +52,11 @@ classes = Table(
     Column("name", Text, nullable=False),
     Column("merged_into", ForeignKey("classes.number")),
 )
-class_names = (
-    Table(  # every name a class ever had: a page that was open during a renaming still sends the old one
-        "class_names",
-        metadata,
-        Column("name", Text, primary_key=True),
-        Column("number", ForeignKey("classes.number"), nullable=False),
-    )
+class_names = Table(  # every name a class ever had: a page that was open during a renaming sends the old one
+    "class_names",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("number", ForeignKey("classes.number"), nullable=False),
 )
 examples = Table(
     "examples",
@@ -67,12 +65,10 @@ examples = Table(
     Column("name", Text, nullable=False),
     Column("here", Boolean, nullable=False),  # whether a readable place with this content exists
     Column("copies", Integer, nullable=False),  # how many people are to answer it
-    Column(
-        "purpose", String(8)
-    ),  # pick, audit, given or copy; set once, when it is first asked, answered, imported or grouped
-    Column(
-        "wanted", Boolean, nullable=False, server_default=false()
-    ),  # shown as a pick, or labeled elsewhere: does not measure, though it be audited
+    # pick, audit, given or copy; set once, when it is first asked, answered, imported or grouped
+    Column("purpose", String(8)),
+    # shown as a pick, or labeled elsewhere: does not measure, though it be audited
+    Column("wanted", Boolean, nullable=False, server_default=false()),
     Index("examples_by_purpose", "purpose", "copies"),
 )
 places = Table(
@@ -149,16 +145,14 @@ near_copies = Table(  # rows are only added, the last of a key counts
     Column("at", Float, nullable=False),
     Index("near_copies_by_key", "key"),
 )
-suggestions = (
-    Table(  # of any model, by example; an answer of NULL: it was asked, and said nothing that counts
-        "suggestions",
-        metadata,
-        Column("source", String(32), primary_key=True),
-        Column("key", ForeignKey("examples.key"), primary_key=True),
-        Column("answer", Text),  # JSON, as answers are stored
-        Column("chance", Float),
-        Column("at", Float, nullable=False),
-    )
+suggestions = Table(  # of any model, by example; an answer of NULL: it said nothing that counts
+    "suggestions",
+    metadata,
+    Column("source", String(32), primary_key=True),
+    Column("key", ForeignKey("examples.key"), primary_key=True),
+    Column("answer", Text),  # JSON, as answers are stored
+    Column("chance", Float),
+    Column("at", Float, nullable=False),
 )
 suggestions_shown = Table(  # who saw a suggestion before answering
     "suggestions_shown",
@@ -189,18 +183,16 @@ looks = Table(  # models of others that were scored on the audit: each one spend
 )
 
 
-remarks = (
-    Table(  # what people say beside an answer; rows are only added, the last of a person and kind counts
-        "remarks",
-        metadata,
-        Column("seq", Integer, primary_key=True, autoincrement=True),
-        Column("key", ForeignKey("examples.key"), nullable=False),
-        Column("person", Text, nullable=False),
-        Column("kind", String(8), nullable=False),  # unsure, note or flag
-        Column("text", Text),  # NULL: withdrawn
-        Column("at", Float, nullable=False),
-        Index("remarks_by_key", "key", "person", "kind"),
-    )
+remarks = Table(  # of people on examples; rows are only added, the last of a person and kind counts
+    "remarks",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("key", ForeignKey("examples.key"), nullable=False),
+    Column("person", Text, nullable=False),
+    Column("kind", String(8), nullable=False),  # unsure, note or flag
+    Column("text", Text),  # NULL: withdrawn
+    Column("at", Float, nullable=False),
+    Index("remarks_by_key", "key", "person", "kind"),
 )
 
 
@@ -264,9 +256,7 @@ def make_engine(url: str) -> Engine:
 def create_tables(tx: Connection, name: str) -> None:
     """Create the tables if there are none; raise StoreError for a newer version, or a database of something else."""
     if tx.dialect.name == "postgresql":
-        tx.execute(
-            text("SELECT pg_advisory_xact_lock(7056783)")
-        )  # two that begin at once make the tables once
+        tx.execute(text("SELECT pg_advisory_xact_lock(7056783)"))  # two that begin at once make them once
     there = set(inspect(tx).get_table_names())
     if "facts" not in there:
         if there & set(metadata.tables):

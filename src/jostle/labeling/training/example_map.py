@@ -249,9 +249,7 @@ class MapBuilder:
 
     def _lacking(self) -> list[str] | None:
         """Return the keys of the map to make; None where the one that exists will do."""
-        with self.session.store.read_transaction() as tx:
-            here = select(examples.c.key).where(examples.c.here).order_by(examples.c.key)
-            keys = list(tx.execute(here).scalars())
+        keys = self.session.store.find_keys(examples.c.here)
         encoded = self.session.learner().encoded_keys(keys)
         old = ExampleMap.load(self.session.map_folder)
         if len(encoded) < MIN_EXAMPLES:
@@ -302,9 +300,7 @@ def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArr
     wanted = select(lookups.c.row).where(lookups.c.text == text)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        with store.read_transaction() as tx:
-            row = tx.execute(wanted).scalar_one_or_none()
-        if row is not None:
+        if (row := store.value(wanted)) is not None:
             found = np.array(json.loads(row), dtype=np.float32)
             if not len(found):
                 raise ValueError("the encoder of this project compares no single texts: search for words")
@@ -315,8 +311,7 @@ def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArr
 
 def answer_lookups(session: Session) -> int:
     """Embed the texts that the server waits for; return their number."""
-    with session.store.read_transaction() as tx:
-        texts = list(tx.execute(select(lookups.c.text).where(lookups.c.row.is_(None))).scalars())
+    texts = session.store.column(select(lookups.c.text).where(lookups.c.row.is_(None)))
     if not texts:
         return 0
     found = ExampleMap.load(session.map_folder)

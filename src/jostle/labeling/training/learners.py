@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,14 +20,15 @@ from jostle.datasets.data import take_rows
 from jostle.datasets.views import Examples, split_columns
 from jostle.inference.reader import output_of
 from jostle.labeling import audit
-from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import AnswerKind, StoredAnswer, as_class
+from jostle.labeling.answer_types import AnswerType
+from jostle.labeling.answers import StoredAnswer, as_class
+from jostle.labeling.sources.contents import Cell
 from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import encode_rows, encoder_for, import_transformers, load_picture
-from jostle.labeling.training.probe import Probe, Sigmoids, Softmax, fit_classifier, fit_regressor
+from jostle.labeling.training.probe import SIGMOIDS, SOFTMAX, Probe, fit_classifier, fit_regressor
 from jostle.labeling.training.vectors import VectorFile, embed
 from jostle.statistics.savings import MIN_AUDITED, TRAIN_SHARE, shadow_errors
-from jostle.tasks import TASKS, Task
+from jostle.tasks import TASKS
 from jostle.training.train import Recipe, forward, train
 from jostle.utils.user_files import from_file
 
@@ -37,42 +37,36 @@ if TYPE_CHECKING:
     from jostle.labeling.training.rounds import TrainingSet
 
 PICTURE_SIDE = 224  # of the pictures that a user's own model is given
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = (torch.tensor(each).view(3, 1, 1) for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
 RECIPE = Recipe(epochs=20, batch=32, optimizer="adam", lr=1e-3)  # for a model that brings no fit
-
-TASK: dict[AnswerKind, Task] = {
-    "one": TASKS["classification"],
-    "several": TASKS["multi-label"],
-    "number": TASKS["regression"],
-}
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingTargets:
     """Targets of the examples at some places of the pool."""
 
-    kind: AnswerKind
+    type: AnswerType
     numbers: Sequence[int]  # of the classes that outputs stand for, in order
     places: NDArray[np.int64]  # (m,)
     values: NDArray[np.float64]  # (m,) the place of the class, or the number; (m, c) zeros and ones
 
     @classmethod
     def from_answers(
-        cls, kind: AnswerKind, answers: Sequence[StoredAnswer], places: Sequence[int], numbers: Sequence[int]
+        cls, type: AnswerType, answers: Sequence[StoredAnswer], places: Sequence[int], numbers: Sequence[int]
     ) -> TrainingTargets:
         """Return stored answers as targets."""
-        targets = ANSWER_TYPES[kind].encode_targets(answers, numbers)
-        return cls(kind, numbers, np.array(places, dtype=np.int64), targets)
+        targets = type.encode_targets(answers, numbers)
+        return cls(type, numbers, np.array(places, dtype=np.int64), targets)
 
     @property
     def is_enough(self) -> bool:
         """Whether the targets differ, so that a model can be trained."""
-        return ANSWER_TYPES[self.kind].is_enough(self.values)
+        return self.type.is_enough(self.values)
 
     def tensor(self) -> Tensor:
         """Return the targets as the task takes them."""
         held = torch.from_numpy(self.values)
-        return held.long() if self.kind == "one" else held.float()
+        return held.long() if self.type.has_one_class else held.float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +75,7 @@ class Model:
 
     network: nn.Module
     scores: NDArray[np.float32]  # (n, c) probabilities, or (n, 1) the number
-    held_out: (
-        NDArray[np.float32] | None
-    )  # (m, c) of the training examples, without them; None where not computed
+    held_out: NDArray[np.float32] | None  # (m, c) of the training examples, without them; None: not computed
 
 
 class Learner(ABC):
@@ -101,12 +93,8 @@ class Learner(ABC):
     def prepare(self, keys: Sequence[str]) -> list[str]:
         """Return the keys of the examples that can be used now."""
 
-    def cached_keys(self, keys: Sequence[str]) -> list[str]:
-        """Return the keys that can still be learned from, of examples that are gone."""
-        return []
-
     def encoded_keys(self, keys: Sequence[str]) -> list[str]:
-        """Return the keys whose rows are at hand, for the map; a model of one's own has none."""
+        """Return the keys whose rows are at hand, also of examples that are gone; a model of one's own has none."""
         return []
 
     @abstractmethod
@@ -132,6 +120,7 @@ class ProbeLearner(Learner):
 
     def __init__(self, index: Index, cache: Path, encoder: str | None) -> None:
         self.index, self.kind = index, index.source.kind
+        self.rows: Mapping[str, Mapping[str, Cell]] = {}  # of a table, once a round has read it
         if self.kind == "row":
             if encoder is not None:
                 raise ValueError(f"rows of a table are scaled and need no encoder; got {encoder!r}")
@@ -151,18 +140,11 @@ class ProbeLearner(Learner):
         """Return the keys that are encoded."""
         if self.kind == "row":
             self.rows = {content.key: content.fields or {} for content in self.index.source.contents()}
-            return [key for key in keys if key in self.rows]
-        known = self.file.known()
-        return [key for key in keys if key in known]
-
-    def cached_keys(self, keys: Sequence[str]) -> list[str]:
-        """Return the keys whose embeddings are in the cache."""
-        known = {} if self.kind == "row" else self.file.known()
-        return [key for key in keys if key in known]
+        return self.encoded_keys(keys)
 
     def encoded_keys(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are encoded; rows of a table are once a round has read them."""
-        known = getattr(self, "rows", {}) if self.kind == "row" else self.file.known()
+        known = self.rows if self.kind == "row" else self.file.known()
         return [key for key in keys if key in known]
 
     def pool(self, keys: Sequence[str]) -> Tensor:
@@ -177,16 +159,16 @@ class ProbeLearner(Learner):
     def learn(self, pool: Tensor, targets: TrainingTargets, seed: int) -> Model:
         """Train the probe of this kind of answer."""
         rows = pool.numpy()
-        if targets.kind == "number":
+        if not targets.type.has_classes:
             made = fit_regressor(rows, targets.places, targets.values)
-        elif targets.kind == "one":
+        elif targets.type.has_one_class:
             ones = np.eye(len(targets.numbers))[targets.values.astype(np.int64)]
-            made = fit_classifier(Softmax(), rows, targets.places, ones, seed)
+            made = fit_classifier(SOFTMAX, rows, targets.places, ones, seed)
         else:
-            made = fit_classifier(Sigmoids(), rows, targets.places, targets.values, seed)
+            made = fit_classifier(SIGMOIDS, rows, targets.places, targets.values, seed)
         with torch.inference_mode():
             outputs = torch.cat([made.probe(part) for part in pool.split(8192)])
-        return Model(made.probe, to_scores(targets.kind, outputs), made.held_out.astype(np.float32))
+        return Model(made.probe, to_scores(targets.type, outputs), made.held_out.astype(np.float32))
 
 
 class CustomLearner(Learner):
@@ -243,16 +225,16 @@ class CustomLearner(Learner):
         network = self.train_model(self.labeled_dataset(pool, targets), targets, seed)
         with torch.inference_mode():
             parts = [output_of(forward(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
-        return Model(network, to_scores(targets.kind, torch.cat(parts)), None)
+        return Model(network, to_scores(targets.type, torch.cat(parts)), None)
 
     def train_model(self, dataset: Any, targets: TrainingTargets, seed: int) -> nn.Module:
         """Train by the user's fit, or by our own recipe."""
-        outputs = 1 if targets.kind == "number" else len(targets.numbers)
+        outputs = len(targets.numbers) or 1
         torch.manual_seed(seed)
         network = self.build_model(outputs)
         if self.fit is not None:
             return (self.fit(network, dataset, seed) or network).eval()
-        return train(Joined(network), *split_columns(dataset), RECIPE, TASK[targets.kind], seed=seed)
+        return train(Joined(network), *split_columns(dataset), RECIPE, TASKS[targets.type.task], seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,29 +257,16 @@ class PicturePool:
     def read(self, position: int) -> Tensor:
         """Decode one picture; a file that vanished meanwhile is gray."""
         try:
-            pixels = (
-                torch.from_numpy(load_picture(self.index.content(self.keys[position]), PICTURE_SIDE)).float()
-                / 255
-            )
+            pixels = load_picture(self.index.content(self.keys[position]), PICTURE_SIDE)
         except (GoneError, ValueError):
             return torch.zeros(3, PICTURE_SIDE, PICTURE_SIDE)
-        return (pixels - self.mean) / self.std
-
-    @cached_property
-    def mean(self) -> Tensor:
-        """Mean of each color."""
-        return torch.tensor(MEAN).view(3, 1, 1)
-
-    @cached_property
-    def std(self) -> Tensor:
-        """Standard deviation of each color."""
-        return torch.tensor(STD).view(3, 1, 1)
+        return (torch.from_numpy(pixels).float() / 255 - MEAN) / STD
 
 
-def to_scores(kind: AnswerKind, outputs: Tensor) -> NDArray[np.float32]:
+def to_scores(type: AnswerType, outputs: Tensor) -> NDArray[np.float32]:
     """Return outputs as probabilities (n, c), or numbers (n, 1)."""
     rows = outputs.float().reshape(len(outputs), -1)
-    return (rows if kind == "number" else TASK[kind].probabilities(rows)).cpu().numpy()
+    return (TASKS[type.task].probabilities(rows) if type.has_classes else rows).cpu().numpy()
 
 
 SPLITS = 8  # of shadow models; each is trained in the background
@@ -314,7 +283,7 @@ def shadow_curve(
 
     labels = audit.audit_sample(session).labels
     keys = [key for key in labels if key in set(training_set.keys)]
-    if session.kind != "one" or len(keys) < MIN_AUDITED or not isinstance(learner, ProbeLearner):
+    if not session.type.has_one_class or len(keys) < MIN_AUDITED or not isinstance(learner, ProbeLearner):
         return {}
     where = {key: place for place, key in enumerate(training_set.keys)}
     rows = pool.numpy()[[where[key] for key in keys]]
@@ -325,7 +294,7 @@ def shadow_curve(
     ) -> NDArray[np.int64]:
         both = np.concatenate([inside, outside]).astype(np.float32)
         targets = np.eye(len(numbers))[known]
-        probe = fit_classifier(Softmax(), both, np.arange(len(known)), targets, seed).probe
+        probe = fit_classifier(SOFTMAX, both, np.arange(len(known)), targets, seed).probe
         logits = probe.features(both[len(known) :]) @ probe.head.weight.detach().double().numpy().T
         guesses: NDArray[np.int64] = (logits + probe.head.bias.detach().double().numpy()).argmax(1)
         return guesses

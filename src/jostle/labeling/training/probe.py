@@ -6,9 +6,9 @@ temperature, so that confidences mean what they say, and are what each training 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -73,46 +73,24 @@ class TrainedProbe:
     held_out: Rows
 
 
-class Loss(ABC):
-    """Loss of a linear classifier: the mean over examples, and its gradient by the logits."""
+class Loss(NamedTuple):
+    """Loss of a linear classifier."""
 
-    name: ClassVar[str]
-
-    @abstractmethod
-    def value(self, logits: Rows, targets: Rows) -> float:
-        """Return the mean loss of logits (m, c) for targets (m, c) of zeros and ones."""
-
-    @abstractmethod
-    def probabilities(self, logits: Rows) -> Rows:
-        """Return probabilities (m, c); the gradient of the loss is these less the targets, over m."""
+    value: Callable[
+        [Rows, Rows], float
+    ]  # mean over examples, of logits (m, c) for targets (m, c) of zeros and ones
+    probabilities: Callable[
+        [Rows], Rows
+    ]  # (m, c); the gradient of the loss is these less the targets, over m
 
 
-class Softmax(Loss):
-    """Exactly one class is right."""
-
-    name = "softmax"
-
-    def value(self, logits: Rows, targets: Rows) -> float:
-        """Return the mean cross-entropy."""
-        return -float((log_softmax(logits, axis=1) * targets).sum(1).mean())
-
-    def probabilities(self, logits: Rows) -> Rows:
-        """Return probabilities that sum to 1."""
-        return softmax(logits, axis=1)
-
-
-class Sigmoids(Loss):
-    """Each class is right or not by itself."""
-
-    name = "sigmoids"
-
-    def value(self, logits: Rows, targets: Rows) -> float:
-        """Return the mean over examples of the cross-entropies' sum over classes."""
-        return float((np.logaddexp(0, logits) - targets * logits).sum(1).mean())
-
-    def probabilities(self, logits: Rows) -> Rows:
-        """Return one independent probability for each class."""
-        return expit(logits)
+SOFTMAX = Loss(  # exactly one class is right
+    lambda logits, targets: -float((log_softmax(logits, axis=1) * targets).sum(1).mean()),
+    lambda logits: softmax(logits, axis=1),
+)
+SIGMOIDS = Loss(  # each class is right or not by itself
+    lambda logits, targets: float((np.logaddexp(0, logits) - targets * logits).sum(1).mean()), expit
+)
 
 
 def fit_classifier(

@@ -29,7 +29,7 @@ from jostle.labeling.sources.index import ProgressCallback
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.labeling.store.schema import examples, standing
 from jostle.labeling.training import suggesters
-from jostle.labeling.training.learners import TASK, Learner, Model, TrainingTargets, shadow_curve
+from jostle.labeling.training.learners import Learner, Model, TrainingTargets, shadow_curve
 from jostle.rng import derive
 from jostle.statistics import calibrate_errors, is_candidate
 
@@ -135,9 +135,10 @@ def encoding_order(session: Session, keys: Sequence[str], answered: Container[st
 
 def encode_more(session: Session, progress: ProgressCallback | None, stop: Callable[[], bool]) -> bool:
     """Encode examples between rounds until `stop` says so; return whether all are encoded."""
-    with session.store.read_transaction() as tx:
-        keys = list(tx.execute(select(examples.c.key).where(examples.c.here)).scalars())
-        answered = set(tx.execute(select(standing.c.key)).scalars())
+    keys, answered = (
+        session.store.find_keys(examples.c.here),
+        set(session.store.column(select(standing.c.key))),
+    )
     return session.learner().encode(encoding_order(session, keys, answered), progress, stop)
 
 
@@ -149,19 +150,16 @@ def gather_training_set(
     With `seconds`, encoding ends after that time: the round learns from what is encoded so far.
     """
     classes = session.book.classes()
-    labels = aggregation.aggregate(
-        session.kind, aggregation.current_answers(session.store, session.kind, classes), classes
-    )
-    with session.store.read_transaction() as tx:
-        known = select(examples.c.key, examples.c.here, examples.c.purpose).order_by(examples.c.key)
-        rows = [row for row in tx.execute(known) if row.here or row.key in labels]
+    labels = aggregation.read_snapshot(session.store, session.type, classes).labels
+    known = session.store.rows(select(examples).order_by(examples.c.key))
+    rows = [row for row in known if row.here or row.key in labels]
     keys = [row.key for row in rows if row.here]
     gone = [row.key for row in rows if not row.here]
     until = math.inf if seconds is None else time.monotonic() + seconds
     order = encoding_order(session, keys, labels)
     complete = learner.encode(order, progress, lambda: time.monotonic() > until)
     usable = learner.prepare(keys)
-    old = learner.cached_keys(gone)
+    old = learner.encoded_keys(gone)
     purposes, labels = {row.key: row.purpose for row in rows}, session.copies.get().distinct(labels)
     left = audit.left_audit(session)
     return TrainingSet([*usable, *old], len(usable), purposes, labels, classes, complete, left)
@@ -171,12 +169,8 @@ def training_targets(session: Session, training_set: TrainingSet) -> TrainingTar
     """Return the targets of the answers; outputs of a probe stand for the classes that were seen."""
     places = training_set.trained_places()
     answers = [training_set.labels[training_set.keys[place]] for place in places]
-    if session.kind == "one":
-        seen = set(answers)
-        numbers = [number for number in training_set.classes.names if number in seen]
-    else:
-        numbers = list(training_set.classes.names) if session.kind == "several" else []
-    return TrainingTargets.from_answers(session.kind, answers, places, numbers)
+    numbers = session.type.outputs(answers, training_set.classes)
+    return TrainingTargets.from_answers(session.type, answers, places, numbers)
 
 
 def rank_next(
@@ -203,7 +197,7 @@ def rank_next(
     else:
         strategy = strategies.build(settings.strategy)
         network, most = model.network, queue.MAX_CANDIDATES
-        call = {"labeled": learner.labeled_dataset(pool, targets), "task": TASK[session.kind].name}
+        call = {"labeled": learner.labeled_dataset(pool, targets), "task": session.type.task}
     candidates = training_set.candidates()
     if model is None and suggestions.are_enough(session):
         picked = suggestions.first_picks(session, learner, training_set, pool, n, seed)
@@ -241,8 +235,8 @@ def save_round(
         scores[targets.places] = model.held_out
     replace(seen, scores=scores, out_of_sample=model.held_out is not None).save(folder)
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
-    scale = float(np.ptp(targets.values)) if session.kind == "number" else None
-    known = audit.model_summary(session, last)["trained"] if last else 0
+    scale = None if session.type.has_classes else float(np.ptp(targets.values))
+    known = dict(audit.model_rounds(session))[last]["trained"] if last else 0
     enough = (
         len(targets.places) - known >= session.settings.batch // 2
     )  # new answers, to say what has settled
@@ -260,11 +254,11 @@ def error_chances(seen: Predictions, targets: TrainingTargets, model: Model) -> 
     """
     if model.held_out is None:
         return None
-    if targets.kind == "number":
+    if not targets.type.has_classes:
         off = np.abs(model.held_out[:, 0] - targets.values) / (np.ptp(targets.values) or 1.0)
         return np.full(len(seen.keys), off.clip(0, 1).mean(), dtype=np.float32)
     held = replace(seen, keys=[seen.keys[place] for place in targets.places], scores=model.held_out)
-    wrong = ANSWER_TYPES[targets.kind].wrong(model.held_out, targets.values)
+    wrong = targets.type.wrong(model.held_out, targets.values)
     calibration = calibrate_errors(held.certainty, wrong)
     return calibration.expected_errors(seen.certainty).astype(np.float32)
 
@@ -274,7 +268,7 @@ def is_worth_a_proof(session: Session, left: Predictions, scale: float | None, k
     goal = session.settings.accuracy_goal
     if goal is None or not len(left.keys):
         return False
-    largest = ANSWER_TYPES[session.kind].largest_error(goal, scale or 1.0)
+    largest = session.type.largest_error(goal, scale or 1.0)
     return is_candidate(left.expected_errors, largest, kappa)
 
 

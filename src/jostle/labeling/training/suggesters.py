@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import func, select
 
-from jostle.labeling.answers import AnswerKind, Classes, StoredAnswer, encode_answer, parse_number
+from jostle.labeling.answer_types import AnswerType
+from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.audit import suggestions
 from jostle.labeling.audit.scoring import find_columns, read_cells
 from jostle.labeling.audit.suggestions import Found, next_keys, read_status, write_status
@@ -138,7 +139,7 @@ class FunctionSuggester(Suggester):
             answer, chance = each if isinstance(each, tuple) else (each, None)
             try:
                 found[key] = (
-                    encode_answer(session.kind, answer, classes),
+                    session.type.encode(answer, classes),
                     None if chance is None else float(chance),
                 )
             except ValueError:
@@ -173,7 +174,7 @@ class ChatSuggester(Suggester):
             {"role": "user", "content": message_parts(content)},
         ]
         body = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": MAX_REPLY_TOKENS}
-        answer = parse_reply(session.kind, self.send(body), session.book.classes())
+        answer = parse_reply(session.type, self.send(body), session.book.classes())
         return {key: None if answer is None else (answer, None)}
 
     def send(self, body: Mapping[str, Any]) -> str:
@@ -240,23 +241,9 @@ def message_parts(content: Content) -> Any:
     return "\n".join(lines)[:MAX_TEXT]
 
 
-def parse_reply(kind: AnswerKind, reply: str, classes: Classes) -> StoredAnswer | None:
+def parse_reply(type: AnswerType, reply: str, classes: Classes) -> StoredAnswer | None:
     """Return the answer that a reply names; None where it is anything else."""
-    words = reply.rpartition("</think>")[2].strip().strip("\"'`*. \n")
-    if kind == "number":
-        try:
-            return parse_number(words)
-        except ValueError:
-            return None
-    if kind == "one":
-        return classes.find(words)
-    numbers = [classes.find(part.strip()) for part in words.split(";")] if words.casefold() != "none" else []
-    return None if None in numbers else sorted({number for number in numbers if number is not None})
-
-
-def source_digest(session: Session) -> str:
-    """Return what identifies the source of suggestions."""
-    return digest(f"{session.settings.suggest}\n{session.settings.suggest_model}".encode())
+    return type.find(reply.rpartition("</think>")[2].strip().strip("\"'`*. \n"), classes)
 
 
 def begin(session: Session) -> SuggesterStatus | None:
@@ -271,7 +258,7 @@ def begin(session: Session) -> SuggesterStatus | None:
     if spec == NO_SUGGESTIONS:
         write_status(session, None)
         return None
-    source = source_digest(session)
+    source = digest(f"{spec}\n{session.settings.suggest_model}".encode())
     if is_address(spec):
         name, limit = session.settings.suggest_model or "", session.settings.suggest_limit or DEFAULT_LIMIT
     else:
@@ -291,8 +278,7 @@ def read_file(session: Session, path: Path, status: SuggesterStatus) -> Suggeste
     """Read a file of predictions, unless it and the data are as they were."""
     try:
         found = path.stat()
-        with session.store.read_transaction() as tx:
-            known = tx.execute(select(func.count()).select_from(places)).scalar_one()
+        known = session.store.value(select(func.count()).select_from(places))
         stamp = f"{found.st_mtime_ns} {found.st_size} {known}"
         if stamp != status.stamp:
             suggestions.save(session, status.source, read_cells(session, path), whole=True)

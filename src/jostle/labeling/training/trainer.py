@@ -34,12 +34,7 @@ ENCODE_SECONDS = 20.0  # seconds that a round encodes before it learns from what
 POLL_SECONDS = 0.5  # seconds between two looks at the store
 REFRESH_SECONDS = 30.0  # seconds between two looks at the data while nothing is answered
 REPORT_SECONDS = 1.0  # seconds between two words on a long work
-RESTART_SECONDS = (
-    1.0,
-    5.0,
-    30.0,
-    120.0,
-)  # seconds before it is started again, after so many crashes in a row
+RESTART_SECONDS = (1.0, 5.0, 30.0, 120.0)  # before it is started again, after so many crashes in a row
 STEADY_SECONDS = 60.0  # seconds after which a crash is not in a row
 LOG_FILE = "trainer.log"
 
@@ -221,7 +216,7 @@ class Worker:
                 self.answer_lookups()
             left = self.seconds_left(done, of) if doing == "encoding" else None
             note = read_status(self.session.store).note
-            write_status(self.session.store, doing, done, of, note=note, seconds_left=left)
+            write_status(self.session.store, doing=doing, done=done, of=of, note=note, seconds_left=left)
 
     def seconds_left(self, done: int, of: int) -> float | None:
         """Return how long encoding will take, by its pace so far; None at its beginning."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jostle.labeling.sources.contents import KEY_BYTES, Content, UnreadableError, digest
+from jostle.labeling.sources.contents import KEY_BYTES, UnreadableError, digest
 from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import Encoder, Vectors
 
@@ -121,17 +121,9 @@ def embed(
 
 def _read_example(index: Index, encoder: Encoder, key: str) -> Any:
     """Return a prepared example, the reason why it cannot be read, or None where it is gone."""
-    content = _read_content(index, key)
-    if content is None:
-        return None
     try:
-        return encoder.read(content)
-    except UnreadableError as reason:
-        return reason
-
-
-def _read_content(index: Index, key: str) -> Content | None:
-    try:
-        return index.content(key)
+        return encoder.read(index.content(key))
     except GoneError:
         return None
+    except UnreadableError as reason:
+        return reason
