@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -38,6 +39,7 @@ EXTRAS = {extra: names(requirements) for extra, requirements in PROJECT["optiona
 USERS_EXTRAS = {extra: found for extra, found in EXTRAS.items() if extra not in oldest.TOOLS}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The packages of others that a file imports, lazily or not."""
     return imported_in(ast.parse(path.read_text(encoding="utf-8")))

@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import pytest
 from tools import evidence, strategies_page
+from tools.subpackages import syntax_nodes
 
 from jostle.strategies.registry import REGISTRY
 
@@ -164,7 +165,7 @@ def test_names_are_american_too() -> None:
 
 def names_given(path: Path) -> Iterator[str]:
     """What a module itself names: functions, classes, arguments, variables; not what it uses of others."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in syntax_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.arg):

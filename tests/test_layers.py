@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from tools.subpackages import ROOT, files, imported_from, subpackage_of
+from tools.subpackages import ROOT, files, imported_from, subpackage_of, syntax_nodes
 
 LAYERS = [  # from the lowest up; a module imports from layers below its own, or from its own package
     {"rng", "statistics"},
@@ -113,7 +113,7 @@ EXECUTION = (  # modules on where and how work is done
 def execution_imports(path: Path) -> list[str]:
     """Modules of memory, plans, shards or clusters that a file imports, in whatever way."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in syntax_nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
@@ -152,7 +152,7 @@ def test_only_the_command_line_prints() -> None:
         str(path.relative_to(ROOT))
         for path in files()
         if subpackage_of(path) not in ("cli",)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in syntax_nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert not talkers
@@ -163,7 +163,7 @@ def test_only_inference_knows_of_a_networks_trace() -> None:
         str(path.relative_to(ROOT))
         for path in files()
         if subpackage_of(path) != "inference"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in syntax_nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr == "trace"
         and ast.unparse(node.value).endswith("runner")
@@ -176,7 +176,7 @@ def test_no_strategy_has_two_parents() -> None:
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in files()
         if subpackage_of(path) in ("core", "embeddings", "strategies", "selectors")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in syntax_nodes(path)
         if isinstance(node, ast.ClassDef) and len(node.bases) > 1 and ast.unparse(node.bases[-1]) != "Generic"
     ]
     assert not mixed

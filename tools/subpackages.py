@@ -45,10 +45,15 @@ def subpackage_of(path: Path) -> str:
 
 
 @cache
+def syntax_nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's syntax tree, parsed once."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported_from(path: Path) -> set[str]:
     """The subpackages that a file imports from, when it is loaded or later."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in syntax_nodes(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jostle":
             parts = (node.module or "").split(".")
             found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
