@@ -24,5 +24,4 @@ def labeled(session: Session, n: int, person: str = "you", say: Callable[[str], 
 
 
 def purposes(session: Session) -> dict[str, str | None]:
-    with session.store.read_transaction() as tx:
-        return {row.key: row.purpose for row in tx.execute(select(examples))}
+    return {row.key: row.purpose for row in session.store.rows(select(examples))}

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,11 @@ from jostle.labeling.audit import AUDIT_FIGURES, REVEAL_STEP, HeldFigures, is_bl
 from jostle.labeling.server.routes import to_json
 
 ANSWERS = 60
+Seen = tuple[list[dict[str, Any]], list[bool]]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, object]], list[bool]]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """Everything that a person sees around each answer, and whether it was for the audit."""
     folder = colored_folder(tmp_path_factory.mktemp("blind") / "photos", 300)
     session = Session.open(folder, answers=COLORS, batch=60, encoder="pixels", audit=0.4)
@@ -29,7 +31,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, objec
     session.train()
     running, held = Running(session), HeldFigures(lambda: to_json(session.progress()))
     eve = Person("Eve", running.port)
-    views: list[dict[str, object]] = []
+    views: list[dict[str, Any]] = []
     work: list[str] = []  # statements of the database, which take nearly all of the time of a reply
     event.listen(session.store.engine, "before_cursor_execute", lambda *call: work.append(call[2]))
     for _ in range(ANSWERS):
@@ -50,30 +52,30 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, objec
         )
     running.stop()
     by = purposes(session)
-    return views, [by[view["question"]["key"]] == "audit" for view in views]  # type: ignore[index]
+    return views, [by[view["question"]["key"]] == "audit" for view in views]
 
 
-def test_a_question_says_nothing_but_its_content(seen: tuple[list[dict[str, object]], list[bool]]) -> None:
+def test_a_question_says_nothing_but_its_content(seen: Seen) -> None:
     views, audited = seen
-    shapes = {(tuple(sorted(view["question"])), tuple(sorted(view["reply"]))) for view in views}  # type: ignore[call-overload]
+    shapes = {(tuple(sorted(view["question"])), tuple(sorted(view["reply"]))) for view in views}
     assert len(shapes) == 1
     assert 12 <= sum(audited) <= 40
 
 
 def test_a_reply_takes_the_same_work_and_bytes_for_audit_and_picks(
-    seen: tuple[list[dict[str, object]], list[bool]],
+    seen: Seen,
 ) -> None:
     views, audited = seen
     costs: dict[bool, Counter[tuple[object, ...]]] = {True: Counter(), False: Counter()}
     for view, audit in zip(views, audited, strict=True):
         question = view["question"]
-        named = {**question, "name": ""}  # type: ignore[dict-item]
+        named = {**question, "name": ""}
         size = len(json.dumps([named, view["reply"]]))
-        costs[audit][size, *view["work"]] += 1  # type: ignore[misc]
+        costs[audit][size, *view["work"]] += 1
     assert len(costs[True] | costs[False]) == 1, [list(each.items()) for each in costs.values()]
 
 
-def test_a_missing_suggestion_is_as_likely_a_pick(seen: tuple[list[dict[str, object]], list[bool]]) -> None:
+def test_a_missing_suggestion_is_as_likely_a_pick(seen: Seen) -> None:
     views, audited = seen
     hidden = np.array([view["suggestion"] == {"answer": None, "confidence": None} for view in views])
     truth = np.array(audited)
@@ -82,12 +84,9 @@ def test_a_missing_suggestion_is_as_likely_a_pick(seen: tuple[list[dict[str, obj
     assert 0.5 * truth.sum() <= picks <= 1.6 * truth.sum()  # as many picks, up to chance
 
 
-def test_no_figure_moves_with_a_single_answer(seen: tuple[list[dict[str, object]], list[bool]]) -> None:
+def test_no_figure_moves_with_a_single_answer(seen: Seen) -> None:
     views, _ = seen
-    audit_figures = [
-        {name: view["figures"][name] for name in AUDIT_FIGURES}  # type: ignore[index]
-        for view in views
-    ]
+    audit_figures = [{name: view["figures"][name] for name in AUDIT_FIGURES} for view in views]
     changes = [place for place in range(1, ANSWERS) if audit_figures[place] != audit_figures[place - 1]]
     assert changes  # they do move
     assert min(np.diff(changes)) >= REVEAL_STEP

@@ -167,8 +167,7 @@ def problems(store: Store) -> dict[str, str | None]:
 
     from jostle.labeling.store.schema import places
 
-    with store.read_transaction() as tx:
-        return {row.name: row.problem for row in tx.execute(select(places))}
+    return {row.name: row.problem for row in store.rows(select(places))}
 
 
 @pytest.mark.parametrize("ending", ["png", "tif"])

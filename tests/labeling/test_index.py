@@ -23,8 +23,7 @@ def index(photos: Path, tmp_path: Path) -> Iterator[Index]:
 
 
 def here(index: Index) -> dict[str, bool]:
-    with index.store.read_transaction() as tx:
-        return {row.key: row.here for row in tx.execute(select(examples))}
+    return {row.key: row.here for row in index.store.rows(select(examples))}
 
 
 def key_of(index: Index, name: str) -> str:

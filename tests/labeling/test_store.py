@@ -182,8 +182,7 @@ def test_a_ranking_is_swapped_whole_and_purposes_are_kept(store: Store) -> None:
     )
     assert store.claim("bob", 5) == [KEYS[9], KEYS[8]]  # KEYS[0] is a pick for ever
     assert store.claim("ann", 5) == first
-    with store.read_transaction() as tx:
-        purposes = {row.key: row.purpose for row in tx.execute(select(examples))}
+    purposes = {row.key: row.purpose for row in store.rows(select(examples))}
     assert (purposes[KEYS[0]], purposes[KEYS[9]], purposes[KEYS[8]]) == ("pick", "audit", "pick")
     assert purposes[KEYS[5]] is None
 

@@ -167,21 +167,17 @@ def test_an_error_is_reported_and_tried_again(
 ) -> None:
     worker = asking(tmp_path, model)
     model.reply = lambda _: (status, words)
-    first = worker.session.source.read(all_names(tmp_path)[0])
-    assert first.kind == "image"
     for _ in range(calls):
         assert not worker.step()
     found = read_status(worker.session)
     assert str(status) in found.problem
     assert found.calls == calls
-    with worker.session.store.read_transaction() as tx:
-        rows = tx.execute(select(table)).all()
+    rows = worker.session.store.rows(select(table))
     assert [row.answer for row in rows] == ([None] if kept else [])
     assert all(path.get("authorization") is None for path in model.headers)
     model.reply = lambda _: (200, "green")
     assert worker.step()
-    found = read_status(worker.session)
-    assert found.problem == ""
+    assert read_status(worker.session).problem == ""
 
 
 def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
@@ -192,8 +188,7 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     assert worker.step()
     model.reply = lambda _: (200, b'{"choices": []}')
     assert worker.step()
-    status = read_status(worker.session)
-    assert count(worker.session, status.source) == 0
+    assert count(worker.session, read_status(worker.session).source) == 0
     monkeypatch.setattr(suggesters, "REPLY_SECONDS", 0.2)
     held = threading.Event()
     model.reply = lambda _: (200 + 0 * held.wait(30), "red")
@@ -225,8 +220,7 @@ def test_a_function_of_ones_own_suggests_in_batches(tmp_path: Path) -> None:
     worker = SuggestionWorker(opened(tmp_path, suggest=check_suggest(f"{path}:guess", None)))
     while worker.step():
         pass
-    status = read_status(worker.session)
-    found = load(worker.session, status.source)
+    found = load(worker.session, read_status(worker.session).source)
     assert len(found) == 37, "one of each batch names no class"
     names = worker.session.store.names(list(found))
     right = [
@@ -287,8 +281,7 @@ def test_a_suggestion_is_hidden_where_the_models_own_is_and_recorded_where_it_is
     assert {key for key in keys if purposes(session)[key] == "audit"} <= {
         key for key in keys if shown[key] is None
     }
-    with session.store.read_transaction() as tx:
-        recorded = {(row.key, row.person) for row in tx.execute(select(suggestions_shown)) if row.source}
+    recorded = {(row.key, row.person) for row in session.store.rows(select(suggestions_shown)) if row.source}
     assert recorded == {(key, "Ada") for key, other in shown.items() if other is not None}
     for key in keys:
         session.tell(key, COLORS[0], "Ada")
@@ -360,15 +353,8 @@ def test_a_file_without_predictions_is_an_error_before_the_page_opens(tmp_path: 
 
 def test_the_background_process_asks_and_goes_on_after_a_kill(tmp_path: Path, model: Model) -> None:
     path = tickets(tmp_path / "tickets.csv", 30)
-    session = Session.open(
-        path,
-        answers=["billing", "bug"],
-        text="message",
-        hide=["topic"],
-        encoder="words",
-        suggest=model.address,
-        suggest_model="fake",
-    )
+    asked = {"answers": ["billing", "bug"], "text": "message", "hide": ["topic"], "encoder": "words"}
+    session = Session.open(path, **asked, suggest=model.address, suggest_model="fake")
     model.reply = lambda body: (200, "bug" if "crash" in body["messages"][1]["content"] else "billing")
     trainer = Trainer(session)
     trainer.start()
