@@ -9,7 +9,7 @@ from torch.utils.data import TensorDataset
 
 from jostle import strategies
 
-NAMES = ["alfa-mix", "badge", "bald", "core-gcn", "default", "noise-stability", "qbc", "typiclust"]
+NAMES = ["alfa-mix", "bald", "core-gcn", "default", "qbc"]  # heads, masks, a training, noise, a committee
 
 
 class Asking(nn.Module):

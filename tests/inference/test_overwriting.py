@@ -61,16 +61,12 @@ def pair(change: Any) -> tuple[Net, Net]:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "noise-stability": {"num_perturbations": 4},
     "noise-stability jvp": {"num_perturbations": 4, "estimator": "jvp"},
     "noise-stability features": {"num_perturbations": 4, "space": "features"},
     "noise-stability labeled": {"num_perturbations": 4, "initial_centers": "labeled"},
     "coreset by a function": {"head": lambda model, x: model.body(x.sub_(0.5))},
-    "bald": {"passes": 4},
-    "badge": {},
     "entropy": {},
-    "lcmd": {"sketch": 8},
-}
+}  # beside the ways of tests/test_contracts.py
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ X, KNOWN = torch.randn(N, 1, 8, 8), torch.randn(M, 1, 8, 8)
 LABELS = torch.arange(M) % 2
 QUICK: dict[str, dict[str, Any]] = {
     "bald": {"passes": 4},
-    "core-gcn": {"epochs": 5},
     "qbc": {"committee": 3},
 }
 
@@ -62,9 +61,7 @@ def query(name: str, model: nn.Module, task: str, labels: Tensor, wrap: bool = F
 
 
 @pytest.mark.parametrize("squeeze", [False, True], ids=["(n, 1)", "(n,)"])
-@pytest.mark.parametrize(
-    "name", ["entropy", "coreset", "noise-stability", "badge", "bald", "qbc", "bait", "core-gcn", "ll4al"]
-)
+@pytest.mark.parametrize("name", ["entropy", "noise-stability", "badge", "bald", "qbc", "bait", "ll4al"])
 def test_picks_are_those_of_the_same_model_with_two_logits(name: str, squeeze: bool) -> None:
     model = OneLogit(squeeze)
     one = query(name, model, "binary", LABELS.float().unsqueeze(1))
