@@ -115,8 +115,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process on Windows")
 def test_an_interrupt_that_a_finalizer_swallows_comes_again():
     done = subprocess.run(
-        [sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=False
-    )
+        [sys.executable, "-c", LOST],
+        capture_output=True, text=True, timeout=60, check=False, preexec_fn=hear_interrupts,
+    )  # fmt: skip
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 

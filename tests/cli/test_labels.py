@@ -167,7 +167,7 @@ def test_label_alone_lists_projects_also_of_this_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JOSTLE_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(serving, "serve_until_interrupt", lambda *_: None)
+    monkeypatch.setattr(serving, "serve_until_interrupt", lambda app, server: server.socket.close())
     assert run(capsys, "--no-browser", "--port", 0)[1].startswith("No projects yet.")
     session = Session.open(
         colored_folder(tmp_path / "photos", 6), answers=COLORS, encoder="pixels", goal="90%"
