@@ -55,7 +55,10 @@ def test_nobody_answers_as_somebody_else(running: Running, session: Session) -> 
     assert anna.answer(key, "red")["kept"]
     assert anna.call("GET", "/api/project")[1]["person"] == "anna"
     anna.name = "bob"
-    for route in ("GET /api/questions", "POST /api/undo", "POST /api/release", "POST /api/remark"):
+    for route in (
+        "GET /api/questions",
+        *(f"POST /api/{name}" for name in ("undo", "release", "remark", "split")),
+    ):
         assert call_route(anna, route) == 403
     assert [each.person for each in session.answers().entries] == ["anna"]
     owner = Person("bob", running.port, TOKEN)
