@@ -1,4 +1,4 @@
-.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-notebooks test-ray soak attack coverage mutants \
+.PHONY: demo test test-data test-oldest test-integrations test-labelstudio test-pages test-ray soak attack coverage mutants \
   check check-citation prose bench bench-peers bench-scale docs notebooks site release-check clean arena-data arena-advice constraints
 
 PYTHON ?= python3
@@ -11,6 +11,7 @@ OLDEST_READY := .venv-oldest/ready
 PEERS := .venv-peers/bin
 PEERS_READY := .venv-peers/ready
 PYTEST := -m pytest -q -n 2 --dist worksteal
+PAGES := tests/test_site.py tests/test_docs.py tests/test_notebooks.py tests/labeling/browser
 
 # Everything that pip installs has the version that a constraints file names, build tools included: newer releases of pip
 # read the second variable for these, older ones the first.
@@ -19,13 +20,16 @@ PIP := -m pip install -q --disable-pip-version-check
 INSTALL := $(call PIN,constraints.txt) $(BIN)/python $(PIP)
 
 # Two test processes share two cores: more threads in each would be in each other's way.
-test test-data test-oldest test-integrations test-notebooks test-ray attack coverage mutants bench-peers bench-scale notebooks: export OMP_NUM_THREADS = 1
+test test-data test-oldest test-integrations test-pages test-ray attack coverage mutants bench-peers bench-scale notebooks: export OMP_NUM_THREADS = 1
 
 demo: $(DEMO)  ## pick examples on an embedded data set and write a report to look at
 	$(BIN)/jostle demo
 
-test: $(READY)  ## every test that a fresh clone can run
-	JOSTLE_DATA= $(BIN)/python $(PYTEST)
+test: $(READY)  ## every test of the code that a fresh clone can run
+	JOSTLE_DATA= $(BIN)/python $(PYTEST) $(addprefix --ignore=,$(PAGES))
+
+test-pages: $(READY)  ## code on pages, the site, the tutorials cell by cell, and the labeling page in a browser
+	JOSTLE_DATA= $(BIN)/python $(PYTEST) $(PAGES)
 
 test-data: $(READY)  ## the tests on real data, which lies where JOSTLE_DATA says
 	@test -n "$(JOSTLE_DATA)" || { echo "say where the data is: make test-data JOSTLE_DATA=folder"; exit 2; }
@@ -43,9 +47,6 @@ test-labelstudio: $(READY)  ## with a Label Studio of its own and its official p
 	$(call PIN,constraints-label-studio.txt) .venv-labelstudio/bin/python $(PIP) label-studio pytest
 	PYTHONPATH=src .venv-labelstudio/bin/python -m pytest -q --noconftest tests/labeling/test_labelstudio.py
 	JOSTLE_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q tests/labeling/test_labelstudio_real.py
-
-test-notebooks: $(READY)  ## the tutorials, cell by cell; `make test` runs them too
-	$(BIN)/python -m pytest -q tests/test_notebooks.py
 
 test-ray: $(READY)  ## a Ray cluster of three simulated nodes, which are killed; minutes
 	$(BIN)/python -m pytest -q -m ray tests/engines
