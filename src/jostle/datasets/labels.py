@@ -66,7 +66,7 @@ def _has_ids(data: Data) -> bool:
 
 
 def _kind(inputs: Inputs) -> str:
-    """What examples are, as far as their originals can be compared: images, texts, or anything else."""
+    """Return "images" or "texts" if originals of that kind can be compared, else an empty string."""
     if isinstance(inputs, ParquetInputs):
         return inputs.reading.kind
     texts = isinstance(inputs, Texts) or (isinstance(inputs, Fields) and inputs.texts)
