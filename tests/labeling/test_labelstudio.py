@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jostle.labeling.export.label_studio import (
+from jostle.labeling.export.json_files import (
     KEY_FIELD,
     LabelStudioError,
     Tags,

@@ -12,7 +12,7 @@ import pytest
 from event_loops import finish
 
 from jostle.labeling import Answers, Session, labelstudio
-from jostle.labeling.export.label_studio import (
+from jostle.labeling.export.json_files import (
     KEY_FIELD,
     ORDER_FIELD,
     LabelStudioError,

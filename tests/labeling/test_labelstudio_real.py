@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tools.serving import free_port
 
-from jostle.labeling.export.label_studio import KEY_FIELD, LabelStudioError, make_result, parse_tags
+from jostle.labeling.export.json_files import KEY_FIELD, LabelStudioError, make_result, parse_tags
 from jostle.labeling.labelstudio import Client
 
 COMMAND = os.environ.get("JOSTLE_LABEL_STUDIO")

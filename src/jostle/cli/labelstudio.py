@@ -80,13 +80,13 @@ def push(
         jostle labelstudio push reviews.csv --text review --classes good,bad
     """
     from jostle.labeling import labelstudio
-    from jostle.labeling.export import label_studio
+    from jostle.labeling.export import json_files
 
     studio, session = client(url, key), asked.open_session(data)
     if to is None:
-        configuration = label_studio.make_config(session.kind, session.source.kind, session.classes())
+        configuration = json_files.make_config(session.kind, session.source.kind, session.classes())
         to = studio.create(asked.title(data), configuration)
-    tags = label_studio.parse_tags(studio.project(to)["label_config"], session.kind)
+    tags = json_files.parse_tags(studio.project(to)["label_config"], session.kind)
     new, again = studio.push(to, labelstudio.make_tasks(session, n, tags, images))
     say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
     say("Sort by jostle_order to label them in order.")
@@ -109,11 +109,11 @@ def pull(
         jostle labelstudio pull photos/ --from 3 --classes cat,dog,other
     """
     from jostle.labeling import labelstudio
-    from jostle.labeling.export import label_studio
+    from jostle.labeling.export import json_files
 
     studio, session = client(url, key), asked.open_session(data)
     answers, skips, wrong = labelstudio.import_annotations(
-        session, label_studio.read_annotations(studio.tasks(to), session.kind)
+        session, json_files.read_annotations(studio.tasks(to), session.kind)
     )
     say(f"{answers} answers and {skips} skips read from project {to}")
     for words in dict.fromkeys(wrong):

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import or_, select
 
-from jostle.labeling.export.label_studio import (
+from jostle.labeling.export.json_files import (
     KEY_FIELD,
     LOCAL_FILES,
     Annotation,
