@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from jostle.statistics.noise import posterior_classes, value_of_answer
-from jostle.statistics.savings import TRAIN_SHARE, estimate_savings, shadow_errors
+from jostle.statistics.agreement import posterior_classes, value_of_answer
+from jostle.statistics.estimate import TRAIN_SHARE, estimate_savings, shadow_errors
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.int64]

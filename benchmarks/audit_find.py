@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from jostle.statistics.recall import RecallSequence
+from jostle.statistics.quality import RecallSequence
 
 Array = NDArray[np.float64]
 Classes = NDArray[np.int64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn import datasets
 
 from jostle.labeling.training.probe import SOFTMAX, fit_classifier
-from jostle.statistics.mistakes import EVEN, class_mistakes
+from jostle.statistics.agreement import EVEN, class_mistakes
 
 LISTED = 50  # doubts that 0.2 listed
 DATA = {

@@ -50,7 +50,7 @@ def test_results_are_read_and_shown_without_what_made_them(part: str, unseen: tu
 
 
 LABELING = [  # parts of `labeling`, from the lowest up
-    {"answers", "http_client"},
+    {"answers"},
     {"answer_types"},
     {"store"},
     {"sources"},

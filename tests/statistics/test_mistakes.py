@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jostle.statistics.mistakes import EVEN, class_mistakes, number_mistakes, set_mistakes
+from jostle.statistics.agreement import EVEN, class_mistakes, number_mistakes, set_mistakes
 
 
 def simulate(slips: float, n: int = 2000, classes: int = 4, seed: int = 0) -> tuple[np.ndarray, ...]:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from jostle.statistics.noise import answer_error_rate, posterior_classes, share_of_noise, value_of_answer
+from jostle.statistics.agreement import answer_error_rate, posterior_classes, share_of_noise, value_of_answer
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])

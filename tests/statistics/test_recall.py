@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jostle.statistics.recall import RecallSequence, recall_lower_bound
+from jostle.statistics.quality import RecallSequence, recall_lower_bound
 
 
 def search(seed: int) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jostle.statistics.savings import estimate_savings, shadow_errors
+from jostle.statistics.estimate import estimate_savings, shadow_errors
 
 
 def nearest_center(

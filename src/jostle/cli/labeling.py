@@ -181,8 +181,8 @@ def serve(
 def announce_help(session: Session) -> None:
     """Print what the author of the guide should mend, and where examples are sent."""
     from jostle.labeling.guide import GuideReader
-    from jostle.labeling.http_client import is_remote
     from jostle.labeling.training.suggesters import DEFAULT_LIMIT
+    from jostle.utils.sockets import is_remote
 
     chosen = session.settings
     for problem in GuideReader(session).get().problems:

@@ -27,15 +27,17 @@ from jostle.labeling.answers import (
     percent,
 )
 from jostle.statistics.agreement import (
+    class_mistakes,
     concordance,
     consensus,
     jaccard_distance,
     kappa,
     kappa_of_sets,
     nominal_distance,
+    number_mistakes,
+    set_mistakes,
     squared_distance,
 )
-from jostle.statistics.mistakes import class_mistakes, number_mistakes, set_mistakes
 
 Array = NDArray[np.float64]
 Scores = NDArray[Any]  # (n, c) probabilities of classes, or (n, 1) numbers

@@ -33,11 +33,11 @@ from jostle.labeling.export.json_files import (
     parse_tags,
     read_annotation,
 )
-from jostle.labeling.http_client import make_request
 from jostle.labeling.server.security import App, Receive, Scope, SecurityMiddleware, Send, ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
 from jostle.labeling.store.schema import events
+from jostle.utils.sockets import make_request
 
 TIMEOUT_SECONDS = 120  # seconds; a large export takes its time
 TASKS_PER_CALL = 1000  # tasks in one call, far below what Label Studio takes

@@ -13,10 +13,10 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import AnswerKind, Answers
-from jostle.labeling.http_client import is_remote
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
 from jostle.labeling.store.classes import ClassBook
+from jostle.utils.sockets import is_remote
 from jostle.utils.user_files import is_own
 
 DATABASE = "labels.db"

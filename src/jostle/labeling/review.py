@@ -29,7 +29,7 @@ from jostle.labeling.records import (
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.sources.index import GoneError
 from jostle.labeling.store.schema import examples, places
-from jostle.statistics.mistakes import EVEN
+from jostle.statistics.agreement import EVEN
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session

@@ -1,5 +1,12 @@
 """Statistics of a random audit: intervals, proofs, comparisons, recall. Arrays in, numbers out."""
 
+from jostle.statistics.agreement import (
+    NoiseShare,
+    answer_error_rate,
+    posterior_classes,
+    share_of_noise,
+    value_of_answer,
+)
 from jostle.statistics.confidence import (
     ALPHA,
     AuditSample,
@@ -12,17 +19,13 @@ from jostle.statistics.confidence import (
 )
 from jostle.statistics.estimate import (
     ErrorCalibration,
+    Savings,
     calibrate_errors,
     estimate_mean,
     estimate_new_data_error,
+    estimate_savings,
     new_data_interval,
-)
-from jostle.statistics.noise import (
-    NoiseShare,
-    answer_error_rate,
-    posterior_classes,
-    share_of_noise,
-    value_of_answer,
+    shadow_errors,
 )
 from jostle.statistics.proofs import (
     ProofForecast,
@@ -34,9 +37,14 @@ from jostle.statistics.proofs import (
     shift_chances,
     spend_alpha,
 )
-from jostle.statistics.quality import ClassQuality, class_qualities, difference_interval
-from jostle.statistics.recall import RecallBound, RecallSequence, recall_lower_bound
-from jostle.statistics.savings import Savings, estimate_savings, shadow_errors
+from jostle.statistics.quality import (
+    ClassQuality,
+    RecallBound,
+    RecallSequence,
+    class_qualities,
+    difference_interval,
+    recall_lower_bound,
+)
 
 __all__ = [
     "ALPHA",

@@ -1,22 +1,28 @@
-"""Agreement of several people, and of two models: Krippendorff's alpha, consensus, Cohen's kappa.
+"""Answers of several people and of models: agreement, consensus, label noise, likely mistakes.
 
-Alpha is 1 for full agreement and 0 for chance. The consensus of an example is the class that everybody chose, else the
-likeliest one by Dawid and Skene's model, which weighs people by the mistakes they make.
+Krippendorff's alpha is 1 for full agreement and 0 for chance. The consensus of an example is the class that everybody
+chose, else the likeliest one by Dawid and Skene's model, which weighs people by the mistakes they make.
+
+A model that is right on average contradicts many right answers: those to examples that are hard for it. So a
+contradiction alone is no reason to doubt an answer. Two things are fitted together, by maximum likelihood, to
+predictions that cross-validation made: how sure of itself the model should be (a temperature), and how often people
+slip. A slip is an answer drawn from all others alike. Bayes' rule then gives the probability that an answer is one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta
+
+from jostle.statistics.confidence import ALPHA, Array, Interval
 
 Votes = Mapping[str, Mapping[str, int]]  # key -> person -> class
-PRIOR_RIGHT, PRIOR_WRONG = (
-    4.0,
-    1.0,
-)  # what is believed of a person beforehand, in answers: right so often, each mistake so often
+PRIOR_RIGHT, PRIOR_WRONG = 4.0, 1.0  # believed of a person beforehand, in answers: right, and each mistake
 MAX_EM_STEPS = 50  # of expectation and maximization
 
 
@@ -131,3 +137,186 @@ def concordance(first: NDArray[np.float64], second: NDArray[np.float64]) -> floa
     apart = float(((first - second) ** 2).mean())
     spread = float(first.var() + second.var() + (first.mean() - second.mean()) ** 2)
     return 1.0 if apart == 0 else 1 - apart / spread
+
+
+@dataclass(frozen=True)
+class NoiseShare:
+    """The measured error, parted into errors of people and errors of the model.
+
+    Attributes:
+        answer_error: Estimated share of wrong answers.
+        answer_error_interval: Its bounds.
+        model_error: Estimated error of the model against true classes.
+        share: Share of the measured error that disappears if answers were right.
+    """
+
+    answer_error: float
+    answer_error_interval: Interval
+    model_error: float
+    share: float
+
+
+def answer_error_rate(disagreement: float, classes: int) -> float:
+    """Return the share of wrong answers if two people disagree on a given share of examples.
+
+    Errors are independent and fall on each other class alike, so the disagreement is d = 2 w - w^2 c / (c - 1).
+    """
+    if not 0 <= disagreement <= 1 or classes < 2:
+        raise ValueError(
+            f"pass a disagreement between 0 and 1 and two or more classes, got {disagreement} and {classes}"
+        )
+    ratio = classes / (classes - 1)
+    return float((1 - np.sqrt(max(1 - ratio * disagreement, 0.0))) / ratio)
+
+
+def share_of_noise(
+    error: float, disagreed: int, asked_twice: int, classes: int, *, alpha: float = ALPHA
+) -> NoiseShare:
+    """Part a measured error into noise of the answers and error of the model.
+
+    A wrong answer makes a right prediction look wrong. With the true error h of the model and a share w of wrong
+    answers, the measured error is w + h (1 - w c / (c - 1)).
+
+    Args:
+        error: Error of the model against the audited answers.
+        disagreed: Examples on which two people disagree.
+        asked_twice: Examples that two people answered.
+        classes: Number of classes.
+        alpha: Probability that the interval misses.
+    """
+    if not 0 <= disagreed <= asked_twice or not asked_twice:
+        raise ValueError(
+            f"{disagreed} disagreements in {asked_twice} examples are impossible: pass examples answered twice"
+        )
+    low = float(beta.ppf(alpha / 2, disagreed, asked_twice - disagreed + 1)) if disagreed else 0.0
+    high = (
+        float(beta.ppf(1 - alpha / 2, disagreed + 1, asked_twice - disagreed))
+        if disagreed < asked_twice
+        else 1.0
+    )
+    wrong = answer_error_rate(disagreed / asked_twice, classes)
+    bounds = Interval(answer_error_rate(low, classes), answer_error_rate(high, classes))
+    hidden = max(1 - wrong * classes / (classes - 1), 1e-12)
+    own = float(np.clip((error - wrong) / hidden, 0, 1))
+    share = float(np.clip(1 - own / error, 0, 1)) if error > 0 else 0.0
+    return NoiseShare(wrong, bounds, own, share)
+
+
+def posterior_classes(probabilities: ArrayLike, votes: ArrayLike, answer_error: ArrayLike) -> Array:
+    """Combine a model's out-of-sample probabilities with people's answers by Bayes' rule.
+
+    Args:
+        probabilities: (n, c) by a model that did not see the answers of these examples.
+        votes: (n, people) answered classes; -1 where a person was not asked.
+        answer_error: (people,) share of wrong answers of each person, or one number for all.
+
+    Returns:
+        (n, c) probabilities of the true class.
+    """
+    prior, said = np.asarray(probabilities, dtype=np.float64), np.asarray(votes, dtype=np.int64)
+    classes = prior.shape[1]
+    slip = np.broadcast_to(np.asarray(answer_error, dtype=np.float64), said.shape[1:]).clip(1e-3, 0.999)
+    log = np.log(prior.clip(1e-6))
+    for person in range(said.shape[1]):
+        given = np.flatnonzero(said[:, person] >= 0)
+        log[given] += np.log(slip[person] / (classes - 1))
+        log[given, said[given, person]] += np.log((1 - slip[person]) * (classes - 1) / slip[person])
+    likely = np.exp(log - log.max(axis=1, keepdims=True))
+    result: Array = likely / likely.sum(axis=1, keepdims=True)
+    return result
+
+
+def value_of_answer(posterior: ArrayLike, answer_error: float) -> Array:
+    """Return by how much one more answer raises the chance of knowing each example's class, (n,).
+
+    The gain is the expected largest posterior probability after the answer, less that before. Examples with answers
+    and without any compare on one scale, so the largest gain says whether to ask again or something new. A further
+    answer is worth asking only where it can change the decision.
+
+    Args:
+        posterior: (n, c) probabilities of the true class given the answers so far.
+        answer_error: Share of wrong answers of the person to ask.
+    """
+    belief = np.asarray(posterior, dtype=np.float64)
+    classes = belief.shape[1]
+    other = answer_error / (classes - 1)
+    after = np.zeros(len(belief))
+    for said in range(classes):
+        joint = belief * other  # (n, c) of this answer and each true class
+        joint[:, said] = belief[:, said] * (1 - answer_error)
+        after += joint.max(axis=1)
+    result: Array = after - belief.max(axis=1)
+    return result.clip(min=0)
+
+
+EVEN = 0.5  # an answer is doubted when it is more likely a mistake than not
+TEMPERATURES = np.exp(np.linspace(-2.0, 1.0, 31))
+SLIP_RATES = np.concatenate([[1e-4], np.geomspace(0.002, 0.3, 40)])  # shares of answers
+PRIOR_SLIPS, PRIOR_ANSWERS = 0.5, 10.0  # what is believed beforehand: half a slip in ten answers
+SMALLEST = 1e-7  # probability; those on disk have 16 bits
+
+
+def class_mistakes(probabilities: Array, answers: NDArray[np.int64]) -> Array:
+    """Return the probability that each answer is a mistake.
+
+    Args:
+        probabilities: Of the classes, (m, c), each row made without its answer.
+        answers: Column of the class that was answered, (m,).
+    """
+    logs = np.log(np.maximum(probabilities, SMALLEST))  # (m, c)
+    rows, others = np.arange(len(answers)), max(probabilities.shape[1] - 1, 1)
+    best: tuple[float, Array] = -np.inf, np.zeros(len(answers))
+    for temperature in TEMPERATURES:
+        scaled = logs / temperature
+        scaled -= scaled.max(1, keepdims=True)
+        right = (np.exp(scaled) / np.exp(scaled).sum(1, keepdims=True))[rows, answers]  # (m,)
+        best = max(best, _fit_slips(right, (1 - right) / others), key=lambda found: found[0])
+    return best[1]
+
+
+def number_mistakes(predicted: Array, answers: Array) -> Array:
+    """Return the probability that each number is a mistake: right ones err by Laplace's law, slips lie anywhere.
+
+    Args:
+        predicted: Numbers of a model, (m,), each made without its answer.
+        answers: Numbers that were answered, (m,).
+    """
+    off, span = np.abs(predicted - answers), float(np.ptp(answers))
+    typical = float(np.median(off)) / np.log(2)  # the scale of Laplace's law
+    if not span or not typical:
+        return np.zeros(len(answers))
+    best: tuple[float, Array] = -np.inf, np.zeros(len(answers))
+    for temperature in TEMPERATURES:
+        scale = temperature * typical
+        found = _fit_slips(np.exp(-off / scale) / (2 * scale), np.full(len(off), 1 / span))
+        best = max(best, found, key=lambda each: each[0])
+    return best[1]
+
+
+def set_mistakes(probabilities: Array, answers: NDArray[np.bool_]) -> Array:
+    """Return the probability that each set of classes has a mistake: that of its most doubtful class.
+
+    Args:
+        probabilities: That each class is right, (m, c), each row made without its answer.
+        answers: Classes that were answered, (m, c).
+    """
+    columns = [
+        class_mistakes(np.column_stack([1 - chance, chance]), said.astype(np.int64))
+        for chance, said in zip(probabilities.T, answers.T, strict=True)
+    ]
+    return np.max(columns, axis=0) if columns else np.zeros(len(answers))
+
+
+def _fit_slips(right: Array, slipped: Array) -> tuple[float, Array]:
+    """Return the best log posterior over slip rates, and the probability of a slip for each answer.
+
+    Args:
+        right: Likelihood of each answer of somebody who does not slip, (m,).
+        slipped: Its likelihood as a slip, (m,).
+    """
+    rates = SLIP_RATES[:, None]
+    fits = np.log((1 - rates) * right + rates * slipped + 1e-300).sum(1)  # (rates,)
+    fits += PRIOR_SLIPS * np.log(SLIP_RATES) + (PRIOR_ANSWERS - PRIOR_SLIPS) * np.log(1 - SLIP_RATES)
+    place = int(fits.argmax())
+    rate = SLIP_RATES[place]
+    return float(fits[place]), rate * slipped / ((1 - rate) * right + rate * slipped + 1e-300)

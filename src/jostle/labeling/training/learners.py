@@ -27,7 +27,7 @@ from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import encode_rows, encoder_for, import_transformers, load_picture
 from jostle.labeling.training.probe import SIGMOIDS, SOFTMAX, Probe, fit_classifier, fit_regressor
 from jostle.labeling.training.vectors import VectorFile, embed
-from jostle.statistics.savings import MIN_AUDITED, TRAIN_SHARE, shadow_errors
+from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
 from jostle.tasks import TASKS
 from jostle.training.train import Recipe, forward, train
 from jostle.utils.user_files import from_file

@@ -28,7 +28,6 @@ from jostle.labeling.audit.scoring import find_columns, read_cells
 from jostle.labeling.audit.suggestions import Found, next_keys, read_status, write_status
 from jostle.labeling.export import read_rows
 from jostle.labeling.guide import GuideReader
-from jostle.labeling.http_client import is_address, is_remote, make_request, read_reply, strict_opener
 from jostle.labeling.records import SuggesterStatus
 from jostle.labeling.sources.contents import (
     Content,
@@ -40,6 +39,7 @@ from jostle.labeling.sources.contents import (
 )
 from jostle.labeling.sources.index import GoneError
 from jostle.labeling.store.schema import places
+from jostle.utils.sockets import is_address, is_remote, make_request, read_reply, strict_opener
 from jostle.utils.user_files import from_file, is_own, line_in_own_file
 
 if TYPE_CHECKING:
