@@ -12,7 +12,7 @@ from picking import MINE, SPEC, ask, images, names
 from PIL import Image
 
 from jostle import Strategy, cli, models, select, strategies
-from jostle.cli import output_files
+from jostle.cli import picking
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_picks_are_not_lost_with_the_file(
     def full(path: Path, content: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(output_files, "write_whole", full)
+    monkeypatch.setattr(picking, "write_whole", full)
     with pytest.raises(SystemExit) as end:
         cli.main(["pick", *map(str, ask())])
     said = capsys.readouterr()

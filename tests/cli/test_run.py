@@ -11,7 +11,7 @@ from synthetic_runs import FOUR, write_runs
 from tiny import tiny_file
 
 from jostle.cli.console import Clock, progress_display, score
-from jostle.cli.running import seeds_of
+from jostle.cli.experiments import seeds_of
 from jostle.experiments.results.store import Cycle
 from jostle.experiments.runs import protocol
 from jostle.experiments.runs.experiment import Plan

@@ -13,18 +13,8 @@ import typer
 
 # What is slow to import, they import when they run.
 import jostle
-from jostle.cli import (
-    labeling,
-    labels,
-    labelstudio,
-    listing,
-    picking,
-    reading,
-    running,
-    simulating,
-)
-from jostle.cli.console import say
-from jostle.cli.help import HelpCommand, HelpGroup
+from jostle.cli import experiments, labeling, labels, labelstudio, listing, picking
+from jostle.cli.console import HelpCommand, HelpGroup, say
 from jostle.cli.options import expand
 from jostle.utils.user_files import line_in_own_file
 
@@ -44,12 +34,16 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "label import": labels.import_labels,
         "label audit": labels.audit,
         "label people": labels.people,
-        "label simulate": simulating.simulate,
+        "label simulate": labels.simulate,
         "pick": picking.pick,
         "advise": picking.advise,
-        "demo": running.demo,
+        "demo": experiments.demo,
     },
-    "Compare strategies": {"run": running.run, "report": reading.report, "compare": reading.compare},
+    "Compare strategies": {
+        "run": experiments.run,
+        "report": experiments.report,
+        "compare": experiments.compare,
+    },
     "Look up": {"list": listing.list_names, "show": listing.show},
 }
 for panel, commands in COMMANDS.items():

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jostle.cli import labeling, options, serving
-from jostle.cli.console import say
-from jostle.cli.help import HelpCommand, HelpGroup
+from jostle.cli.console import HelpCommand, HelpGroup, say
 
 if TYPE_CHECKING:
     from jostle.labeling.labelstudio import Client
