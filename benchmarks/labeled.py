@@ -25,10 +25,10 @@ def digits() -> tuple[list[Image.Image], list[int]]:
 
 def mrpc() -> tuple[list[tuple[str, ...]], list[str]]:
     """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
-    from jostle.datasets import Texts, text
+    from jostle.datasets import Texts, tables
     from jostle.datasets.fetch import data_root
 
-    data = text.mrpc(data_root())
+    data = tables.mrpc(data_root())
     pairs: list[tuple[str, ...]] = []
     targets: list[str] = []
     for part in (data.train, data.test):

@@ -13,8 +13,7 @@ from benchmarks.measure import Figure, best_seconds, figure
 from jostle import models
 from jostle.core import Joined
 from jostle.tasks import TASKS
-from jostle.training.evaluate import evaluate
-from jostle.training.train import Recipe, train
+from jostle.training.train import Recipe, evaluate, train
 
 BATCH, LR = 96, 1e-3
 

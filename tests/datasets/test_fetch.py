@@ -97,7 +97,7 @@ def test_files_to_get_by_hand(tmp_path, name, words):
 
 
 def test_every_download_is_https_or_has_a_checksum():
-    from jostle.datasets import folders, image_sets
+    from jostle.datasets import image_sets, images
 
     sums = [*image_sets.MNIST_SUMS.values(), *image_sets.FASHION_SUMS.values()]
     sums += [
@@ -107,7 +107,7 @@ def test_every_download_is_https_or_has_a_checksum():
             image_sets.CIFAR100,
             image_sets.SVHN_TRAIN,
             image_sets.SVHN_TEST,
-            folders.CALTECH101,
+            images.CALTECH101,
         )
     ]
     for checksum in sums:

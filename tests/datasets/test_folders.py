@@ -12,7 +12,7 @@ from PIL import Image
 
 from jostle import datasets
 from jostle.datasets import DataError
-from jostle.datasets.folders import hold_out
+from jostle.datasets.data import hold_out
 
 COUNTS = {"BACKGROUND_Google": 3, "Faces": 10, "ant": 5}
 

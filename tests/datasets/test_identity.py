@@ -6,9 +6,9 @@ import torch
 from official_files import encoded, picture
 
 from jostle.datasets import Data, Fields, ImageFiles, Split, Texts
+from jostle.datasets.binary_files import Stretched
 from jostle.datasets.fetch import DataError, Member
 from jostle.datasets.labels import find_named, find_shared
-from jostle.datasets.pictures import Stretched
 from jostle.datasets.views import apply_transform
 
 

@@ -6,9 +6,9 @@ import torch
 from official_files import encoded, picture
 from PIL import Image
 
-from jostle.datasets import DataError, ImageFiles, pictures
+from jostle.datasets import DataError, ImageFiles, binary_files
+from jostle.datasets.binary_files import Cropped, Stretched, to_eight_bits
 from jostle.datasets.images import MapFiles, Pixels, standardize
-from jostle.datasets.pictures import Cropped, Stretched, to_eight_bits
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_sliver_is_cut_before_it_is_enlarged(monkeypatch):
     assert set(np.unique(framed)) <= {49_999 % 256, 50_000 % 256, 50_001 % 256}
     image = picture(40, 90)
     whole = np.asarray(Cropped(24, 32)(image)).astype(int)
-    monkeypatch.setattr(pictures, "MAX_RESIZED_PIXELS", 0)
+    monkeypatch.setattr(binary_files, "MAX_RESIZED_PIXELS", 0)
     assert np.abs(np.asarray(Cropped(24, 32)(image)).astype(int) - whole).max() <= 1
 
 
@@ -108,10 +108,10 @@ def test_colored_maps_are_refused(files):
 
 def test_huge_images_are_refused_not_decoded(tmp_path, monkeypatch):
     picture(50, 50).save(tmp_path / "big.png")
-    monkeypatch.setattr(pictures, "MAX_PIXELS", 2499)
+    monkeypatch.setattr(binary_files, "MAX_PIXELS", 2499)
     with pytest.raises(DataError, match=r"big\.png.*50 x 50 pixels are more than 2499"):
         ImageFiles([tmp_path / "big.png"], Stretched())[0]
-    monkeypatch.setattr(pictures, "MAX_PIXELS", 2500)
+    monkeypatch.setattr(binary_files, "MAX_PIXELS", 2500)
     assert ImageFiles([tmp_path / "big.png"], Stretched())[0].shape == (3, 50, 50)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     with pytest.raises(DataError, match=r"big\.png"):

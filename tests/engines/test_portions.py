@@ -13,9 +13,9 @@ from torch.utils.data import TensorDataset
 
 from jostle import datasets, strategies
 from jostle.core import Strategy
+from jostle.datasets.binary_files import Stretched
 from jostle.datasets.data import Fields, Split
 from jostle.datasets.images import ImageFiles
-from jostle.datasets.pictures import Stretched
 from jostle.datasets.views import apply_transform, as_pool
 from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import Found, Ray, prepare

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import jostle
 from jostle.strategies import build
 from jostle.tasks import TASKS
-from jostle.training.evaluate import evaluate
+from jostle.training.train import evaluate
 
 N = 40
 X = torch.randn(N, 6)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from jostle.models.efficientnet_lite import (
+from jostle.models.pretrained import (
     EfficientNetLite0,
     SameConv,
+    efficientnet_lite0,
     normalized_pixels,
-    pretrained,
     renamed,
 )
 
@@ -20,7 +20,10 @@ def test_logits_are_those_of_the_published_code() -> None:
     pixels = torch.randint(0, 256, (2, 3, 224, 224), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(
-            pretrained()(normalized_pixels(pixels)), theirs(normalized_pixels(pixels)), atol=1e-4, rtol=1e-4
+            efficientnet_lite0()(normalized_pixels(pixels)),
+            theirs(normalized_pixels(pixels)),
+            atol=1e-4,
+            rtol=1e-4,
         )
 
 

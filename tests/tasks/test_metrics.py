@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 from jostle.strategies import Random
 from jostle.tasks import TASKS, VOID, Task
-from jostle.training.evaluate import evaluate
+from jostle.training.train import evaluate
 
 N = 40
 

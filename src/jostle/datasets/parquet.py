@@ -26,12 +26,12 @@ from jostle.datasets.arrow_files import (
     name_classes,
     picture_bytes,
 )
+from jostle.datasets.binary_files import Frame, make_frame, read_image
 from jostle.datasets.data import Batch, Data, Split
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import THREADS, Pixels, per_channel, standardize
-from jostle.datasets.pictures import Frame, make_frame, read_image
 from jostle.datasets.tables import encode_targets
-from jostle.datasets.text import load_tokenizer, tokenize_texts
+from jostle.datasets.views import load_tokenizer, tokenize_texts
 from jostle.utils.names import unknown
 
 Kind = Literal["images", "texts", "tokens", "numbers"]

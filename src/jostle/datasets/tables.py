@@ -1,4 +1,4 @@
-"""Tables: a csv of the user's own, the Ames house prices, and tables of KEEL and of R's packages."""
+"""Tables: a csv of the user's own, Ames house prices, MSR paraphrases, and tables of KEEL and of R's packages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Split, Texts
+from jostle.datasets.data import Data, Split, Texts, hold_out
 from jostle.datasets.fetch import DataError, MissingDataError, Source, fetch
-from jostle.datasets.folders import hold_out
 from jostle.datasets.table_files import encode_table, is_missing, is_numeric, read_csv
 from jostle.rng import generator
 from jostle.utils.names import look_up, printable, unknown
@@ -22,6 +21,10 @@ AMES = Source(
     "train.csv",
     "https://www.kaggle.com/competitions/house-prices-advanced-regression-techniques/data",
 )
+MSR_PAGE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
+MSR_TRAIN = Source("mrpc", "msr_paraphrase_train.txt", MSR_PAGE)
+MSR_TEST = Source("mrpc", "msr_paraphrase_test.txt", MSR_PAGE)
+MSR_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 TRUTHS = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}  # whatever their capitals
 
 Table = Mapping[str, Sequence[str]]  # column -> its cells, all of one length
@@ -47,6 +50,34 @@ def ames(root: Path | None) -> Data:
     train = Split(features[:half], prices[:half], names[:half])
     test = Split(features[half:], prices[half:], names[half:])
     return Data("ames", "regression", train, test, columns=columns, sources=(path,))
+
+
+def mrpc(root: Path | None) -> Data:
+    """MRPC: 4,076 + 1,725 pairs of sentences, paraphrases or not; put Microsoft's two files into mrpc/.
+
+    The MSR split. Texts stay texts until `tokenize` prepares them for an encoder.
+    """
+    paths = fetch(root, MSR_TRAIN), fetch(root, MSR_TEST)
+    train, test = (_msr_split(path) for path in paths)
+    classes = ("different", "paraphrase")
+    return Data("mrpc", "classification", train, test, classes, positive="paraphrase", sources=paths)
+
+
+def _msr_split(path: Path) -> Split:
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n").split("\n")
+    except UnicodeDecodeError as reason:
+        raise DataError(f"{path} is not UTF-8 text, expected the MSR paraphrase corpus: {reason}") from reason
+    rows = [line.split("\t") for line in lines]  # quotes are the sentences' own, they enclose no cells
+    if rows[0] != MSR_HEADER:
+        raise DataError(f"{path} begins with {lines[0][:80]!r}, expected the columns {', '.join(MSR_HEADER)}")
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != 5 or row[0] not in ("0", "1"):
+            raise DataError(f"{path}, line {number}: expected 0 or 1, two ids and two sentences between tabs")
+    targets = torch.tensor([int(row[0]) for row in rows[1:]], dtype=torch.int64)
+    return Split(
+        Texts(tuple((a, b) for *_, a, b in rows[1:])), targets, tuple(f"{r[1]}-{r[2]}" for r in rows[1:])
+    )
 
 
 def csv_table(

@@ -1,9 +1,11 @@
-"""Views of a data set without copies: some of its rows, a pool, a labeled dataset, inputs through a user's function."""
+"""Views of a data set without copies: a pool, a labeled dataset, inputs through a tokenizer or a user's function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -11,11 +13,54 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
-from jostle.datasets.data import Batch, Data, Inputs, Split
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts
 from jostle.datasets.fetch import DataError
 from jostle.inputs import Batched, Pool
 from jostle.inputs.sources import cut
 from jostle.training.train import Indexed
+
+
+def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
+    """Tokenize the texts of `data` for an encoder (a folder or a hub name), at most `length` tokens each.
+
+    Rows are padded to the longest of their split, and batches drop what is padding in all their rows.
+    """
+    tokenizer = load_tokenizer(str(encoder))
+
+    def tokenized(split: Split) -> Split:
+        if not isinstance(split.inputs, Texts):
+            raise DataError(f"{data.name} has no texts to tokenize")
+        texts = split.inputs
+        columns = tokenize_texts(tokenizer, texts.rows, length)
+        shown = tuple(texts.preview(position) for position in range(len(texts)))
+        return replace(split, inputs=Fields(columns, "attention_mask", shown))
+
+    return replace(data, train=tokenized(data.train), test=tokenized(data.test))
+
+
+@lru_cache(maxsize=4)
+def load_tokenizer(encoder: str) -> Any:
+    """Load the tokenizer of an encoder, a folder or a hub name."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as reason:
+        raise ImportError("texts need transformers: pip install jostle[nlp]") from reason
+    try:
+        return AutoTokenizer.from_pretrained(encoder)  # nosec B615  # the user names it, with a revision if wanted
+    except (OSError, ValueError) as reason:
+        raise DataError(
+            f"no tokenizer at {encoder!r}, expected a model's folder or hub name: {reason}"
+        ) from reason
+
+
+def tokenize_texts(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
+    """Tokenize texts, or pairs of them, to the columns that an encoder reads, padded to the longest."""
+    some = rows or [("",)]  # tokenizers refuse an empty list
+    pieces = [list(piece) for piece in zip(*some, strict=True)]
+    columns = tokenizer(
+        *pieces, truncation=True, max_length=length, padding=True, padding_side="right", return_tensors="pt"
+    )
+    return {name: column[: len(rows)] for name, column in columns.items()}
 
 
 def as_pool(inputs: Indexed, ids: Tensor | None = None) -> Pool:

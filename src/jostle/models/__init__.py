@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from jostle.models.bert import bert_tiny, pretrained_bert
 from jostle.models.networks import (
     DRN22,
     digits_cnn,
@@ -22,6 +21,7 @@ from jostle.models.networks import (
     vgg19,
     vgg19_bn,
 )
+from jostle.models.pretrained import bert_tiny, pretrained_bert
 from jostle.rng import seeded_globals
 from jostle.utils.registry import Entry, Registry
 

@@ -1,4 +1,4 @@
-"""Training from scratch by a recipe, on data that is indexed in batches: no Python runs for single examples."""
+"""Training from scratch by a recipe, and measuring: data are indexed in batches, no Python runs for single examples."""
 
 from __future__ import annotations
 
@@ -15,12 +15,80 @@ from jostle.core import Joined
 from jostle.inference.isolation import device_of
 from jostle.inference.reader import output_of
 from jostle.inference.runner import arguments
-from jostle.inputs import Inputs, mapped
+from jostle.inputs import Inputs, arrays, mapped, unshared
 from jostle.rng import derive, generator, seeded_globals
-from jostle.tasks import Task
-from jostle.training.augment import Augmentation
+from jostle.tasks import VOID, Task
 
-__all__ = ["Indexed", "Recipe", "Schedule", "train"]
+__all__ = ["Augmentation", "Indexed", "Recipe", "Schedule", "evaluate", "outputs_of", "train"]
+
+
+class Augmentation(BaseModel):
+    """Augmentation of a batch of images before a training step; by default none.
+
+    Maps of labels are flipped and cropped with their images; what is padded counts as void.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    flip: bool = False
+    """Mirror every other image left to right."""
+    crop: int | None = Field(default=None, ge=1)
+    """The side of a square that is cut out at random, after padding; None: the whole image."""
+    pad: int = Field(default=0, ge=0)
+    """Pixels that are added on every side before."""
+
+    def __call__(
+        self, inputs: Inputs, targets: Tensor, rng: torch.Generator, black: tuple[float, ...] = ()
+    ) -> tuple[Inputs, Tensor]:
+        """The batch, flipped and cropped; borders are `black`, a value for each channel, or zero."""
+        if not self.flip and self.crop is None:
+            return inputs, targets
+        if not isinstance(inputs, Tensor) or inputs.ndim != 4:
+            raise ValueError(
+                "flips and crops are for images (n, channels, height, width): set training.augment"
+            )
+        window = self.window(inputs, rng)
+        images = cut(padded(inputs, self.pad, black), window)
+        if targets.ndim == 3:
+            targets = cut(padded(targets[:, None], self.pad, (VOID,)), window)[:, 0]
+        return images, targets
+
+    def window(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The rows (n, height) and columns (n, width) to be read of each of the padded `images`, drawn with `rng`."""
+        n, _, height, width = images.shape
+        rows = self._stretch(n, height, rng)
+        columns = self._stretch(n, width, rng)
+        if self.flip:
+            turned = torch.rand(n, generator=rng, device=rng.device) < 0.5
+            columns = torch.where(turned[:, None], columns.flip(1), columns)
+        return rows, columns
+
+    def _stretch(self, n: int, side: int, rng: torch.Generator) -> Tensor:
+        """Return the indices of each image's crop along one side, (n, crop)."""
+        whole = side + 2 * self.pad
+        size = side if self.crop is None else self.crop
+        if size > whole:
+            raise ValueError(f"cannot cut {size} pixels from a side of {side} padded by {self.pad}")
+        start = torch.randint(whole - size + 1, (n, 1), generator=rng, device=rng.device)
+        return start + torch.arange(size, device=rng.device)
+
+
+def padded(images: Tensor, pad: int, black: tuple[float, ...]) -> Tensor:
+    """Images with a border of `black`."""
+    if not pad:
+        return images
+    n, channels, height, width = images.shape
+    border = torch.tensor(black or [0.0], dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
+    canvas = border.expand(n, channels, height + 2 * pad, width + 2 * pad).clone()
+    canvas[:, :, pad : pad + height, pad : pad + width] = images
+    return canvas
+
+
+def cut(images: Tensor, window: tuple[Tensor, Tensor]) -> Tensor:
+    """Each image's own rows and columns in one gather; the result is in channels_last."""
+    rows, columns = window
+    every = torch.arange(len(images), device=images.device)[:, None, None]
+    return images[every, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 class Indexed(Protocol):
@@ -247,3 +315,54 @@ def class_weights(targets: Indexed, recipe: Recipe) -> Tensor | None:
         )
     counts = targets.bincount()
     return 1 / (counts[targets] + 1e-5)
+
+
+MICRO_BATCH = 64  # small batches of images or tokens stay in a CPU's cache
+VECTORS = 1024  # rows of a table are small, and the cost is in the calls
+MICRO_VALUES = 2**21  # of inputs in a micro-batch: an image of 1024 x 2048 comes alone
+
+
+def evaluate(
+    model: nn.Module,
+    inputs: Indexed,
+    targets: Indexed,
+    task: Task,
+    *,
+    device: torch.device | str = "cpu",
+) -> dict[str, float]:
+    """The metrics of a task: accuracy and F1, errors of a regression, IoU of a segmentation.
+
+    Args:
+        model: What is measured; it is put into eval mode.
+        inputs: Batches by positions.
+        targets: The same of what is true.
+        task: What outputs mean.
+        device: Where to.
+    """
+    return task.metrics(outputs_of(on(device, model).eval(), inputs, targets))
+
+
+@torch.no_grad()
+def outputs_of(model: nn.Module, inputs: Indexed, targets: Indexed) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs of a `model` and `targets`, of every micro-batch of `inputs` in order."""
+    place = Place.of(model)
+    size = micro_batch(inputs)
+    for start in range(0, len(inputs), size):
+        outputs = output_of(
+            forward(model, mapped(lambda part: unshared(place(part), part), rows_from(inputs, start, size)))
+        )
+        yield outputs.detach(), place(rows_from(targets, start, size))
+
+
+def rows_from(whole: Indexed, start: int, size: int) -> Any:
+    """Some rows from `start` on; those of a tensor are not copied."""
+    if isinstance(whole, Tensor):
+        return whole[start : start + size]
+    return whole[torch.arange(start, min(start + size, len(whole)))]
+
+
+def micro_batch(inputs: Indexed) -> int:
+    """How many examples to test at once, by the size of the first."""
+    first = [array[0] for array in arrays(inputs[torch.tensor([0])])]
+    most = VECTORS if all(x.ndim == 1 and x.is_floating_point() for x in first) else MICRO_BATCH
+    return max(1, min(most, MICRO_VALUES // max(x.numel() for x in first)))

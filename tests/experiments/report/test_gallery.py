@@ -8,7 +8,7 @@ import torch
 
 from jostle.core import Query
 from jostle.datasets import Data, Split
-from jostle.datasets.text import Texts
+from jostle.datasets.views import Texts
 from jostle.experiments.report.gallery import (
     Answer,
     Gallery,

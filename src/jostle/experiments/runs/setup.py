@@ -25,8 +25,7 @@ from jostle.inference.context import Fit
 from jostle.inference.isolation import device_named
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import TASKS, Classification, Task
-from jostle.training.evaluate import evaluate
-from jostle.training.train import Indexed, on, train
+from jostle.training.train import Indexed, evaluate, on, train
 from jostle.utils.settings import check_settings
 from jostle.utils.user_files import checksums, from_file, is_own
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from jostle.datasets.pictures import MAX_PIXELS, needs_scaling, to_eight_bits
+from jostle.datasets.binary_files import MAX_PIXELS, needs_scaling, to_eight_bits
 
 if TYPE_CHECKING:
     from jostle.labeling.answers import Answer

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from jostle.datasets.pictures import to_eight_bits
+from jostle.datasets.binary_files import to_eight_bits
 from jostle.labeling.sources.contents import Content, digest, open_picture
 
 Hashes = NDArray[np.uint64]  # (n, windows), the whole first

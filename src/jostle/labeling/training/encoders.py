@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from jostle.datasets.pictures import to_eight_bits
+from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
 from jostle.labeling.sources.contents import Cell, Content, open_picture
-from jostle.models import efficientnet_lite
-from jostle.models.bert import without_bars
+from jostle.models import pretrained
+from jostle.models.pretrained import without_bars
 
 Vectors = NDArray[np.float32]  # (n, d)
 
@@ -129,19 +129,19 @@ class LiteImages(Encoder):
     name = "efficientnet-lite0"
 
     @cached_property
-    def network(self) -> efficientnet_lite.EfficientNetLite0:
+    def network(self) -> pretrained.EfficientNetLite0:
         """The network, loaded when it is first needed."""
-        return efficientnet_lite.pretrained().to(device(), memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        return pretrained.efficientnet_lite0().to(device(), memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def read(self, content: Content) -> NDArray[np.uint8]:
         """Decode a picture at the side the network was trained on."""
-        return load_picture(content, efficientnet_lite.SIDE)
+        return load_picture(content, pretrained.LITE0_SIDE)
 
     def encode(self, ready: Sequence[Any]) -> Vectors:
         """Return the inputs of the network's last layer."""
         pixels = torch.from_numpy(np.stack(ready)).to(device())
         with torch.inference_mode():
-            return to_rows(self.network.embed(efficientnet_lite.normalized_pixels(pixels)))
+            return to_rows(self.network.embed(pretrained.normalized_pixels(pixels)))
 
 
 @dataclass(frozen=True)
