@@ -29,7 +29,7 @@ from benchmarks.selection import one_thread
 from jostle.embeddings.uncertainty import small_margin
 from jostle.rows.geometry import Outer, unit_length
 from jostle.selectors import Herding, ProbCover, k_center, k_means_pp, lcmd, top_k
-from jostle.selectors.typical import Typical
+from jostle.selectors.clusters import Typical
 
 LABELED, PICKS, CLASSES = 100, 100, 10
 MAX_SECONDS = 20.0  # of a peer's first call; a slower one is not repeated

@@ -111,7 +111,7 @@ TEST = re.compile(r"`((?:test_|Test)\w+)`")
 
 
 def test_files_and_tests_that_pages_name_exist() -> None:
-    """A name may stand below the package, as `strategies/badge.py`, and `mine.py` and `file.py` are the reader's."""
+    """A name may stand below the package, as `strategies/bait.py`, and `mine.py` and `file.py` are the reader's."""
     folders = ("src", "tests", "tools", "benchmarks", "examples", "docs")
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     known = {path.name for path in modules} | {path.name for path in ROOT.glob("*.py")}

@@ -21,7 +21,7 @@ from jostle.experiments.results.across import Across, clear_sign
 from jostle.experiments.results.curves import Floats, Results
 from jostle.experiments.results.store import experiment_name
 from jostle.experiments.results.summary import times
-from jostle.strategies.default import default_for
+from jostle.strategies.herding import default_for
 from jostle.utils.files import write_whole
 from tools import confirmation
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ from attacks.driver import Failure, attempt
 from attacks.oracles.checks import CHECKS
 from jostle import strategies
 from jostle.embeddings import deviations, uncertainty
-from jostle.selectors import herding, prob_cover
-from jostle.strategies import alfa_mix, bait, flip_cover, noise_herding
+from jostle.selectors import clusters, herding, prob_cover
+from jostle.strategies import bait, flip_cover, flips
+from jostle.strategies.herding import NoiseHerding
 
 
 def test_every_strategy_has_an_oracle() -> None:
@@ -41,17 +41,17 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("noise-stability", deviations.Deviations, "relative", lambda self, moved, clean: 1.01 * moved),
     ("max-herding", herding.Herding, "sigma", lambda self, centers: 0.9),
     ("uncertainty-herding", herding.Field, "gains", lambda self, near: near @ self.weights),
-    ("noise-herding", noise_herding.NoiseHerding, "picker", lambda self, context: herding.Herding(width=0.5)),
+    ("noise-herding", NoiseHerding, "picker", lambda self, context: herding.Herding(width=0.5)),
     ("prob-cover", prob_cover, "SURFACE", 0.5),
     (
         "lcmd",
-        import_module("jostle.selectors.lcmd"),
+        clusters,
         "farthest_of_heaviest",
         lambda nearest, distances, *keys: int(distances.argmax()),
     ),
     ("flip-cover", flip_cover, "LOSS", 0.4),
     ("bait", bait, "information", lambda roots, features: 2 * bait_information(roots, features)),
-    ("alfa-mix", alfa_mix, "class_means", lambda known, labels, c: known.mean(0).expand(c, -1)),
+    ("alfa-mix", flips, "class_means", lambda known, labels, c: known.mean(0).expand(c, -1)),
 ]
 bait_information = bait.information
 

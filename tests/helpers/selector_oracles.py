@@ -1,6 +1,7 @@
 """Slow and plain versions in float64, against which the selectors are checked."""
 
 import itertools
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from unittest import mock
@@ -74,26 +75,14 @@ def determinants(rows: Tensor, k: int) -> dict[tuple[int, ...], float]:
 @contextmanager
 def tiny_blocks():
     """Block sizes so small that a few dozen rows meet every seam of the blocked algorithms."""
-    import sys
-
-    def module(name: str):
-        return sys.modules[f"jostle.{name}"]
-
-    sizes = [
-        ("selectors.shards", "CENTERS_PER_BLOCK", 5),
-        ("selectors.shards", "LOOK_COST", 40),
-        ("selectors.shards", "PASS_COST", 1),
-        ("rows.geometry", "BLOCK_NUMBERS", 64),
-    ]
-    sizes += [
-        ("selectors.k_center", "MIN_CANDIDATES", 3),
-        ("selectors.k_center", "MAX_CANDIDATES", 7),
-        ("selectors.k_means_pp", "MAX_STEPS", 8),
-        ("selectors.k_means_pp", "CLOCKS_PER_DRAW", 1.0),
-        ("selectors.k_means_pp", "MAX_ARRIVALS", 2),
-    ]
-    sizes += [("selectors.k_dpp", "PROPOSALS", 3)]
+    sizes = {
+        "selectors.shards": {"CENTERS_PER_BLOCK": 5, "LOOK_COST": 40, "PASS_COST": 1},
+        "rows.geometry": {"BLOCK_NUMBERS": 64},
+        "selectors.k_center": {"MIN_CANDIDATES": 3, "MAX_CANDIDATES": 7},
+        "selectors.k_means_pp": {"MAX_STEPS": 8, "CLOCKS_PER_DRAW": 1.0, "MAX_ARRIVALS": 2},
+        "selectors.gram": {"PROPOSALS": 3},
+    }
     with ExitStack() as stack:
-        for name, constant, value in sizes:
-            stack.enter_context(mock.patch.object(module(name), constant, value))
+        for name, constants in sizes.items():
+            stack.enter_context(mock.patch.multiple(sys.modules[f"jostle.{name}"], **constants))
         yield

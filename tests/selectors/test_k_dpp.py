@@ -7,7 +7,7 @@ from selector_rows import normal
 from torch import Tensor
 
 from jostle.selectors import k_dpp
-from jostle.selectors.k_dpp import _eigenvectors
+from jostle.selectors.gram import _eigenvectors
 
 
 def counted(rows: Tensor, k: int, draws: int) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.selectors.variance import ExplainedVariance, explained_variance
+from jostle.selectors.gram import ExplainedVariance, explained_variance
 
 
 def plain_greedy(

@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 import jostle
 from jostle import Query, strategies
-from jostle.strategies.arrays import CANNOT, works_with
+from jostle.strategies.selection import CANNOT, works_with
 
 POOL, LABELED, CLASSES, WIDTH, N = 60, 12, 4, 7, 9
 ALL = {"probabilities", "features", "labeled set"}

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import strategies
-from jostle.strategies.default import default_for, is_linear
+from jostle.strategies.herding import default_for, is_linear
 
 
 def net(outputs: int, linear: bool = False) -> nn.Module:

@@ -3,7 +3,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-from jostle.embeddings.graph import Graph
+from jostle.embeddings.features import Graph
 from jostle.strategies import CoreGCN
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from jostle.selectors.lcmd import lcmd
+from jostle.selectors.clusters import lcmd
 from jostle.strategies import select
 
 

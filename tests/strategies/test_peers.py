@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 
 import jostle
 from jostle.embeddings.committee import jensen_shannon
+from jostle.selectors.clusters import Typical, typical
 from jostle.selectors.prob_cover import ProbCover
-from jostle.selectors.typical import Typical, typical
 from jostle.strategies import Badge
 
 SCORES = {"entropy": "entropy", "margin": "margin_sampling", "least-confidence": "least_confident"}

@@ -3,9 +3,9 @@ import torch
 from torch import Tensor
 
 from jostle.selectors import break_ties, tie_keys
+from jostle.selectors.clusters import k_means
 from jostle.selectors.prob_cover import SURFACE, BallGraph, pure_radius
 from jostle.selectors.prob_cover import ProbCover as Cover
-from jostle.selectors.typical import k_means
 
 
 def naive(rows: Tensor, n: int, delta: float, centers: Tensor | None = None) -> tuple[list[int], list[int]]:

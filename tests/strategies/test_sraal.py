@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from jostle import models
-from jostle.strategies import SRAAL, sraal
+from jostle.strategies import SRAAL, adversarial
+from jostle.strategies.adversarial import Generator, target_learner, uncertainty
 from jostle.strategies.autoencoders import Frame
-from jostle.strategies.sraal import Generator, target_learner, uncertainty
 from jostle.tasks import Classification
 
 
@@ -30,7 +30,7 @@ def numbered(n: int) -> Tensor:
 
 def test_labels_go_with_their_images_and_states_with_their_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, states, task = [], [], Listening()
-    error, judge = sraal.squared_error, sraal.state_losses
+    error, judge = adversarial.squared_error, adversarial.state_losses
 
     def see(images: Tensor, decoded: Tensor) -> Tensor:
         shown.append(images)
@@ -40,8 +40,8 @@ def test_labels_go_with_their_images_and_states_with_their_sets(monkeypatch: pyt
         states.append(state)
         return judge(logits, state)
 
-    monkeypatch.setattr(sraal, "squared_error", see)
-    monkeypatch.setattr(sraal, "state_losses", hear)
+    monkeypatch.setattr(adversarial, "squared_error", see)
+    monkeypatch.setattr(adversarial, "state_losses", hear)
     model, pool = models.build("digits-cnn", seed=0), torch.rand(30, 1, 8, 8)
     labeled = TensorDataset(numbered(20), torch.arange(20) % 10)
     SRAAL(steps=3, batch=8).select(model, pool, n=1, labeled=labeled, seed=0, task=task)
@@ -62,13 +62,13 @@ def test_labels_go_with_their_images_and_states_with_their_sets(monkeypatch: pyt
 
 def test_learning_rate_falls_thirty_times(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = []
-    descend = sraal.descend
+    descend = adversarial.descend
 
     def note(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         rates.append(optimizer.param_groups[0]["lr"])
         descend(optimizer, loss)
 
-    monkeypatch.setattr(sraal, "descend", note)
+    monkeypatch.setattr(adversarial, "descend", note)
     labeled = TensorDataset(torch.rand(4, 1, 8, 8), torch.arange(4))
     model = models.build("digits-cnn", seed=0)
     SRAAL(steps=6, batch=4, latent=4).select(model, torch.rand(6, 1, 8, 8), n=1, labeled=labeled, seed=0)

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle import models
-from jostle.strategies import VAAL, vaal
+from jostle.strategies import VAAL, adversarial
+from jostle.strategies.adversarial import VAE
 from jostle.strategies.autoencoders import (
     Frame,
     discriminator,
     standardize,
 )
-from jostle.strategies.vaal import VAE
 
 
 def black_and_white(seed: int = 0) -> tuple[TensorDataset, Tensor, set[int]]:
@@ -85,10 +85,10 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
     last: dict[str, Tensor] = {}
     updates: list[str] = []
     build, error, divergence, descend = (
-        vaal.seeded_network,
-        vaal.squared_error,
-        vaal.code_divergence,
-        vaal.descend,
+        adversarial.seeded_network,
+        adversarial.squared_error,
+        adversarial.code_divergence,
+        adversarial.descend,
     )
 
     def made(*arguments: Any) -> Any:
@@ -130,7 +130,7 @@ def test_losses_by_hand(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> No
         "code_divergence": code,
         "descend": check,
     }.items():
-        monkeypatch.setattr(vaal, name, patch)
+        monkeypatch.setattr(adversarial, name, patch)
     labeled, pool, _ = black_and_white()
     settings: dict[str, Any] = {"beta": 0.3, "adversary": 0.7, "learning_rate": 5e-3}
     VAAL(steps=3, batch=16, **settings).select(model, pool, n=1, labeled=labeled, seed=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jostle import strategies
 from jostle.advice import arena
 from jostle.advice.arena import Setting, nearest
-from jostle.strategies.default import default_for
+from jostle.strategies.herding import default_for
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from jostle.core import Embedding
 from jostle.embeddings.committee import QueryByCommittee
 from jostle.embeddings.deviations import Deviations
 from jostle.embeddings.dropout import Bald, EntropyDropout
-from jostle.embeddings.features import Features
+from jostle.embeddings.features import Features, GraphNetwork
 from jostle.embeddings.gradients import ExpectedGradientLength, LastLayerGradients, SketchedGradients
-from jostle.embeddings.graph import GraphNetwork
 from jostle.embeddings.uncertainty import Entropy, LeastConfidence, Margin, Probabilities
 from jostle.utils.registry import Entry, Registry
 

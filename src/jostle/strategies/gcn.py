@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jostle.core import Choice, Embedded
-from jostle.embeddings.graph import GraphNetwork
+from jostle.embeddings.features import GraphNetwork
 from jostle.inference.context import QueryContext
 from jostle.selectors import top_k
 from jostle.strategies.registry import ANY_TASK, register

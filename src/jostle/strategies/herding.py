@@ -1,15 +1,21 @@
-"""Herding (Bae et al., ICLR 2025): cover what the model is unsure of, or all of it while nothing is labeled."""
+"""Herding: greedy coverage by a kernel, of features or of deviations; and the default, which chooses among these."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from jostle.core import Choice, Embedded, Embedding, Estimate, feature_estimate
+from jostle.core import Choice, Embedded, Embedding, Estimate, Strategy, feature_estimate
 from jostle.embeddings.features import Features
 from jostle.embeddings.uncertainty import small_margin
 from jostle.inference.context import QueryContext
-from jostle.selectors import Herding, max_herding, narrow_herding
+from jostle.inputs import Pool
+from jostle.selectors import Herding, Picks, max_herding, narrow_herding
+from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
+from jostle.strategies.features import TypiClust
 from jostle.strategies.registry import ANY_TASK, register
 
 PAPER = "Bae et al., Uncertainty Herding: One Active Learning Method for All Label Budgets, ICLR 2025"
@@ -135,3 +141,145 @@ class LinearHerding(UncertaintyHerding):
     selector: Choice = FEW_CANDIDATES
     power: float = 2.0
     """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
+
+
+@register(
+    "noise-herding",
+    gist="what is unsure, covered by how outputs deviate",
+    formula=GAIN
+    + "d between deviations under K perturbations, at unit length; w = (1 - (p_(1) - p_(2)))^2; width the median "
+    "distance of a labeled example to the next",
+    needs=("weights", "probabilities"),
+    tasks=ANY_TASK,
+    cost="one forward pass, K over the 20 n smallest margins and the labeled set, then kernels of these",
+    paper="of this package: noise stability (Li et al., AAAI 2024) as the kernel of uncertainty herding (Bae et al., "
+    "ICLR 2025)",
+    when="any task, any number of labels, any size of batch",
+)
+@dataclass(frozen=True, kw_only=True)
+class NoiseHerding(Shortlisting):
+    """Examples count by how small their margin is, and two of them are alike if perturbations of the parameters
+    move their outputs alike. Each pick covers most of what is unsure and unlike all that is labeled or picked.
+
+    Only the examples with the smallest margins are perturbed, so that a large pool costs a few passes. A regression
+    has no margins: all examples count alike, of a large pool those drawn with the seed.
+    """
+
+    num_perturbations: int = 20
+    """K, how often the parameters are perturbed."""
+    power: float = 2.0
+    """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
+    width: float | str = "median"
+    """Of the kernel: a distance between rows of unit length, or as `Herding` finds it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Herding(width=self.width)  # a word that it does not know shows now
+        if self.num_perturbations < 1 or not self.power > 0:
+            raise ValueError(
+                f"num_perturbations must be at least 1 and power above 0; got {self.num_perturbations} and {self.power}"
+            )
+
+    def rows(self, context: QueryContext, *pools: Pool) -> Tensor:
+        """Return the rows that examples are compared by: deviations under the same perturbations, (n, K d)."""
+        return deviations(context, self.num_perturbations, *pools)
+
+    def embedding(self, context: QueryContext) -> Embedded:
+        """How the output of each example moves, (n, K d), and that of labeled ones."""
+        return Embedded(*context.split(self.rows(context, *context.pools)))
+
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
+        """One pass over the pool, then deviations of the candidates and of the labeled set."""
+        size, known = len(context.pool), sum(map(len, context.pools[1:]))
+        if n is None:
+            return deviation_estimate(context, self.num_perturbations, size + known)
+        kept = self.candidate_count(context, size, n)
+        made = deviation_estimate(context, self.num_perturbations, kept + known)
+        room = self.picker(context).room(kept, made.width, n)
+        return replace(made, passes=made.passes + self.looked_at(context, size, kept), selecting=room)
+
+    def picker(self, context: QueryContext) -> Herding:
+        """Herding with a kernel of this width, whatever the `context`."""
+        return Herding(width=self.width)
+
+    def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
+        """Perturb the candidates, and cover them."""
+        kept = short.places
+        with context.timed("embedding"):
+            moved = self.rows(context, context.pool.take(kept), *context.pools[1:])
+        with context.selecting(n):
+            rows, known = moved[: len(kept)], moved[len(kept) :]
+            weights = torch.ones(len(kept)) if short.doubts is None else short.doubts.pow(self.power)
+            centers = known if len(known) else None
+            picks = self.picker(context).pick(rows, n, centers=centers, weights=weights, seed=context.seed)
+            return picks.at(kept)
+
+
+def default_for(task: str, linear: bool = False) -> str:
+    """Return the name of the strategy that `default` stands for.
+
+    Args:
+        task: The name of the task.
+        linear: Whether all parameters of the model belong to its head.
+    """
+    if task == "regression":
+        return "typiclust"
+    return "linear-herding" if linear else "noise-herding"
+
+
+def is_linear(context: QueryContext) -> bool:
+    """Return whether all parameters of the model belong to its head; False where features are a function."""
+    runner = context.runner
+    if callable(runner.given_head) or (runner.given_head is None and runner.likely_head is None):
+        return False
+    own = {id(each) for each in runner.module.get_submodule(runner.head).parameters()}
+    return all(id(each) in own for each in runner.module.parameters())
+
+
+@register(
+    "default",
+    gist="the strategy that suits the task and the model",
+    formula="noise-herding; linear-herding for a linear model; typiclust for a regression",
+    needs=("weights", "probabilities"),
+    tasks=ANY_TASK,
+    cost="a linear model or a regression: one forward pass; others: one, and 21 over 20 candidates for each pick and "
+    "the labeled set",
+    paper="of this package: docs/research/default-confirmation.md",
+    when="you do not know better: it serves every task, with and without labels",
+)
+@dataclass(frozen=True, kw_only=True)
+class Default(Strategy):
+    """A choice of three strategies: noise-herding, linear-herding for a linear model, and typiclust for a regression.
+    A linear model is one whose parameters all belong to its last layer.
+    """
+
+    candidates_per_pick: int = 20
+    """Candidates for each pick, those of the smallest margins; a regression has none."""
+    num_perturbations: int = 20
+    """K, how often the parameters are perturbed; a linear model and a regression need no perturbations."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.chosen("noise-herding")  # impossible settings are an error now
+
+    def chosen(self, name: str) -> Strategy:
+        """Return the strategy of this `name`, one of the three, with these settings."""
+        count = self.candidates_per_pick
+        made: Strategy = TypiClust()
+        if name == "linear-herding":
+            made = LinearHerding(selector=replace(FEW_CANDIDATES, candidates=count))
+        elif name == "noise-herding":
+            made = NoiseHerding(candidates_per_pick=count, num_perturbations=self.num_perturbations)
+        return replace(made, head=self.head, outputs=self.outputs, memory_bytes=self.memory_bytes)
+
+    def resolve(self, context: QueryContext) -> Strategy:
+        """Return the strategy for the task and the model of the `context`."""
+        return self.chosen(default_for(context.task.name, is_linear(context)))
+
+    def query(self, context: QueryContext, n: int) -> Picks:
+        """Choose with the strategy for the task and the model."""
+        return self.resolve(context).query(context, n)
+
+    def embedding(self, context: QueryContext) -> Embedded:
+        """Rows or scores of the strategy for the task and the model."""
+        return self.resolve(context).embedding(context)

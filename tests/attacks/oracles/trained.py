@@ -12,7 +12,7 @@ import jostle
 from attacks.oracles import greedy
 from attacks.oracles.asking import ask, count
 from attacks.oracles.scene import Scene, check, scene
-from jostle.strategies.sraal import uncertainty
+from jostle.strategies.adversarial import uncertainty
 
 ANY = ("classification", "binary", "segmentation", "multi-label", "sequence", "regression")
 
