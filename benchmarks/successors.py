@@ -26,10 +26,10 @@ from torch.nn import functional as F
 
 from jostle.core import Joined
 from jostle.experiments import load_results
-from jostle.experiments.results.curves import Results, Run
-from jostle.experiments.results.store import Cycle, RunFile
-from jostle.experiments.runs.protocol import Protocol
-from jostle.experiments.runs.setup import ExperimentSetup
+from jostle.experiments.protocol import Protocol
+from jostle.experiments.results import Results, Run
+from jostle.experiments.setup import ExperimentSetup
+from jostle.experiments.store import Cycle, RunFile
 from jostle.rng import derive
 from jostle.training.train import train
 from jostle.utils.files import write_whole

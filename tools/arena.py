@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from jostle import datasets, strategies
-from jostle.experiments.report.comparison import load_all
-from jostle.experiments.results.across import Across, clear_sign
-from jostle.experiments.results.curves import Floats, Results
-from jostle.experiments.results.store import experiment_name
-from jostle.experiments.results.summary import times
+from jostle.experiments.across import Across, clear_sign
+from jostle.experiments.comparison import load_all
+from jostle.experiments.results import Floats, Results
+from jostle.experiments.store import experiment_name
+from jostle.experiments.summary import times
 from jostle.strategies.herding import default_for
 from jostle.utils.files import write_whole
 from tools import confirmation

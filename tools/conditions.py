@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jostle.experiments.results.across import Across
-from jostle.experiments.results.tables import Cell, Table, p_cell
+from jostle.experiments.across import Across
+from jostle.experiments.tables import Cell, Table, p_cell
 
 TITLES = {
     "arena": "as it is",

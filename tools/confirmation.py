@@ -17,10 +17,10 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import jostle
-from jostle.experiments.results.curves import Floats, Results
-from jostle.experiments.results.statistics import holm, wilcoxon
-from jostle.experiments.results.summary import times
-from jostle.experiments.results.tables import Cell, Table, p_cell, settle
+from jostle.experiments.results import Floats, Results
+from jostle.experiments.statistics import holm, wilcoxon
+from jostle.experiments.summary import times
+from jostle.experiments.tables import Cell, Table, p_cell, settle
 from jostle.inference.runner import tallied
 
 DEFAULT = "default"

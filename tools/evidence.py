@@ -21,16 +21,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from jostle.experiments.report import figures, rank_figures
-from jostle.experiments.report.report import YARDSTICK, varied_setting
-from jostle.experiments.report.styles import svg
-from jostle.experiments.results import statistics
-from jostle.experiments.results.across import Across, overview_table
-from jostle.experiments.results.curves import Results, load
-from jostle.experiments.results.statistics import average_ranks
-from jostle.experiments.results.store import PACKED, experiment_name
-from jostle.experiments.results.summary import aubc_table, gain_table, over, ratio_table, times
-from jostle.experiments.results.tables import Table
+from jostle.experiments import figures, rank_figures, statistics
+from jostle.experiments.across import Across, overview_table
+from jostle.experiments.report import YARDSTICK, varied_setting
+from jostle.experiments.results import Results, load
+from jostle.experiments.statistics import average_ranks
+from jostle.experiments.store import PACKED, experiment_name
+from jostle.experiments.styles import svg
+from jostle.experiments.summary import aubc_table, gain_table, over, ratio_table, times
+from jostle.experiments.tables import Table
 from jostle.utils.names import look_up
 from tools import conditions, confirmation, guide_page, scale_page
 from tools.extrapolation import full_cycle

@@ -2,10 +2,10 @@
 
 from jostle.core import Strategy
 from jostle.embeddings import QueryByCommittee
-from jostle.experiments.results.curves import Results
-from jostle.experiments.results.summary import times
-from jostle.experiments.runs.protocol import Protocol, load
-from jostle.experiments.runs.setup import build_strategy
+from jostle.experiments.protocol import Protocol, load
+from jostle.experiments.results import Results
+from jostle.experiments.setup import build_strategy
+from jostle.experiments.summary import times
 from jostle.strategies.autoencoders import Autoencoding
 
 

@@ -1,4 +1,4 @@
-"""The table and the figure of `jostle.advice.arena`, for docs/how-to/choose-a-strategy.md and README.md."""
+"""The table and the figure of `jostle.advice.advice`, for docs/how-to/choose-a-strategy.md and README.md."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from jostle.advice import arena
-from jostle.experiments.report.styles import INK, line_styles, styled
-from jostle.experiments.results.tables import MISSING, Cell, Table
+from jostle.advice.advice import KINDS, Record, group_in_words, groups, of_kind
+from jostle.experiments.styles import INK, line_styles, styled
+from jostle.experiments.tables import MISSING, Cell, Table
 from tools.confirmation import bare
 
 SHOWN = ("default", "margin-herding", "alfa-mix", "badge", "margin")
@@ -16,15 +16,15 @@ SHOWN = ("default", "margin-herding", "alfa-mix", "badge", "margin")
 
 def table() -> str:
     """One row for each group: what `default` gained, how sure that is, what it cost, and who was better."""
-    groups = arena.groups()
-    names = [arena.in_words(group) for group in groups]
-    own = [group.record("default") for group in groups]
-    best = [group.best_except("default") for group in groups]
+    found = groups()
+    names = [group_in_words(group) for group in found]
+    own = [group.record("default") for group in found]
+    best = [group.best_except("default") for group in found]
     columns: dict[str, Sequence[Cell]] = {
         "data": [Cell(kind) for kind, _, _ in names],
         "labels at the start": [Cell(labels) for _, labels, _ in names],
         "batch": [Cell(batch) for _, _, batch in names],
-        "settings, runs": [Cell(None, shown=f"{len(group.settings)}, {group.seeds}") for group in groups],
+        "settings, runs": [Cell(None, shown=f"{len(group.settings)}, {group.seeds}") for group in found],
         "`default`: gain ± 95 %": [Cell(None, shown=interval(each)) for each in own],
         "range": [
             Cell(None, shown=MISSING if each is None else f"{percent(each.worst)} to {percent(each.best)}")
@@ -43,7 +43,7 @@ def table() -> str:
     return bare(Table.of("", columns)) + "\n"
 
 
-def interval(record: arena.Record | None) -> str:
+def interval(record: Record | None) -> str:
     """A mean gain in percent, with half of its 95 % interval."""
     if record is None:
         return MISSING
@@ -58,11 +58,11 @@ def percent(share: float) -> str:
 @styled
 def figure() -> Figure:
     """Mean gains by kind of data with classes, a mark for each of five strategies."""
-    kinds = [kind for kind in arena.KINDS if kind != "regressions"]
+    kinds = [kind for kind in KINDS if kind != "regressions"]
     drawn = Figure(figsize=(8, 2.6), layout="constrained")
     axes, styles = drawn.subplots(), line_styles(SHOWN)
     for place, label in enumerate(SHOWN):
-        found = [next(each for each in arena.of_kind(kind) if each.strategy == label) for kind in kinds]
+        found = [next(each for each in of_kind(kind) if each.strategy == label) for kind in kinds]
         axes.plot(
             [100 * each.gain for each in found],
             [row + 0.12 * (place - 2) for row in range(len(kinds))],

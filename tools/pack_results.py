@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.store import PACKED
+from jostle.experiments.results import load
+from jostle.experiments.store import PACKED
 from jostle.utils.files import write_whole
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from jostle import cli, strategies
-from jostle.advice import Case, Seen, Setting, advise, arena, nearest
+from jostle.advice import Case, Seen, Setting, advice, advise, nearest
 
 
 def setting(
@@ -31,7 +31,7 @@ def small_arena(monkeypatch: pytest.MonkeyPatch) -> None:
         setting("many", classes=26, labels=100, default=0.4),
         setting("numbers", "regression", classes=1, default=0.2, lcmd=0.1),
     )
-    monkeypatch.setattr(arena, "settings", lambda: known)
+    monkeypatch.setattr(advice, "settings", lambda: known)
 
 
 @pytest.mark.usefixtures("small_arena")
@@ -49,10 +49,10 @@ def test_the_nearest_setting_is_that_of_like_labels_and_classes() -> None:
 
 @pytest.mark.usefixtures("small_arena")
 def test_the_default_is_advised_and_whoever_was_better_is_named() -> None:
-    advice = advise(Case("classification", 2, 1000, n=10, labels=3))
-    assert advice.strategy == "default"
-    assert "in cold, default was ahead of random over 5 seeds: +10% of random's error" in advice.why[1]
-    assert "in cold, margin was ahead" in advice.why[2]
+    advised = advise(Case("classification", 2, 1000, n=10, labels=3))
+    assert advised.strategy == "default"
+    assert "in cold, default was ahead of random over 5 seeds: +10% of random's error" in advised.why[1]
+    assert "in cold, margin was ahead" in advised.why[2]
     assert len(advise(Case("classification", 2, 1000, n=10, labels=200)).why) == 2  # it is the best itself
 
 
@@ -61,8 +61,8 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     second = setting("b", default=0.3, margin=-0.1)
     other = setting("c", labels=2, default=0.5)
     known = tuple(replace(each, kind="tables") for each in (first, second, other))
-    monkeypatch.setattr(arena, "settings", lambda: known)
-    few, more = arena.groups()
+    monkeypatch.setattr(advice, "settings", lambda: known)
+    few, more = advice.groups()
     assert (few.few_labels, [each.name for each in more.settings]) == (True, ["a", "b"])
     own = more.record("default")
     assert own is not None
@@ -71,25 +71,25 @@ def test_groups_have_the_means_of_their_settings(monkeypatch: pytest.MonkeyPatch
     best = more.best_except("default")
     assert best is not None
     assert (best.strategy, best.gain, best.behind) == ("margin", pytest.approx(0.1), 1)  # b lacks badge
-    assert arena.find_group("tables", 2, 100, 10) == more
-    assert arena.find_group("tables", 2, 3, 10) == few
-    assert arena.find_group("regressions", 1, 3, 10) is None
+    assert advice.find_group("tables", 2, 100, 10) == more
+    assert advice.find_group("tables", 2, 3, 10) == few
+    assert advice.find_group("regressions", 1, 3, 10) is None
     said = advise(Case("classification", 2, 1000, n=10, labels=100)).why[1]
     assert "over 2 settings default took away +20% ± 7% of random's error (+10% to +30%)" in said
 
 
 @pytest.mark.usefixtures("small_arena")
 def test_a_record_over_all_settings() -> None:
-    assert arena.record("margin") == (
+    assert advice.record("margin") == (
         "+25% of random's error taken away on average over 2 settings, from +20% to +30%; "
         "clearly ahead of random in 2, clearly behind in 0"
     )
-    assert arena.record("entropy") == ""
+    assert advice.record("entropy") == ""
 
 
 def test_what_the_package_carries_names_strategies_that_exist() -> None:
-    assert arena.settings()
-    for each in arena.settings():
+    assert advice.settings()
+    for each in advice.settings():
         assert each.seen.keys() <= set(strategies.names())
         assert each.best_first[0] in each.seen
 

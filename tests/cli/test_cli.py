@@ -11,7 +11,7 @@ from commands import run_cli
 from tools import cli_page
 
 from jostle import cli, datasets, embeddings, models, selectors, strategies
-from jostle.experiments.runs import protocol
+from jostle.experiments import protocol
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -12,10 +12,10 @@ from tiny import tiny_file
 
 from jostle.cli.console import Clock, progress_display, score
 from jostle.cli.experiments import seeds_of
-from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs import protocol
-from jostle.experiments.runs.experiment import Plan
-from jostle.experiments.runs.runners import Event, Job
+from jostle.experiments import protocol
+from jostle.experiments.experiment import Plan
+from jostle.experiments.store import Cycle
+from jostle.experiments.workers import Event, Job
 
 
 def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

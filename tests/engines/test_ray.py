@@ -18,8 +18,8 @@ import jostle
 from jostle import datasets
 from jostle.engines import EngineError, Ray
 from jostle.engines.ray_shards import RayShards
-from jostle.experiments.runs import protocol as protocols
-from jostle.experiments.runs.experiment import run_experiment
+from jostle.experiments import protocol as protocols
+from jostle.experiments.experiment import run_experiment
 from jostle.inference.runner import ModelRunner
 from jostle.selectors.k_means_pp import draw_candidates
 from jostle.utils.settings import parse_specs

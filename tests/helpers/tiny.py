@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from jostle.experiments.runs import protocol
-from jostle.experiments.runs.protocol import Protocol
+from jostle.experiments import protocol
+from jostle.experiments.protocol import Protocol
 
 TOML = """
 title = "tiny"

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from jostle import datasets, models
-from jostle.experiments.runs import protocol
+from jostle.experiments import protocol
 from jostle.inference.layers import layers_over_depth
 from jostle.inference.runner import ModelRunner
 from jostle.strategies import CoreSet, LearningLoss

@@ -7,7 +7,7 @@ import pytest
 from synthetic_runs import write_runs
 from tools import confirmation
 
-from jostle.experiments.results.curves import load
+from jostle.experiments.results import load
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from tools.evidence import gathered
 from tools.extrapolation import full_cycle
 from tools.pack_results import pack
 
-from jostle.experiments.results.curves import load
-from jostle.experiments.runs import protocol
+from jostle.experiments import protocol
+from jostle.experiments.results import load
 
 PAPER = """
 [mnist.aubc]

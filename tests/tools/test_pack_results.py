@@ -7,14 +7,14 @@ import pytest
 from synthetic_runs import FOUR, write_runs
 from tools.pack_results import main, pack
 
-from jostle.experiments.results import previews
-from jostle.experiments.results.curves import load
+from jostle.experiments import results as previews
+from jostle.experiments.results import load
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     folder = write_runs(tmp_path / "runs" / "four", FOUR)
-    previews.keep(folder, [7], lambda i: f"text {i}")
+    previews.add_previews(folder, [7], lambda i: f"text {i}")
     return folder
 
 

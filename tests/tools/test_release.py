@@ -39,7 +39,7 @@ def test_what_is_not_committed_is_told() -> None:
 
 
 def test_a_source_distribution_is_whole_and_clean() -> None:
-    check_contents([*INSIDE, "jostle-9/src/jostle/experiments/runs/loop.py"])
+    check_contents([*INSIDE, "jostle-9/tests/runs/test_loop.py"])
     with pytest.raises(NotReadyError, match=r"runs/mnist"):
         check_contents([*INSIDE, "jostle-9/runs/mnist/manifest.json"])
     with pytest.raises(NotReadyError, match=r"lacks \['LICENSE'\]"):

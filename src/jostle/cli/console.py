@@ -17,10 +17,10 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
-    from jostle.experiments.results.store import Cycle
-    from jostle.experiments.results.tables import Table
-    from jostle.experiments.runs.experiment import Plan
-    from jostle.experiments.runs.runners import Event, Job
+    from jostle.experiments.experiment import Plan
+    from jostle.experiments.store import Cycle
+    from jostle.experiments.tables import Table
+    from jostle.experiments.workers import Event, Job
 
 
 MAX_WIDTH = 80
@@ -219,7 +219,7 @@ class Clock:
 
     def words(self) -> str:
         """The time left in words."""
-        from jostle.experiments.results.tables import duration
+        from jostle.experiments.tables import duration
 
         left = self.left()
         return f"about {duration(left)} left" if left else ""
@@ -291,7 +291,7 @@ class Lines:
 
 def score(cycle: Cycle) -> str:
     """The main metric of a cycle, as people write it."""
-    from jostle.experiments.results.curves import main_metric
+    from jostle.experiments.results import main_metric
 
     return f"{main_metric(cycle.metrics)} with {cycle.labeled} labels"
 

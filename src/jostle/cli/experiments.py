@@ -128,7 +128,7 @@ def run(
         jostle run mnist --strategies random,default,badge --jobs 2
         jostle run digits --dataset 'csv:rows.csv(target=kind)' --model mlp
     """
-    from jostle.experiments.runs import protocol as protocols
+    from jostle.experiments import protocol as protocols
     from jostle.utils.settings import parse_specs
 
     overrides = [f"dataset={dataset}"] if dataset else []
@@ -156,7 +156,7 @@ def demo(
         jostle demo --jobs 4
         jostle demo --out-dir /tmp/demo
     """
-    from jostle.experiments.runs import protocol as protocols
+    from jostle.experiments import protocol as protocols
     from jostle.utils.settings import parse_specs
 
     say(
@@ -219,15 +219,15 @@ def run_on_screen(
 
 def tell_results(folder: Path, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
-    from jostle.experiments.results.curves import load
-    from jostle.experiments.results.summary import aubc_table
+    from jostle.experiments.results import load
+    from jostle.experiments.summary import aubc_table
 
     results = load(folder)
     print_table(aubc_table(results, results.metric()))
     if not report:
         console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
         return
-    from jostle.experiments.report.report import write_report
+    from jostle.experiments.report import write_report
 
     page = write_report(results)
     console.print(f"Report: {page}", markup=False)
@@ -307,9 +307,9 @@ def report(
         jostle report runs/digits --baseline margin --goal 80,90
         jostle report results/mnist.tar.xz --metric macro_f1 --out-dir page
     """
-    from jostle.experiments.report.report import write_report
-    from jostle.experiments.results.curves import load
-    from jostle.experiments.results.summary import aubc_table
+    from jostle.experiments.report import write_report
+    from jostle.experiments.results import load
+    from jostle.experiments.summary import aubc_table
 
     check_runs(folder)
     goals = parse_goals(goal)
@@ -336,8 +336,8 @@ def compare(
         jostle compare runs/* --baseline default
         jostle compare results/arena-*.tar.xz --out-dir page
     """
-    from jostle.experiments.report.comparison import load_all, write_comparison
-    from jostle.experiments.results.across import Across, overview_table
+    from jostle.experiments.across import Across, overview_table
+    from jostle.experiments.comparison import load_all, write_comparison
 
     across = Across.of(load_all(folders_of_runs(folders)), metric, baseline)
     page = write_comparison(across, out)
@@ -347,7 +347,7 @@ def compare(
 
 def folders_of_runs(given: list[Path]) -> list[Path]:
     """The folders among what a pattern such as `results/*` gave; files beside them are left out with a word."""
-    from jostle.experiments.results.store import PACKED
+    from jostle.experiments.store import PACKED
 
     others = [path for path in given if path.is_file() and not path.name.endswith(PACKED)]
     for file in others:

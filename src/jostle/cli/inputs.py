@@ -24,7 +24,7 @@ from jostle.datasets.labels import (
     read_labels,
 )
 from jostle.datasets.views import Transformed, apply_transform, as_dataset, as_pool
-from jostle.experiments.results.curves import main_metric
+from jostle.experiments.results import main_metric
 from jostle.inference.isolation import device_of
 from jostle.inference.reader import ModelInputError, batch_in_words, output_reader
 from jostle.inference.runner import ModelRunner
@@ -36,7 +36,7 @@ from jostle.utils.user_files import from_file, is_own
 if TYPE_CHECKING:
     from jostle.advice import Case
     from jostle.core import Query, Strategy
-    from jostle.experiments.report.gallery import Answer
+    from jostle.experiments.page import Answer
     from jostle.inference.context import Options, QueryContext
 
 FRAMING = {
@@ -113,7 +113,7 @@ class QueryInputs:
 
     def answers(self, query: Query) -> list[tuple[Answer, ...]]:
         """Return the prediction for each pick; nothing where outputs could mean several things."""
-        from jostle.experiments.report.gallery import answers_of
+        from jostle.experiments.page import answers_of
 
         classes = self.examples.classes if self.known is None else self.known.data.classes
         runner, picks = self.runner, self.pool.take(torch.from_numpy(query.indices))

@@ -62,7 +62,7 @@ def registries() -> dict[str, Registry[Any, Any]]:
 
 def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     """Names with a sentence about each."""
-    from jostle.experiments.runs import protocol as protocols
+    from jostle.experiments import protocol as protocols
 
     if kind == "protocols":
         yield from ((name, protocols.load(name).title) for name in protocols.names())
@@ -93,7 +93,7 @@ def show(
         jostle show mnist
         jostle show k-center
     """
-    from jostle.experiments.runs import protocol as protocols
+    from jostle.experiments import protocol as protocols
 
     found = list(explanations(name))
     if not found:
@@ -114,7 +114,7 @@ def folded(text: str, width: int) -> str:
 def explanations(name: str) -> Iterator[str]:
     """All that goes by this name."""
     from jostle.datasets import catalog
-    from jostle.experiments.runs import protocol as protocols
+    from jostle.experiments import protocol as protocols
 
     if is_own(name):
         yield own_info(name)

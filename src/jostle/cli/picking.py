@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from jostle.advice import Setting
     from jostle.core import Query, Strategy
     from jostle.datasets import Data
-    from jostle.experiments.report.gallery import Answer
-    from jostle.experiments.results.tables import Table
+    from jostle.experiments.page import Answer
+    from jostle.experiments.tables import Table
     from jostle.inference.context import Options
 
 COLUMNS = ("name", "position", "order", "score")  # of the csv of picks
@@ -176,7 +176,7 @@ class OutputFiles:
         if str(self.out) != "-":
             yield "--out", self.out, is_picks
         if self.gallery is not None:
-            from jostle.experiments.report.gallery import is_gallery  # here, because it takes its time
+            from jostle.experiments.page import is_gallery  # here, because it takes its time
 
             yield "--gallery", self.gallery, is_gallery
 
@@ -204,9 +204,9 @@ class OutputFiles:
         answers: list[tuple[Answer, ...]],
     ) -> None:
         """Write the page that shows the picks."""
-        from jostle.experiments.report.gallery import Gallery, cards, is_gallery, render
+        from jostle.experiments.page import Gallery, cards, is_gallery, render_gallery
 
-        page = render(Gallery(data.name, facts, cards(query, data, answers)))
+        page = render_gallery(Gallery(data.name, facts, cards(query, data, answers)))
         check_target(path, is_gallery, self.overwrite)
         write_whole(path, page)
 
@@ -256,7 +256,7 @@ def advise(asked: QueryOptions) -> None:
 
 def setting_table(setting: Setting, advised: str) -> Table:
     """Return the table of one setting of the benchmark: the best strategies there, and the advised one."""
-    from jostle.experiments.results.tables import Cell, Table
+    from jostle.experiments.tables import Cell, Table
 
     labels = setting.best_first[:MAX_SHOWN]
     if advised in setting.seen and advised not in labels:

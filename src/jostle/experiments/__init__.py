@@ -4,12 +4,12 @@
 and `load_results("runs/digits")` reads the runs back.
 """
 
-from jostle.experiments.results.curves import Results
-from jostle.experiments.results.curves import load as load_results
-from jostle.experiments.runs.experiment import Experiment, Plan, open_experiment, run_experiment
-from jostle.experiments.runs.protocol import Protocol
-from jostle.experiments.runs.protocol import load as load_protocol
-from jostle.experiments.runs.protocol import names as protocols
+from jostle.experiments.experiment import Experiment, Plan, open_experiment, run_experiment
+from jostle.experiments.protocol import Protocol
+from jostle.experiments.protocol import load as load_protocol
+from jostle.experiments.protocol import names as protocols
+from jostle.experiments.results import Results
+from jostle.experiments.results import load as load_results
 
 __all__ = [
     "Experiment",

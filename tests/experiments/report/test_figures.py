@@ -6,13 +6,13 @@ from PIL import Image
 from scipy import stats
 from synthetic_runs import FOUR, write_runs
 
-from jostle.experiments.report import figures, rank_figures
-from jostle.experiments.report.figures import count_ticks
-from jostle.experiments.report.styles import moved_apart, png, svg
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.statistics import gains, win_matrix
-from jostle.experiments.results.summary import times
-from jostle.experiments.results.tables import duration
+from jostle.experiments import figures, rank_figures
+from jostle.experiments.figures import count_ticks
+from jostle.experiments.results import load
+from jostle.experiments.statistics import gains, win_matrix
+from jostle.experiments.styles import moved_apart, png, svg
+from jostle.experiments.summary import times
+from jostle.experiments.tables import duration
 
 
 @pytest.fixture

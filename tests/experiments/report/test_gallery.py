@@ -9,13 +9,13 @@ import torch
 from jostle.core import Query
 from jostle.datasets import Data, Split
 from jostle.datasets.views import Texts
-from jostle.experiments.report.gallery import (
+from jostle.experiments.page import (
     Answer,
     Gallery,
     answers_of,
     cards,
     is_gallery,
-    render,
+    render_gallery,
 )
 from jostle.tasks import TASKS
 
@@ -34,7 +34,7 @@ def data_of(inputs: object, **more: object) -> Data:
 
 
 def page_of(data: Data, picks: Query, answers: list[tuple[Answer, ...]] | None = None) -> str:
-    return render(Gallery(data.name, {"Fed": EVIL}, cards(picks, data, answers or [])))
+    return render_gallery(Gallery(data.name, {"Fed": EVIL}, cards(picks, data, answers or [])))
 
 
 def test_cards_in_pick_order_with_names_scores_and_answers():

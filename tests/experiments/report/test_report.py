@@ -7,13 +7,12 @@ import pytest
 from PIL import Image
 from synthetic_runs import FOUR, write_runs
 
-from jostle.experiments.report import page
-from jostle.experiments.report.comparison import load_all, write_comparison
-from jostle.experiments.report.report import first_picks, varied_setting
-from jostle.experiments.report.report import write_report as report_of
-from jostle.experiments.results.across import Across
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.previews import preview_of, shorten
+from jostle.experiments import page
+from jostle.experiments.across import Across
+from jostle.experiments.comparison import load_all, write_comparison
+from jostle.experiments.report import first_picks, varied_setting
+from jostle.experiments.report import write_report as report_of
+from jostle.experiments.results import load, preview_of, shorten
 
 
 def write_report(folder, *args, gallery=None, **options):

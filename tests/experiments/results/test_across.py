@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from jostle.experiments.results.across import (
+from jostle.experiments.across import (
     Across,
     clear_sign,
     cliques,
@@ -13,7 +13,7 @@ from jostle.experiments.results.across import (
     labels_saved,
     overview_table,
 )
-from jostle.experiments.results.curves import load
+from jostle.experiments.results import load
 
 
 @pytest.fixture

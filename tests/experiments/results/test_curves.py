@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
-from jostle.experiments.results.curves import aubc, load
+from jostle.experiments.results import aubc, load
 
 
 def test_area_with_uneven_steps_by_hand():

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from synthetic_runs import FOUR, lines, write_run, write_runs
 
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.statistics import (
+from jostle.experiments.results import load
+from jostle.experiments.statistics import (
     average_ranks,
     best_first,
     bootstrap,
@@ -21,7 +21,7 @@ from jostle.experiments.results.statistics import (
     wilcoxon,
     win_matrix,
 )
-from jostle.experiments.results.summary import times
+from jostle.experiments.summary import times
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.results.manifest import ChangedError, ManifestError
-from jostle.experiments.results.store import (
+from jostle.experiments import manifest as manifests
+from jostle.experiments.manifest import ChangedError, ManifestError
+from jostle.experiments.store import (
     CorruptRunError,
     Cycle,
     RunBusyError,
@@ -174,28 +174,28 @@ def manifest(**changes: object) -> dict[str, object]:
 
 
 def test_manifests_extend(tmp_path: Path):
-    manifests.enter(tmp_path, manifest())
+    manifests.write_manifest(tmp_path, manifest())
     more = manifest(seeds=9, strategies={"margin": {"use": "margin"}}) | {
         "command": ["jostle", "run", "more"]
     }
-    manifests.enter(tmp_path, more)
-    merged = manifests.read(tmp_path)
+    manifests.write_manifest(tmp_path, more)
+    merged = manifests.read_manifest(tmp_path)
     assert merged is not None
     assert list(merged["protocol"]["strategies"]) == ["random", "margin"]
     assert (merged["command"], merged["earlier_commands"]) == (["jostle", "run", "more"], [["jostle", "run"]])
-    manifests.enter(tmp_path, more)
-    assert manifests.read(tmp_path) == merged
+    manifests.write_manifest(tmp_path, more)
+    assert manifests.read_manifest(tmp_path) == merged
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
 def test_another_protocol_is_refused_with_the_difference(tmp_path: Path):
-    manifests.enter(tmp_path, manifest())
+    manifests.write_manifest(tmp_path, manifest())
     before = (tmp_path / "manifest.json").read_bytes()
     changed = manifest(
         rounds=4, training={"lr": 0.2}, strategies={"random": {"use": "random", "head": "x"}}
     ) | {"data": {"x": "11"}}
     with pytest.raises(ChangedError) as refused:
-        manifests.enter(tmp_path, changed)
+        manifests.write_manifest(tmp_path, changed)
     said = str(refused.value)
     for part in (
         "rounds: 3 -> 4",
@@ -224,7 +224,7 @@ def test_folders_that_cannot_hold_runs(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         with pytest.raises(ValueError, match=said):
             manifests.check_folder(folder)
-    manifests.enter(full, manifest())
+    manifests.write_manifest(full, manifest())
     manifests.check_folder(full)
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     with pytest.raises(ValueError, match="no permission to write"):
@@ -235,7 +235,7 @@ def test_folders_that_cannot_hold_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_manifest_of_another_shape_is_named(tmp_path: Path, field: str):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest() | {field: 3}))
     with pytest.raises(ManifestError, match=rf"manifest\.json: {field} is 3, expected"):
-        manifests.read(tmp_path)
+        manifests.read_manifest(tmp_path)
 
 
 def test_lines_of_earlier_versions_are_read_with_their_spelling_and_checksum():

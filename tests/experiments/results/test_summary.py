@@ -1,15 +1,15 @@
 import pytest
 from synthetic_runs import FOUR, write_runs
 
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.statistics import best_first, gains
-from jostle.experiments.results.summary import (
+from jostle.experiments.results import load
+from jostle.experiments.statistics import best_first, gains
+from jostle.experiments.summary import (
     aubc_table,
     details,
     headline,
     needs_table,
 )
-from jostle.experiments.results.summary import gain_table as table_of_gains
+from jostle.experiments.summary import gain_table as table_of_gains
 
 
 def gain_table(results, metric, reference):

@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from jostle.experiments.results.tables import Cell, Table, mark_best
+from jostle.experiments.tables import Cell, Table, mark_best
 
 TABLE = Table.of(
     "AUBC & ranks",

@@ -10,9 +10,9 @@ from commands import run_cli
 from PIL import Image
 from tiny import OWN, numbers, tiny, tiny_file
 
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.results.store import CorruptRunError
-from jostle.experiments.runs.experiment import open_experiment, run_experiment
+from jostle.experiments import manifest as manifests
+from jostle.experiments.experiment import open_experiment, run_experiment
+from jostle.experiments.store import CorruptRunError
 from jostle.utils.settings import parse_specs
 
 
@@ -84,7 +84,7 @@ def test_runs_of_several_processes_are_those_of_one_whoever_dies_and_whatever_is
     alone = numbers(tmp_path / "alone")
     for seed in (0, 1):
         assert found[f"random/{seed}"] == found[f"margin/{seed}"] == alone[f"margin/{seed}"]
-    recorded = manifests.read(tmp_path / "runs")
+    recorded = manifests.read_manifest(tmp_path / "runs")
     assert recorded is not None
     assert recorded["files"] == {
         "strategies.random": sha256(IMPORTING.encode()).hexdigest(),

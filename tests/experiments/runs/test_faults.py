@@ -12,8 +12,8 @@ import pytest
 from commands import command, run_cli
 from tiny import numbers, tiny, tiny_file
 
-from jostle.experiments.results import store
-from jostle.experiments.runs.experiment import run_experiment
+from jostle.experiments import store
+from jostle.experiments.experiment import run_experiment
 
 RAISES = '''
 from dataclasses import dataclass

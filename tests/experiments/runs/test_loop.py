@@ -12,12 +12,11 @@ from torch import nn
 from jostle.core import Embedded, Embedding, Joined
 from jostle.datasets.data import take_rows
 from jostle.datasets.views import as_dataset, as_pool
-from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs.checks import smoke_test
-from jostle.experiments.runs.experiment import plan_runs, run_experiment
-from jostle.experiments.runs.loop import candidate_ids, cycles, initial_set, select_examples, valid_picks
-from jostle.experiments.runs.runners import one_thread
-from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
+from jostle.experiments.experiment import plan_runs, run_experiment, smoke_test
+from jostle.experiments.loop import candidate_ids, cycles, initial_set, select_examples, valid_picks
+from jostle.experiments.setup import ExperimentSetup, build_strategy
+from jostle.experiments.store import Cycle
+from jostle.experiments.workers import one_thread
 from jostle.inference.context import QueryContext
 from jostle.inputs import Labeled, Pool
 from jostle.strategies import build

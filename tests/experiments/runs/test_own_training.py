@@ -7,10 +7,10 @@ import torch
 from commands import run_cli
 from tiny import numbers, tiny, tiny_file
 
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.runs.experiment import run_experiment
-from jostle.experiments.runs.loop import initial_set
-from jostle.experiments.runs.setup import ExperimentSetup, fit_model
+from jostle.experiments import manifest as manifests
+from jostle.experiments.experiment import run_experiment
+from jostle.experiments.loop import initial_set
+from jostle.experiments.setup import ExperimentSetup, fit_model
 
 OWN = '''
 import torch
@@ -88,7 +88,7 @@ def test_a_fit_of_ones_own_is_an_experiment_that_goes_on_and_is_recorded(own: Pa
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     run_experiment(tiny(own, *settings), own / "parts", [0])
     assert numbers(own / "parts") == numbers(own / "whole")
-    recorded = manifests.read(own / "whole")
+    recorded = manifests.read_manifest(own / "whole")
     assert recorded is not None
     assert recorded["protocol"]["fit"] == {"use": f"{own}/own.py:fit", "epochs": 3}
     assert list(recorded["files"]) == ["fit", "fit (helper.py)"]

@@ -7,8 +7,8 @@ import pytest
 from tiny import tiny, tiny_file
 
 from jostle import datasets, models, strategies
-from jostle.experiments.runs import protocol
-from jostle.experiments.runs.setup import build_strategy
+from jostle.experiments import protocol
+from jostle.experiments.setup import build_strategy
 from jostle.utils.settings import Spec, name_and_settings, parse_spec, parse_specs, parsed_value
 
 PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimizer, lr, epochs)

@@ -8,13 +8,12 @@ from synthetic_runs import write_runs
 from tiny import numbers, tiny, tiny_file
 
 from jostle import strategies
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.results import manifest as renames
-from jostle.experiments.results.curves import load
-from jostle.experiments.results.store import PACKED, read_experiment
-from jostle.experiments.runs import protocol
-from jostle.experiments.runs.experiment import run_experiment
-from jostle.experiments.runs.setup import build_strategy
+from jostle.experiments import manifest as manifests
+from jostle.experiments import protocol
+from jostle.experiments.experiment import run_experiment
+from jostle.experiments.results import load
+from jostle.experiments.setup import build_strategy
+from jostle.experiments.store import PACKED, read_experiment
 
 RESULTS = Path(__file__).parents[3] / "results"
 
@@ -22,17 +21,17 @@ RESULTS = Path(__file__).parents[3] / "results"
 @pytest.fixture
 def old_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `margin` had been `old-margin`, and the setting `select` of vaal `old_steps`."""
-    monkeypatch.setattr(renames, "STRATEGIES", {"old-margin": "margin"})
-    monkeypatch.setattr(renames, "SETTINGS", {"old_steps": "steps"})
+    monkeypatch.setattr(manifests, "STRATEGIES", {"old-margin": "margin"})
+    monkeypatch.setattr(manifests, "SETTINGS", {"old_steps": "steps"})
 
 
 def test_every_new_name_exists_and_no_old_one() -> None:
     known = set(strategies.names())
     settings = {setting for name in known for setting in strategies.describe(name).settings}
-    assert set(renames.STRATEGIES.values()) <= known
-    assert set(renames.SETTINGS.values()) <= settings
-    assert not renames.STRATEGIES.keys() & known
-    assert not renames.SETTINGS.keys() & settings
+    assert set(manifests.STRATEGIES.values()) <= known
+    assert set(manifests.SETTINGS.values()) <= settings
+    assert not manifests.STRATEGIES.keys() & known
+    assert not manifests.SETTINGS.keys() & settings
 
 
 def test_strategies_of_a_protocol_of_version_0_2_are_those_of_today() -> None:
@@ -41,7 +40,7 @@ def test_strategies_of_a_protocol_of_version_0_2_are_those_of_today() -> None:
         "ns": {"use": "noise-stability", "jolts": 3, "scale": 0.1, "start": "labeled"},
         "mine": {"use": "compose", "embedding": "deviations(jolts=2, space=logits)", "selector": "lcmd"},
     }
-    assert renames.rename_strategies(stored) == {
+    assert manifests.rename_strategies(stored) == {
         "noise-herding": {"candidates_per_pick": 5},
         "ns": {
             "use": "noise-stability",
@@ -78,7 +77,7 @@ def test_a_protocol_of_old_names_opens(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("old_margin")
 def test_settings_of_a_users_own_strategy_keep_their_names() -> None:
     entry = {"use": "mine.py:Own", "old_steps": 3}
-    assert renames.rename_strategies({"mine": entry}) == {"mine": entry}
+    assert manifests.rename_strategies({"mine": entry}) == {"mine": entry}
 
 
 @pytest.mark.usefixtures("old_margin")
@@ -100,9 +99,9 @@ def test_a_folder_of_old_names_is_resumed_and_not_computed_again(
     stored["protocol"]["strategies"]["old-margin"] = {"use": "old-margin"}
     del stored["protocol"]["strategies"]["margin"]
     (out / "manifest.json").write_text(json.dumps(stored))
-    monkeypatch.setattr(renames, "STRATEGIES", {"old-margin": "margin"})
+    monkeypatch.setattr(manifests, "STRATEGIES", {"old-margin": "margin"})
     monkeypatch.setattr(
-        "jostle.experiments.runs.experiment.smoke_test", lambda setup: pytest.fail("computes again")
+        "jostle.experiments.experiment.smoke_test", lambda setup: pytest.fail("computes again")
     )
     assert run_experiment(tiny(tmp_path, "rounds=1"), out, [0]).missing == []
     assert numbers(out) == whole
@@ -113,7 +112,7 @@ def test_a_folder_of_old_names_is_resumed_and_not_computed_again(
 )
 def test_protocols_in_manifests_of_earlier_versions_are_valid() -> None:
     for path in sorted(RESULTS.glob(f"*{PACKED}")):
-        stored = manifests.parse(read_experiment(path)["manifest.json"], path)
+        stored = manifests.parse_manifest(read_experiment(path)["manifest.json"], path)
         for named in protocol.validated(stored["protocol"], path.name).strategies.values():
             if ".py:" not in named.use:
                 build_strategy(named)

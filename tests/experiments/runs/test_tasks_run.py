@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny import numbers, tiny
 
-from jostle.experiments.runs.experiment import run_experiment
+from jostle.experiments.experiment import run_experiment
 
 MINE = """
 import numpy as np

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from jostle.core import Strategy
 from jostle.datasets import Data
 from jostle.engines import Ray
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.results import previews
-from jostle.experiments.results.manifest import rename_run_folders
-from jostle.experiments.results.store import RunFile
-from jostle.experiments.runs.checks import RunIntegrity, smoke_test
-from jostle.experiments.runs.protocol import Protocol
-from jostle.experiments.runs.ray_runner import run_on_ray
-from jostle.experiments.runs.runners import Event, InlineRunner, Job, ProcessRunner, WorkerConfig, one_thread
-from jostle.experiments.runs.setup import ExperimentSetup, build_strategy, describe_setup, user_fit
+from jostle.experiments import manifest as manifests
+from jostle.experiments.loop import fit_from_scratch, initial_set, select_examples
+from jostle.experiments.manifest import rename_run_folders
+from jostle.experiments.protocol import Protocol
+from jostle.experiments.results import FIRST_PICKS, add_previews
+from jostle.experiments.runners import InlineRunner, ProcessRunner, run_on_ray
+from jostle.experiments.setup import ExperimentSetup, build_strategy, describe_setup, user_fit
+from jostle.experiments.store import RunFile
+from jostle.experiments.workers import Event, Job, RunIntegrity, WorkerConfig, explain_error, one_thread
 from jostle.utils.user_files import from_file, is_own, kept_sources
 
 
@@ -115,7 +119,7 @@ def open_experiment(
         rename_run_folders(folder)
         plan = plan_runs(setup, folder, seeds)
         smoke_test_missing(setup, plan)
-        manifests.enter(folder, described)
+        manifests.write_manifest(folder, described)
         yield Experiment(
             setup, WorkerConfig(protocol, root, device, described["data"], sources), folder, plan
         )
@@ -175,7 +179,7 @@ def keep_previews(folder: Path, data: Data, event: Event) -> None:
     """Store small pictures of a strategy's first picks for reports; one that cannot be made stops no run."""
     if event.cycle is not None and event.cycle.cycle == 1:
         with suppress(Exception):
-            previews.keep(folder, event.cycle.picked[: previews.FIRST_PICKS], data.preview)
+            add_previews(folder, event.cycle.picked[:FIRST_PICKS], data.preview)
 
 
 def smoke_test_missing(setup: ExperimentSetup, plan: Plan) -> None:
@@ -185,3 +189,47 @@ def smoke_test_missing(setup: ExperimentSetup, plan: Plan) -> None:
         wanted = {label: named for label, named in setup.protocol.strategies.items() if label in labels}
         with one_thread():
             smoke_test(replace(setup, protocol=setup.protocol.model_copy(update={"strategies": wanted})))
+
+
+SAMPLE_SIZE = 12  # examples of a smoke test
+
+
+def smoke_test(setup: ExperimentSetup) -> None:
+    """Train for one epoch on a few examples; then, with every strategy, pick two of a few others."""
+    small, protocol = shrink(setup), setup.protocol
+    try:
+        model, _ = fit_from_scratch(small, None, 0, 0, initial_set(small, 0))
+        small.metrics(model, small.data.test.inputs, small.data.test.targets)
+    except Exception as error:
+        trained = (
+            f"a model by fit {protocol.fit.use}" if protocol.fit else f"the network {protocol.model.use}"
+        )
+        raise ValueError(
+            f"{trained} cannot be trained on {setup.data.name}: {explain_error(error)}"
+        ) from error
+    for label, named in protocol.strategies.items():
+        try:
+            strategy, labeled = shorten_training(build_strategy(named)), initial_set(small, 0)
+            model, _ = fit_from_scratch(small, strategy, 0, 0, labeled)
+            select_examples(small, strategy, 0, 1, model, labeled)
+        except Exception as error:
+            raise ValueError(f"{label} does not work in {protocol.name}: {explain_error(error)}") from error
+
+
+def shrink(setup: ExperimentSetup) -> ExperimentSetup:
+    """Return the experiment on a few examples, half of them labeled at the start, with one epoch of training."""
+    train, recipe = setup.data.train, setup.protocol.training
+    few = min(SAMPLE_SIZE, len(train) // 2)
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+    test = setup.data.test.take(torch.arange(min(SAMPLE_SIZE, len(setup.data.test))))
+    changes: dict[str, Any] = {"initial": few, "pick": min(2, few), "candidates": "all", "every_class": False}
+    if recipe:
+        changes["training"] = recipe.model_copy(update={"epochs": 1})
+    data = replace(setup.data, train=train.take(order[: 2 * few]), test=test)
+    return replace(setup, data=data, protocol=setup.protocol.model_copy(update=changes))
+
+
+def shorten_training(strategy: Strategy) -> Strategy:
+    """Return a copy of a strategy whose own training takes two steps."""
+    own: dict[str, Any] = {field.name: 2 for field in fields(strategy) if field.name in ("steps", "epochs")}
+    return replace(strategy, **own)

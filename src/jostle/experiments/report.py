@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from jostle.experiments.report import figures, rank_figures
-from jostle.experiments.report.page import Drawing, Page, Section, strip, toml, write
-from jostle.experiments.report.styles import line_styles
-from jostle.experiments.results import summary
-from jostle.experiments.results.curves import Results, Run, metric_named
-from jostle.experiments.results.manifest import flat_fields
-from jostle.experiments.results.previews import FIRST_PICKS
-from jostle.experiments.results.statistics import (
+from jostle.experiments import figures, rank_figures, summary
+from jostle.experiments.manifest import flat_fields
+from jostle.experiments.page import Drawing, Page, Section, strip, toml, write
+from jostle.experiments.results import FIRST_PICKS, Results, Run, metric_named
+from jostle.experiments.statistics import (
     MANY_SEEDS,
     best_first,
     gains,
@@ -24,8 +21,9 @@ from jostle.experiments.results.statistics import (
     targets,
     win_matrix,
 )
-from jostle.experiments.results.store import experiment_name
-from jostle.experiments.results.summary import decimals, details, headline, lead, times
+from jostle.experiments.store import experiment_name
+from jostle.experiments.styles import line_styles
+from jostle.experiments.summary import decimals, details, headline, lead, times
 from jostle.utils.names import unknown
 
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from jostle.core import Strategy
 from jostle.datasets.views import as_dataset, as_pool
-from jostle.experiments.results.store import Cycle
-from jostle.experiments.runs.setup import ExperimentSetup, committee, fit_model
+from jostle.experiments.setup import ExperimentSetup, committee, fit_model
+from jostle.experiments.store import Cycle
 from jostle.inference.runner import tallied
 from jostle.rng import derive, generator
 

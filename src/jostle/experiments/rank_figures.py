@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from jostle.experiments.report.styles import INK, blank, line_styles, styled
-from jostle.experiments.results.curves import Floats
-from jostle.experiments.results.statistics import penalties
+from jostle.experiments.results import Floats
+from jostle.experiments.statistics import penalties
+from jostle.experiments.styles import INK, blank, line_styles, styled
 
 WIDTH = 8.6  # inches, as all lengths here
 LEFT, RIGHT = 2.3, 6.3  # where the line of ranks begins and ends

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
-from jostle.experiments.results.curves import Floats, Results, metric_named
-from jostle.experiments.results.statistics import (
+from jostle.experiments.results import Floats, Results, metric_named
+from jostle.experiments.statistics import (
     LEVEL,
     area_ranks,
     clearly_positive,
@@ -20,8 +20,8 @@ from jostle.experiments.results.statistics import (
     shared_seeds,
     wilcoxon,
 )
-from jostle.experiments.results.summary import Times, decimals, mean_cells, times
-from jostle.experiments.results.tables import Cell, Table, duration, mark_best, p_cell
+from jostle.experiments.summary import Times, decimals, mean_cells, times
+from jostle.experiments.tables import Cell, Table, duration, mark_best, p_cell
 from jostle.utils.names import unknown
 
 __all__ = ["Across", "cliques", "critical_difference", "labels_saved"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jostle.experiments.results.store import locked
+from jostle.experiments.store import locked
 from jostle.utils.files import write_whole
 
 STRATEGIES = {"jolt-herding": "noise-herding"}
@@ -81,7 +81,7 @@ def rename_run_folders(folder: Path) -> None:
             (folder / old).rename(folder / new)
 
 
-FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 
 
 class ManifestError(ValueError):
@@ -107,7 +107,7 @@ def check_folder(folder: Path) -> None:
         raise ValueError(f"--out-dir {folder}: {there} is a file; name a folder for the runs")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"--out-dir {folder}: no permission to write into {there}")
-    if there == folder and read(folder) is None:
+    if there == folder and read_manifest(folder) is None:
         others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
         if others:
             raise ValueError(
@@ -116,25 +116,25 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def enter(folder: Path, manifest: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest of a folder, or extend the one that is there."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".manifest.lock", wait=True):
         merged = agreed_manifest(folder, manifest)
-        if merged != read(folder):
-            write_whole(folder / FILE, json.dumps(merged, indent=1) + "\n")
+        if merged != read_manifest(folder):
+            write_whole(folder / MANIFEST_FILE, json.dumps(merged, indent=1) + "\n")
 
 
-def read(folder: Path) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a folder, None where there is none."""
     try:
-        text = (folder / FILE).read_bytes().decode("utf-8", errors="replace")
+        text = (folder / MANIFEST_FILE).read_bytes().decode("utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    return parse(text, folder / FILE)
+    return parse_manifest(text, folder / MANIFEST_FILE)
 
 
-def parse(text: str, path: Path) -> dict[str, Any]:
+def parse_manifest(text: str, path: Path) -> dict[str, Any]:
     """Manifest in the text of a file; the path is for messages."""
     try:
         manifest = json.loads(text)
@@ -158,7 +158,7 @@ def _with_current_names(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def agreed_manifest(folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest of what is in the folder and of what is to come; another protocol or data are refused."""
-    old = read(folder)
+    old = read_manifest(folder)
     if old is None:
         return dict(new)
     changes = [*differences(old, new), *changed_files(folder, old, new)]

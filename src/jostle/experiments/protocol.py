@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from jostle.experiments.results.manifest import rename_strategies
+from jostle.experiments.manifest import rename_strategies
 from jostle.training.train import Recipe
 from jostle.utils.names import look_up
 from jostle.utils.settings import Spec, name_and_settings, parsed_value

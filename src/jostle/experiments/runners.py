@@ -1,7 +1,4 @@
-"""Runners hand out runs to workers, store cycles as they arrive, and replace workers that die.
-
-A worker computes runs one after the other with one thread, so that results do not depend on who computes them.
-"""
+"""Runners hand out runs to workers, store cycles as they arrive, and replace workers that die."""
 
 from __future__ import annotations
 
@@ -9,109 +6,22 @@ import multiprocessing
 import os
 import signal
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-from jostle.experiments.results.store import Cycle, RunFile
-from jostle.experiments.runs.checks import DataIntegrity, RunIntegrity, explain_error
-from jostle.experiments.runs.loop import cycles
-from jostle.experiments.runs.protocol import Protocol
-from jostle.experiments.runs.setup import ExperimentSetup, build_strategy
-from jostle.utils.user_files import Sources, kept_sources
-
-
-class Job(NamedTuple):
-    """One run: a strategy's label and a seed."""
-
-    label: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.label} seed {self.seed}"
-
-
-class Event(NamedTuple):
-    """One step of a run: it started, finished a cycle, is done, or failed with a reason."""
-
-    kind: str  # started, cycle, done, failed
-    job: Job
-    cycle: Cycle | None = None
-    reason: str = ""
-    trace: str = ""
-
-
-@dataclass(frozen=True)
-class WorkerConfig:
-    """Everything that a worker needs to compute any of the runs."""
-
-    protocol: Protocol
-    root: str | Path | None  # folder with local copies of data sets
-    device: str
-    data: Mapping[str, str]  # checksums in the manifest
-    sources: Sources  # the user's own files as the manifest records them
-
-
-class Worker:
-    """Compute runs, one after the other, with data that is loaded once.
-
-    Args:
-        config: What to run.
-        setup: Data that is loaded already; None: the first run loads it.
-    """
-
-    def __init__(self, config: WorkerConfig, setup: ExperimentSetup | None = None) -> None:
-        self.config, self.setup = config, setup
-        self.integrity: DataIntegrity | None = None
-
-    def run(self, job: Job, done: Sequence[Cycle]) -> Generator[Event]:
-        """Yield the cycles of a run after those that are done; a failure is an event, not an exception."""
-        try:
-            with one_thread():
-                for cycle in self._cycles(job, done):
-                    yield Event("cycle", job, cycle)
-        except Exception as error:
-            yield failure(job, error)
-
-    def _cycles(self, job: Job, done: Sequence[Cycle]) -> Iterator[Cycle]:
-        """Yield cycles; none that came from changed files is among them."""
-        config = self.config
-        self.setup = self.setup or ExperimentSetup.load(config.protocol, config.root, config.device)
-        self.integrity = self.integrity or DataIntegrity(self.setup.data, config.data)
-        self.integrity.verify()
-        strategy = build_strategy(config.protocol.strategies[job.label])
-        for cycle in cycles(self.setup, strategy, job.seed, done):
-            if self.integrity.reads_files:
-                self.integrity.verify()
-            yield cycle
-
-
-def failure(job: Job, error: Exception) -> Event:
-    """Event of a run that failed with an error."""
-    return Event("failed", job, reason=explain_error(error), trace="".join(traceback.format_exception(error)))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with a single thread for a while: sums in a different order are different numbers."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
-
+from jostle.engines import EngineError, Ray
+from jostle.engines.ray_shards import connect, start_workers
+from jostle.experiments.setup import ExperimentSetup
+from jostle.experiments.store import Cycle, RunFile
+from jostle.experiments.workers import Event, Job, RunIntegrity, Worker, WorkerConfig, failure
+from jostle.utils.user_files import kept_sources
 
 STOP_SECONDS = 5.0  # a worker process has to end by itself
 
@@ -369,3 +279,92 @@ def exit_with_parent() -> None:
     parent: Any = multiprocessing.parent_process()
     parent.join()
     os._exit(1)
+
+
+SILENT_SECONDS = 86_400.0  # without a cycle of any run, after which a cluster is given up
+
+
+class RunWorker:
+    """Worker on a node, with data that it loads once."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self.worker = Worker(config)
+
+    def ready(self) -> str:
+        """Show that the worker has started."""
+        return "ready"
+
+    def run(self, job: Job, done: tuple[Cycle, ...]) -> Iterator[Event]:
+        """Yield the events of a run after the cycles that are done."""
+        with kept_sources(self.worker.config.sources):
+            yield from self.worker.run(job, done)
+
+
+class RayRunner(Runner):
+    """Execute runs with the workers of a cluster."""
+
+    max_deaths = 3
+
+    def __init__(
+        self, setup: ExperimentSetup, config: WorkerConfig, folder: Path, ray: Any, kind: Any, patience: float
+    ) -> None:
+        super().__init__(setup, config, folder)
+        self.ray, self.kind, self.patience = ray, kind, patience
+        self.sent = ray.put(config)
+        self.started: list[Any] = []
+        self.streams: dict[Any, Any] = {}  # worker -> its events
+
+    def start_workers(self, count: int) -> list[Any]:
+        """Start workers; one that dies while it starts is left out as long as others work."""
+        if self.active:  # they will be free again, and the cluster may have no place for more
+            return []
+        return start_workers(
+            self.ray, self._start_worker, lambda worker: worker.ready.remote(), count, self.patience
+        )
+
+    def _start_worker(self) -> Any:
+        self.started.append(self.kind.remote(self.sent))
+        return self.started[-1]
+
+    def send(self, worker: Any, job: Job, done: Sequence[Cycle]) -> None:
+        """Begin a run on a worker."""
+        self.streams[worker] = worker.run.options(num_returns="streaming").remote(job, tuple(done))
+
+    def wait(self) -> list[Any]:
+        """Wait for the next event of any run."""
+        streams = {self.streams[worker]: worker for worker in self.active}
+        ready, _ = self.ray.wait(list(streams), num_returns=1, timeout=SILENT_SECONDS, fetch_local=True)
+        if not ready:
+            raise EngineError(
+                f"waited {SILENT_SECONDS:g} seconds for a cycle of any of {len(streams)} runs: see `ray status`"
+            )
+        return [streams[stream] for stream in ready]
+
+    def receive(self, worker: Any) -> Event | None:
+        """Fetch the next event of a worker's run."""
+        try:
+            event: Event = self.ray.get(next(self.streams[worker]), timeout=self.patience)
+        except StopIteration:
+            return None
+        except self.ray.exceptions.RayTaskError as error:
+            return failure(self.active[worker].job, error)
+        except self.ray.exceptions.RayError as error:
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            raise WorkerDiedError(f"{self.max_deaths} workers died over it: {first}") from None
+        return event
+
+    def stop(self) -> None:
+        """Kill the workers; the cluster itself stays."""
+        for worker in self.started:
+            self.ray.kill(worker)
+
+
+def run_on_ray(
+    engine: Ray, setup: ExperimentSetup, config: WorkerConfig, folder: Path, jobs: Sequence[Job]
+) -> Generator[Event]:
+    """Execute all runs on a cluster, and yield what happens."""
+    with connect(engine.address, engine.workers) as ray:
+        gpus = engine.gpus_per_worker(ray) if config.device.startswith("cuda") else 0
+        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(RunWorker)
+        runner = RayRunner(setup, config, folder, ray, kind, engine.patience)
+        yield from runner.run(jobs, engine.worker_count(ray, gpus))

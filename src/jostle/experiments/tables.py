@@ -10,6 +10,7 @@ from jostle.utils.files import sheet
 
 __all__ = ["Cell", "Table"]
 
+
 MISSING = "–"
 _LATEX = {
     "\\": r"\textbackslash{}",

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from jostle.experiments.report import figures, rank_figures
-from jostle.experiments.report.page import Drawing, Page, Section, write
-from jostle.experiments.report.report import shown_value
-from jostle.experiments.report.styles import line_styles
-from jostle.experiments.results.across import Across, areas_table, duel_table, gains_table, overview_table
-from jostle.experiments.results.curves import Results, load, metric_named
-from jostle.experiments.results.manifest import flat_fields
-from jostle.experiments.results.store import experiment_name
-from jostle.experiments.results.summary import change_table
-from jostle.experiments.results.tables import MISSING, Cell, Table
+from jostle.experiments import figures, rank_figures
+from jostle.experiments.across import Across, areas_table, duel_table, gains_table, overview_table
+from jostle.experiments.manifest import flat_fields
+from jostle.experiments.page import Drawing, Page, Section, write
+from jostle.experiments.report import shown_value
+from jostle.experiments.results import Results, load, metric_named
+from jostle.experiments.store import experiment_name
+from jostle.experiments.styles import line_styles
+from jostle.experiments.summary import change_table
+from jostle.experiments.tables import MISSING, Cell, Table
 
 NAMED = 8  # curves that have colors and names, the best by rank, where there are more
 VARIANTS = 4  # folders at most whose settings are set side by side

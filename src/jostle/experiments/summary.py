@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jostle.experiments.results.curves import Floats, Results, metric_named
-from jostle.experiments.results.statistics import (
+from jostle.experiments.results import Floats, Results, metric_named
+from jostle.experiments.statistics import (
     FEWEST_SEEDS,
     MANY_SEEDS,
     Gain,
@@ -20,7 +20,7 @@ from jostle.experiments.results.statistics import (
     penalties,
     shared_seeds,
 )
-from jostle.experiments.results.tables import Cell, Table, duration, mark_best, p_cell
+from jostle.experiments.tables import Cell, Table, duration, mark_best, p_cell
 from jostle.utils.names import look_up
 
 

@@ -23,6 +23,7 @@ from jostle.utils.files import write_whole
 
 __all__ = ["CorruptRunError", "Cycle", "RunBusyError"]
 
+
 CHECKSUM = "checksum"  # the field of a line that guards all others; lines of jostle 0.1 have none
 OLD_LABELED = "labelled"  # the name of the field `labeled` in files of jostle 0.1 and 0.2
 NEEDED = frozenset({"labeled", "metrics"})  # without these a line is no cycle

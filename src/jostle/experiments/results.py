@@ -1,20 +1,24 @@
-"""Learning curves of stored runs, their metrics, and the area under them."""
+"""Results of stored runs: learning curves, their metrics, the area under them, and previews of the first picks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import base64
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
-from jostle.experiments.results import manifest as manifests
-from jostle.experiments.results import previews
-from jostle.experiments.results.manifest import rename_label
-from jostle.experiments.results.store import (
+from jostle.experiments import manifest as manifests
+from jostle.experiments.manifest import rename_label
+from jostle.experiments.store import (
     Cycle,
     experiment_name,
     parse_cycles,
@@ -22,6 +26,7 @@ from jostle.experiments.results.store import (
     seed_in,
     split_lines,
 )
+from jostle.utils.files import write_whole
 from jostle.utils.names import unknown
 
 
@@ -143,7 +148,7 @@ class Results:
     """The finished runs."""
     incomplete: tuple[Run, ...]
     """Those that are under way."""
-    previews: Mapping[int, previews.Preview] = field(default_factory=dict)
+    previews: Mapping[int, Preview] = field(default_factory=dict)
     """Small pictures and texts of the first picks, by example."""
 
     @property
@@ -245,8 +250,8 @@ def load(path: str | Path) -> Results:
     """
     path = Path(path)
     texts = read_experiment(path)
-    stored, kept = texts.pop(manifests.FILE, ""), texts.pop(previews.FILE, "")
-    manifest = manifests.parse(stored, path / manifests.FILE) if stored else {}
+    stored, kept = texts.pop(manifests.MANIFEST_FILE, ""), texts.pop(PREVIEWS_FILE, "")
+    manifest = manifests.parse_manifest(stored, path / manifests.MANIFEST_FILE) if stored else {}
     protocol = manifest.get("protocol", {})
     runs = [Run.parse(text, path / name) for name, text in texts.items()]
     counts = max((run.counts for run in runs), key=len, default=())
@@ -266,10 +271,88 @@ def load(path: str | Path) -> Results:
         counts=counts,
         runs=finished,
         incomplete=tuple(run for run in runs if len(run.counts) < points),
-        previews=previews.parse(kept),
+        previews=parse_previews(kept),
     )
 
 
 def floats(values: Iterable[float | None]) -> Floats:
     """Numbers as an array, nan for None."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+PREVIEWS_FILE = "previews.json"
+FIRST_PICKS = 12  # of each strategy that are shown
+THUMB = 112  # pixels; larger pictures are made smaller
+WORDS = 280  # characters; longer texts are cut
+SMALL = 64  # pixels; pictures up to this size are kept as they are, pixel by pixel
+PICTURE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An example as people know it: a picture or a text."""
+
+    picture: str = ""  # a data URI
+    text: str = ""
+
+
+def preview_of(shown: Image.Image | str) -> Preview:
+    """A small preview of an example."""
+    return (
+        Preview(picture=thumbnail(shown)) if isinstance(shown, Image.Image) else Preview(text=shorten(shown))
+    )
+
+
+def shorten(text: str, most: int = WORDS) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def thumbnail(image: Image.Image, height: int = THUMB) -> str:
+    """A small picture as a data URI; tiny ones keep every pixel, larger ones become JPEG."""
+    out = io.BytesIO()
+    if max(image.size) <= SMALL:
+        (image if image.mode in {"1", "L", "RGB", "RGBA", "P"} else image.convert("RGB")).save(out, "PNG")
+        kind = "png"
+    else:
+        small = image.convert("RGB")
+        small.thumbnail((height * 2, height))
+        small.save(out, "JPEG", quality=82)
+        kind = "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode('ascii')}"
+
+
+def add_previews(folder: Path, ids: Iterable[int], show: Callable[[int], Image.Image | str]) -> None:
+    """Add examples to those that are kept in a folder."""
+    kept = read_previews(folder)
+    fresh = {example: preview_of(show(example)) for example in ids if example not in kept}
+    if fresh:
+        plain = {str(example): asdict(each) for example, each in sorted((kept | fresh).items())}
+        write_whole(folder / PREVIEWS_FILE, json.dumps(plain, indent=0) + "\n")
+
+
+def read_previews(folder: Path) -> dict[int, Preview]:
+    """Read the previews of a folder; entries that are neither a small picture nor a short text are left out."""
+    try:
+        return parse_previews((folder / PREVIEWS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def parse_previews(text: str) -> dict[int, Preview]:
+    """Previews in the text of a file; anything but a small picture or a short text is left out."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {int(key): Preview(**each) for key, each in pairs if key.isdecimal() and _is_preview(each)}
+
+
+def _is_preview(found: Any) -> bool:
+    """Whether a page may show this: a folder may come from anyone."""
+    if not isinstance(found, Mapping) or found.keys() != {"picture", "text"}:
+        return False
+    picture, text = found["picture"], found["text"]
+    words = isinstance(text, str) and len(text) <= WORDS
+    return words and isinstance(picture, str) and (not picture or PICTURE.fullmatch(picture) is not None)

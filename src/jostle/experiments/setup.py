@@ -20,7 +20,7 @@ from jostle import datasets, models, strategies
 from jostle.core import Joined, Strategy
 from jostle.datasets import Data, Split, Texts
 from jostle.datasets.views import as_dataset, split_columns
-from jostle.experiments.runs.protocol import Amount, Named, Protocol
+from jostle.experiments.protocol import Amount, Named, Protocol
 from jostle.inference.context import Fit
 from jostle.inference.isolation import device_named
 from jostle.rng import derive, generator, seeded_globals

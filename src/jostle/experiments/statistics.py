@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from jostle.experiments.results.curves import Floats, Results, metric_named
+from jostle.experiments.results import Floats, Results, metric_named
 from jostle.utils.names import unknown
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "wilcoxon",
     "win_matrix",
 ]
+
 
 LEVEL = 0.05  # of every test; intervals cover 1 - LEVEL
 ROUNDING = 1e-9  # relative difference below which figures are equal: sums round differently on each processor

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 from scipy import stats
 
-from jostle.experiments.report.styles import GREY, INK, LineStyle, blank, line_styles, name_ends, styled
-from jostle.experiments.results.curves import Floats, Results, metric_named
-from jostle.experiments.results.statistics import LEVEL, Gain, best_first, paired_curves, shared_seeds
-from jostle.experiments.results.summary import Times
-from jostle.experiments.results.tables import duration
+from jostle.experiments.results import Floats, Results, metric_named
+from jostle.experiments.statistics import LEVEL, Gain, best_first, paired_curves, shared_seeds
+from jostle.experiments.styles import GREY, INK, LineStyle, blank, line_styles, name_ends, styled
+from jostle.experiments.summary import Times
+from jostle.experiments.tables import duration
 
 CROWD = 6  # more bands than this are drawn fainter
 FEW_PANELS = 4  # more than these are drawn smaller

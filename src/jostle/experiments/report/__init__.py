@@ -1,1 +1,0 @@
-"""Results shown to people: figures and pages."""

@@ -1,1 +1,0 @@
-"""Runs read back from disk: curves, statistics, tables."""

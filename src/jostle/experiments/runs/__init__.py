@@ -1,1 +1,0 @@
-"""Run an experiment: protocol, setup, loop, and the runners that execute runs."""
