@@ -10,14 +10,8 @@ from functools import cache
 from importlib.resources import files
 
 from jostle import strategies
-<<<<<<< HEAD
-from jostle.advice import arena
-from jostle.advice.arena import Setting, nearest
 from jostle.strategies.herding import default_for
-=======
-from jostle.strategies.default import default_for
 from jostle.tasks import CLASS_TASKS
->>>>>>> bc1690b3 (Experiments and advice: one folder of modules along their seams, 29 become 22)
 
 
 @dataclass(frozen=True)
