@@ -1,21 +1,18 @@
 """Simulated labeling: true answers, mistakes, and the count of answers against random picks."""
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
-from labeling_data import COLORS, colored_folder, tickets
+from labeling_data import tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.simulation import (
     Measurement,
     Study,
-    answer_all,
     answers_needed,
     run_study,
-    serve_session,
     target_values,
 )
 from jostle.labeling.store.schema import examples
@@ -76,18 +73,3 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
         test = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "test")).scalars())
     assert len(test) == pytest.approx(27, abs=12)
     assert not test & answered
-
-
-def test_people_speak_to_the_server_and_call_again_when_it_hung_up(tmp_path: Path) -> None:
-    session = Session.open(colored_folder(tmp_path / "photos", 9), answers=COLORS, encoder="pixels")
-    truth = {content.key: content.name[4:-4] for content in session.source.contents()}
-    with serve_session(session) as client:
-        assert answer_all(client, truth, 3) == 3
-        client.connection.sock.shutdown(socket.SHUT_RDWR)
-        assert answer_all(client, truth, 3) == 3
-        with pytest.raises(ValueError, match="refused an answer"):
-            client.tell(next(iter(truth)), "pink", "somebody", 1.0, None)
-        with pytest.raises(ConnectionError, match="422"):
-            client.ask(1000, "somebody")
-    assert len(session.labels()) == 6
-    assert session.labels().items() <= truth.items()

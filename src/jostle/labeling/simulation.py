@@ -1,55 +1,38 @@
 """Labeling without people: answers come from a column of the data, with errors and delays if asked for.
 
-`answer_all` answers the questions of a `Session`, or of a server that holds one. `run_study` labels the same data with
-a strategy and with random picks, seed by seed, and tests every model on examples that neither asks for. The result is
-how many answers each needs to reach an accuracy.
+`answer_all` answers the questions of a `Session`. `run_study` labels the same data with a strategy and with random
+picks, seed by seed, and tests every model on examples that neither asks for. The result is how many answers each needs
+to reach an accuracy.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import math
 import random
-import secrets
 import shutil
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlencode
+from typing import Any
 
 import numpy as np
 from sqlalchemy import update
 
 from jostle.datasets.table_files import is_missing, number
 from jostle.labeling.answers import Answer, AnswerKind, Answers
-from jostle.labeling.server.security import ServerAuth
 from jostle.labeling.session import Session
-from jostle.labeling.sources import Source
-from jostle.labeling.sources.contents import Cell, Question, SourceError, draw_uniform
+from jostle.labeling.sources import Source, open_source
+from jostle.labeling.sources.contents import Cell, SourceError, draw_uniform
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import write_whole
-from jostle.utils.sockets import listener
 
 Say = Callable[[str], None]
 ARMS = ("chosen", "random")  # picks of the strategy, and the yardstick
 TEST_SHARE = 0.3  # share of examples that measure every model and are never asked
-SEPARATORS = (";", "|")  # between several classes in one cell
-
-
-class QuestionServer(Protocol):
-    """Anything that asks questions and takes answers: a session, or a server that holds one."""
-
-    def ask(self, n: int, person: str) -> Sequence[Question]:
-        """Return the open questions of a person."""
-
-    def tell(self, key: str, answer: Answer, person: str, seconds: float | None, id: str | None) -> Any:
-        """Record an answer."""
+TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last
 
 
 @dataclass(frozen=True)
@@ -85,7 +68,7 @@ def parse_truth(cell: Cell, kind: AnswerKind) -> Answer:
         return value
     if kind == "one":
         return str(cell)
-    mark = next((mark for mark in SEPARATORS if mark in str(cell)), SEPARATORS[0])
+    mark = ";" if ";" in str(cell) else "|"  # between several classes in one cell
     return tuple(part.strip() for part in str(cell).split(mark) if part.strip())
 
 
@@ -96,7 +79,7 @@ def truth_classes(truth: Mapping[str, Answer]) -> tuple[str, ...]:
 
 
 def answer_all(
-    client: QuestionServer,
+    session: Session,
     truth: Mapping[str, Answer],
     n: int,
     *,
@@ -108,13 +91,13 @@ def answer_all(
     draw = random.Random(f"{seed} {person}")
     names = () if isinstance(next(iter(truth.values())), float) else truth_classes(truth)
     for count in range(n):
-        asked = [question for question in client.ask(1, person) if question.key in truth]
+        asked = [question for question in session.ask(1, person) if question.key in truth]
         if not asked:
             return count
         seconds = draw.expovariate(1 / habits.delay) if habits.delay else 0.0
         time.sleep(seconds)
         answer = add_error(truth[asked[0].key], names, habits.error, draw)
-        client.tell(asked[0].key, answer, person, seconds, f"{person}-{seed}-{asked[0].key}")
+        session.tell(asked[0].key, answer, person, seconds, f"{person}-{seed}-{asked[0].key}")
     return n
 
 
@@ -191,51 +174,36 @@ def run_arm(study: Study, arm: str, seed: int, project: Path) -> list[Measuremen
     opening = {"hide": (study.column,), **(study.opening or {})}
     if Path(study.data).is_dir() or ".py:" in study.data:
         del opening["hide"]
-    settings = {"seed": seed, **({"strategy": "random"} if arm == "random" else {})}
-    truth, answers = prepare_study(study, opening)
-    session = Session.open(study.data, project=project, answers=answers, **{**opening, **settings})
+    columns = {name: opening[name] for name in ("text", "hide") if name in opening}
+    truth = read_truth(open_source(study.data, **columns), study.column, study.kind)
+    answers = Answers(study.kind, () if study.kind == "number" else truth_classes(truth))
+    opening |= {"seed": seed, "strategy": "random"} if arm == "random" else {"seed": seed}
+    session = Session.open(study.data, project=project, answers=answers, **opening)
     try:
-        with serve_session(session) as client:
-            return list(_measure_rounds(session, client, study, arm, seed, truth))
+        return list(_measure_rounds(session, study, arm, seed, truth))
     finally:
         session.close()
 
 
-def prepare_study(study: Study, opening: Mapping[str, Any]) -> tuple[dict[str, Answer], Answers]:
-    """Return the true answers, and the kind of answers."""
-    from jostle.labeling.sources import open_source
-
-    columns = {name: opening[name] for name in ("text", "hide") if name in opening}
-    truth = read_truth(open_source(study.data, **columns), study.column, study.kind)
-    return truth, Answers(study.kind, () if study.kind == "number" else truth_classes(truth))
-
-
 def _measure_rounds(
-    session: Session, client: QuestionServer, study: Study, arm: str, seed: int, truth: Mapping[str, Answer]
+    session: Session, study: Study, arm: str, seed: int, truth: Mapping[str, Answer]
 ) -> Iterator[Measurement]:
+    """Yield a measurement after each batch of answers, in which the people take turns."""
     session.index.refresh()
-    test, count = hold_out_test(session, seed), 0
+    test, count, people = hold_out_test(session, seed), 0, study.habits.people
     while True:
         session.train()
         if (value := test_model(session, truth, test)) is not None:
             here = session.accuracy()
             yield Measurement(arm, seed, count, value, here.estimate, here.low, here.high)
-        done = _answer_batch(client, study, seed, truth, min(session.settings.batch, study.answers - count))
+        n, done = min(session.settings.batch, study.answers - count), 0
+        for place in range(people):
+            part = n // people + (place < n % people)
+            name = f"person {place + 1}"
+            done += answer_all(session, truth, part, person=name, habits=study.habits, seed=seed)
         if not done:
             return
         count += done
-
-
-def _answer_batch(
-    client: QuestionServer, study: Study, seed: int, truth: Mapping[str, Answer], n: int
-) -> int:
-    """Answer n questions, the people in turn; return the number of answers."""
-    people = study.habits.people
-    parts = [n // people + (place < n % people) for place in range(people)]
-    return sum(
-        answer_all(client, truth, part, person=f"person {place + 1}", habits=study.habits, seed=seed)
-        for place, part in enumerate(parts)
-    )
 
 
 def hold_out_test(session: Session, seed: int) -> set[str]:
@@ -258,9 +226,6 @@ def test_model(session: Session, truth: Mapping[str, Answer], test: set[str]) ->
     ]
     error = float(np.mean([session.type.error(said, true) for said, true in pairs]))
     return 1 - error if session.type.has_classes else error
-
-
-TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last
 
 
 @dataclass(frozen=True)
@@ -318,73 +283,3 @@ def target_values(marks: Sequence[Measurement]) -> list[float]:
     step = 10.0 ** (math.floor(math.log10(max(abs(last), 1e-12))) - 2)  # three digits
     nearer = math.floor if last > first else math.ceil  # never beyond what was reached
     return [float(f"{nearer(round(value / step, 6)) * step:.3g}") for value in exact]
-
-
-START_SECONDS = 30.0  # seconds that a server may take
-
-
-class HttpClient:
-    """Client of a labeling server on this machine, with one connection that is kept open."""
-
-    def __init__(self, session: Session, auth: ServerAuth) -> None:
-        self.session, self.auth = session, auth
-        self.connection = http.client.HTTPConnection("127.0.0.1", auth.port, timeout=START_SECONDS)
-
-    def ask(self, n: int, person: str) -> Sequence[Question]:
-        """Return the open questions of a person."""
-        found = self._call("GET", f"/api/questions?{urlencode({'person': person, 'n': n})}")
-        kind = self.session.source.kind
-        return [Question(each["key"], kind, each["name"]) for each in found["questions"]]
-
-    def tell(self, key: str, answer: Answer, person: str, seconds: float | None, id: str | None) -> None:
-        """Send an answer; it is on disk when this returns."""
-        made = {"id": id or secrets.token_hex(16), "key": key, "answer": answer, "seconds": seconds}
-        found = self._call("POST", "/api/answers", {"person": person, "answers": [made]})
-        if found["refused"]:
-            raise ValueError(f"the server refused an answer: {found['refused'][0]['words']}")
-
-    def _call(self, method: str, path: str, body: Any = None) -> Any:
-        try:
-            reply, text = self._send(method, path, body)
-        except (
-            ConnectionError,
-            http.client.HTTPException,
-        ):  # a line that was idle for long is closed by the server
-            self.connection.close()
-            reply, text = self._send(method, path, body)
-        if reply.status != http.client.OK:
-            raise ConnectionError(f"{method} {path}: {reply.status} {text.decode(errors='replace')[:200]}")
-        return json.loads(text)
-
-    def _send(self, method: str, path: str, body: Any) -> tuple[http.client.HTTPResponse, bytes]:
-        sent = {"authorization": f"Bearer {self.auth.token}", "content-type": "application/json"}
-        self.connection.request(method, path, None if body is None else json.dumps(body), sent)
-        reply = self.connection.getresponse()
-        return reply, reply.read()
-
-
-@contextmanager
-def serve_session(session: Session) -> Iterator[HttpClient]:
-    """Serve a session on a free port until the block ends; yield a client."""
-    import uvicorn
-
-    from jostle.labeling.server import create_server_app
-
-    with listener("127.0.0.1", 0) as listening:
-        auth = ServerAuth(secrets.token_urlsafe(16), int(listening.getsockname()[1]))
-        config = uvicorn.Config(
-            create_server_app(session, auth, "simulation"), log_level="warning", access_log=False
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-        thread.start()
-        end = time.monotonic() + START_SECONDS
-        while not server.started and thread.is_alive() and time.monotonic() < end:
-            time.sleep(0.01)
-        client = HttpClient(session, auth)
-        try:
-            yield client
-        finally:
-            client.connection.close()
-            server.should_exit = True
-            thread.join()
