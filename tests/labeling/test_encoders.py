@@ -25,11 +25,12 @@ from jostle.labeling.training.encoders import (
     HubImages,
     HubTexts,
     SmallPixels,
+    VectorFile,
+    embed,
     encode_rows,
     encoder_for,
     load_picture,
 )
-from jostle.labeling.training.vectors import VectorFile, embed
 
 
 def image(number: int, side: int = 16) -> Content:

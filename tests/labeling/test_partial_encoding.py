@@ -13,9 +13,8 @@ from jostle.labeling import Session
 from jostle.labeling.sources.contents import Content, draw_uniform
 from jostle.labeling.store.schema import examples
 from jostle.labeling.training import trainer
-from jostle.labeling.training.encoders import Encoder, Vectors
+from jostle.labeling.training.encoders import Encoder, VectorFile, Vectors, embed
 from jostle.labeling.training.rounds import run_round
-from jostle.labeling.training.vectors import VectorFile, embed
 
 
 class Lengths(Encoder):

