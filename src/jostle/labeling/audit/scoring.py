@@ -19,7 +19,7 @@ from sqlalchemy import insert, select
 from jostle.labeling import audit
 from jostle.labeling.answers import StoredAnswer, as_number
 from jostle.labeling.export import NAME_COLUMNS, keys_by_name, read_rows
-from jostle.labeling.export.rows import find_column, parse_answer
+from jostle.labeling.export.tables import find_column, parse_answer
 from jostle.labeling.records import Accuracy, Predictions
 from jostle.labeling.sources.contents import SourceError, digest, draw_uniform
 from jostle.labeling.store.schema import looks

@@ -21,8 +21,8 @@ from sqlalchemy import select
 from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import is_missing, plain_row
 from jostle.labeling.answers import Answer, clean_class_name
-from jostle.labeling.export import folders, json_files, sheets
-from jostle.labeling.export.rows import (
+from jostle.labeling.export import folders, json_files, tables
+from jostle.labeling.export.tables import (
     OLD_COLUMNS,
     Export,
     Means,
@@ -78,12 +78,12 @@ class Format:
 
 
 FORMATS = {
-    "csv": Format(sheets.write_csv, sheets.read_csv, (".csv",), sheets.is_sheet),
-    "parquet": Format(sheets.write_parquet, sheets.read_parquet, (".parquet",), sheets.is_sheet),
+    "csv": Format(tables.write_csv, tables.read_csv, (".csv",), tables.is_sheet),
+    "parquet": Format(tables.write_parquet, tables.read_parquet, (".parquet",), tables.is_sheet),
     "json": Format(json_files.write_json, json_files.read_json, (".json",), json_files.is_json_export),
-    "table": Format(sheets.write_table, sheets.read_table, (".csv", ".parquet"), sheets.is_sheet),
+    "table": Format(tables.write_table, tables.read_table, (".csv", ".parquet"), tables.is_sheet),
     "huggingface": Format(
-        sheets.write_huggingface, sheets.read_parquet, (".parquet", ""), sheets.is_sheet
+        tables.write_huggingface, tables.read_parquet, (".parquet", ""), tables.is_sheet
     ),
     "imagefolder": Format(folders.write_imagefolder, folders.read_imagefolder, ("",), pictures=True),
     "folders": Format(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from jostle.labeling.export.json_files import dump, load
-from jostle.labeling.export.rows import COLUMNS, Export, Row, answer_words, extra_cells, flat_row
-from jostle.labeling.export.sheets import read_csv
+from jostle.labeling.export.tables import COLUMNS, Export, Row, answer_words, csv_cells, extra_cells, read_csv
 from jostle.labeling.sources.contents import Content, SourceError, digest
 from jostle.utils.files import is_image, sheet, write_whole
 
@@ -25,10 +24,7 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 def write_class_folders(export: Export, folder: Path) -> None:
     """Make a folder of pictures for each class; a picture with several classes is in each of their folders."""
-    namer = FileNames()
-    for each, content in export.contents():
-        mark = AUDIT_MARK if each["purpose"] == "audit" else ""
-        file = namer.name(content, mark)
+    for each, content, file in named_pictures(export, AUDIT_MARK):
         for name in answer_words(each["answer"]):
             write_picture(export, content, folder / safe_file_name(name) / file)
 
@@ -54,12 +50,10 @@ def read_class_folders(folder: Path, session: Session) -> list[Row]:
 
 def write_imagefolder(export: Export, folder: Path) -> None:
     """Write pictures, and their labels to `metadata.csv`, as Hugging Face's `imagefolder` reads them."""
-    namer, columns = FileNames(), ["label" if name == "answer" else name for name in COLUMNS]
-    lines: list[list[Any]] = [["file_name", *columns]]
-    for each, content in export.contents():
-        file = namer.name(content)
+    lines: list[list[Any]] = [["file_name", *("label" if name == "answer" else name for name in COLUMNS)]]
+    for each, content, file in named_pictures(export):
         write_picture(export, content, folder / file)
-        lines.append([file, *("" if cell is None else cell for cell in flat_row(each).values())])
+        lines.append([file, *csv_cells(each)])
     write_whole(folder / METADATA[0], sheet(lines))
 
 
@@ -74,10 +68,13 @@ def read_imagefolder(folder: Path, session: Session) -> list[Row]:
         raise SourceError(
             f"{path} must have a column file_name; it has {', '.join(rows[0]) if rows else 'no rows'}"
         )
-    return [
-        {**row, "name": row.get("name") or row["file_name"]} | _content(folder, row["file_name"])
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        file = PurePath(row["file_name"])
+        inside = not file.is_absolute() and ".." not in file.parts and (folder / file).is_file()
+        content = {"content": digest((folder / file).read_bytes())} if inside else {}
+        found.append({**row, "name": row.get("name") or row["file_name"], **content})
+    return found
 
 
 def write_fiftyone(export: Export, folder: Path) -> None:
@@ -86,11 +83,8 @@ def write_fiftyone(export: Export, folder: Path) -> None:
     The attributes of a label hold the other columns. Examples of which people said that no class fits have no label;
     their columns are in `none`.
     """
-    namer, classes = FileNames(), export.session.classes()
-    labels: Row = {}
-    none: Row = {}
-    for each, content in export.contents():
-        file = namer.name(content)
+    classes, labels, none = export.session.classes(), Row(), Row()
+    for each, content, file in named_pictures(export):
         write_picture(export, content, folder / "data" / file)
         name, cells = PurePath(file).stem, extra_cells(each)
         sure = {} if each["confidence"] is None else {"confidence": each["confidence"]}
@@ -106,20 +100,15 @@ def write_fiftyone(export: Export, folder: Path) -> None:
 
 def read_fiftyone(folder: Path, session: Session) -> list[Row]:
     """Read `labels.json`; pictures in `data/` are found again by their content or their name."""
-    path = folder / "labels.json"
-    held = load(path)
-    labels, classes = (
-        (held.get("labels"), held.get("classes") or []) if isinstance(held, dict) else (None, [])
-    )
+    held = load(folder / "labels.json")
+    labels = held.get("labels") if isinstance(held, dict) else None
     if not isinstance(labels, dict):
         raise SourceError(
-            f'{path} must hold {{"classes": [...], "labels": {{"name": 0}}}} as FiftyOne writes it'
+            f'{folder / "labels.json"} must hold {{"classes": [...], "labels": {{"name": 0}}}} as FiftyOne writes it'
         )
-    files = {
-        file.relative_to(folder / "data").with_suffix("").as_posix(): file
-        for file in pictures(folder / "data")
-    }
-    none, rows = held.get("none") or {}, list[Row]()
+    classes, none, data = held.get("classes") or [], held.get("none") or {}, folder / "data"
+    files = {file.relative_to(data).with_suffix("").as_posix(): file for file in pictures(data)}
+    rows: list[Row] = []
     for name, said in labels.items():
         listed = [] if said is None else said if isinstance(said, list) else [said]
         parts = [each if isinstance(each, dict) else {"label": each} for each in listed]
@@ -130,18 +119,9 @@ def read_fiftyone(folder: Path, session: Session) -> list[Row]:
         ]
         cells = parts[0].get("attributes") or {} if parts else none[name]
         file = files.get(name)
-        found = (
-            {} if file is None else _content(folder / "data", file.relative_to(folder / "data").as_posix())
-        )
-        rows.append({"name": name if file is None else file.name, **found, **cells, "answer": words})
+        found = {"name": name} if file is None else {"name": file.name, "content": digest(file.read_bytes())}
+        rows.append({**found, **cells, "answer": words})
     return rows
-
-
-def _content(folder: Path, file: str) -> Row:
-    """Return the key of a picture in a folder; nothing if it is not there."""
-    path = folder / file
-    inside = not PurePath(file).is_absolute() and ".." not in PurePath(file).parts
-    return {"content": digest(path.read_bytes())} if inside and path.is_file() else {}
 
 
 def pictures(folder: Path) -> Iterator[Path]:
@@ -151,21 +131,20 @@ def pictures(folder: Path) -> Iterator[Path]:
     )
 
 
-class FileNames:
-    """Names of pictures in one folder, no two of which are alike up to their endings."""
+def named_pictures(export: Export, audit_mark: str = "") -> Iterator[tuple[Row, Content, str]]:
+    """Yield rows, their pictures, and names of files in one folder.
 
-    def __init__(self) -> None:
-        self.used: set[str] = set()
-
-    def name(self, content: Content, mark: str = "") -> str:
-        """Return the name of a picture; one that is taken is followed by the beginning of its key."""
+    No two names are alike up to their endings: a name that is taken is followed by the beginning of the picture's key.
+    """
+    used: set[str] = set()
+    for each, content in export.contents():
+        mark = audit_mark if each["purpose"] == "audit" else ""
         path = PurePath(safe_file_name(mark + PurePath(content.name).as_posix().replace("/", "__")))
-        suffix = path.suffix or ".png"  # of pictures that are in no file
         stem = path.name.removesuffix(path.suffix)
-        if stem.casefold() in self.used:
+        if stem.casefold() in used:
             stem = f"{stem}-{content.key[:12]}"
-        self.used.add(stem.casefold())
-        return stem + suffix
+        used.add(stem.casefold())
+        yield each, content, stem + (path.suffix or ".png")  # of pictures that are in no file
 
 
 def write_picture(export: Export, content: Content, target: Path) -> None:
