@@ -20,9 +20,9 @@ from torch import nn
 from benchmarks.measure import in_fresh_process, peak_bytes
 from jostle import datasets
 from jostle.engines import Ray
-from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import prepare
 from jostle.engines.ray_shards import RayShards
+from jostle.engines.worker import Candidates
 from jostle.inputs import Pool
 from jostle.selectors import KCenter
 from jostle.strategies import NoiseStability

@@ -17,9 +17,16 @@ from jostle.datasets.binary_files import Stretched
 from jostle.datasets.data import Fields, Split
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.views import apply_transform, as_pool
-from jostle.engines.portions import Candidates
 from jostle.engines.ray_engine import Found, Ray, prepare
-from jostle.engines.worker import PortionScorer, Worker, cache_key, describe_pool, read_shard, write_shard
+from jostle.engines.worker import (
+    Candidates,
+    PortionScorer,
+    Worker,
+    cache_key,
+    describe_pool,
+    read_shard,
+    write_shard,
+)
 from jostle.inputs import Pool
 from jostle.inputs.pool import positions_in
 from jostle.rows.geometry import Outer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jostle.engines.ray_engine import Ray
-from jostle.engines.ray_shards import EngineError
+from jostle.engines.worker import EngineError
 from jostle.utils.names import unknown
 from jostle.utils.settings import check_settings, name_and_settings
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jostle.engines.portions import Candidates, Span
+from jostle.engines.worker import Candidates, EngineError, Span
 from jostle.rows.geometry import Rows
 from jostle.selectors.shards import Shard, Shards
 
@@ -189,10 +189,6 @@ class RayShards(Shards):
 CONNECT_SECONDS = 10.0  # until a cluster's address must answer
 STORE_BYTES = 200 * 2**20  # shared memory on this machine: for models and functions, never for rows
 MAX_DEATHS = 3  # of workers over one piece of work, or of all workers while starting
-
-
-class EngineError(ValueError):
-    """A cluster could not do its part; the message says why and what to do."""
 
 
 def import_ray() -> Any:
