@@ -18,15 +18,14 @@ from torch import Tensor, nn
 from jostle.core import Embedding, Query, Strategy
 from jostle.core.strategy import as_query
 from jostle.engines.ray_shards import RayShards, connect, start_workers
-from jostle.engines.worker import Candidates, EngineError, Span, Worker, WorkerConfig, cache_key, describe_pool
-    RayShards,
+from jostle.engines.worker import (
+    Candidates,
+    EngineError,
     Span,
     Worker,
     WorkerConfig,
     cache_key,
-    connect,
     describe_pool,
-    start_workers,
 )
 from jostle.inference.context import PROBE_EXAMPLES, Options, QueryContext
 from jostle.inference.memory import Placement

@@ -13,11 +13,15 @@ from jostle.tasks.kinds import (
     Sequence,
     Task,
     as_logits,
+)
+from jostle.tasks.labels import (
+    LabelDescription,
+    describe_labels,
     look_like_probabilities,
     task_for,
+    task_for_labels,
     task_named,
 )
-from jostle.tasks.labels import LabelDescription, describe_labels, task_for_labels
 
 __all__ = [
     "CLASS_TASKS",

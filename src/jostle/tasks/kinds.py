@@ -1,31 +1,19 @@
-"""What a model's output means: classification, regression, segmentation, multi-label, sequence."""
+"""Tasks: what a model's output means, its loss and its metrics."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jostle.tasks.metrics import (
-    Passes,
-    accuracy,
-    confusion_of,
-    mean_iou,
-    of_classes,
-    of_errors,
-    of_labels,
-    some,
-)
-from jostle.utils.names import look_up
-
 VOID = 255  # the segmentation label that no loss and no metric counts
 PADDING = -100  # the same of a sequence, as PyTorch has it
-
-
+PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
 SIGMOID_TASKS = ("binary", "multi-label")  # each probability is of a yes, and they do not sum to 1
 TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
 SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
@@ -33,6 +21,12 @@ SAY = (
     "Say task='classification' for (n, classes), 'binary' for one logit of yes or no, 'regression' for numbers, "
     "'multi-label' for (n, labels), 'segmentation' for (n, classes, height, width), 'sequence' for (n, tokens, classes)"
 )
+ONE_OUTPUT = (
+    "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='multi-label' for a map of them, "
+    "task='regression' for a number, or space='logits', 'features' or a function"
+)
+Passes = Iterable[tuple[Tensor, Tensor]]  # outputs and targets, batch by batch
+T = TypeVar("T")
 
 
 class Task(ABC):
@@ -119,6 +113,21 @@ def softmax(outputs: Tensor, dim: int) -> Tensor:
     return outputs.softmax(dim)
 
 
+def mean_cross_entropy(logits: Tensor, targets: Tensor, ignored: int) -> Tensor:
+    """The mean over the sites of each example that are not ignored, (n,); logits are (n, c, ...)."""
+    losses = F.cross_entropy(logits, targets.long(), ignore_index=ignored, reduction="none")
+    return losses.flatten(1).sum(1) / (targets != ignored).flatten(1).sum(1).clamp(min=1)
+
+
+def check_truths(targets: Tensor, one_each: bool, what: str) -> None:
+    """Refuse `targets` that are not 0 or 1, or not one for each example or label, as `what` says."""
+    if not one_each or not ((targets == 0) | (targets == 1)).all():
+        raise ValueError(
+            f"targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
+            f"expected 0 or 1 for each {what}"
+        )
+
+
 @dataclass(frozen=True)
 class Classification(Task):
     """Outputs (n, c): logits of exclusive classes."""
@@ -147,12 +156,6 @@ class Classification(Task):
         """Accuracy and F1."""
         counts = confusion_of((self.logits(x), self.class_numbers(y)) for x, y in passes)
         return of_classes(counts, self.positive)
-
-
-ONE_OUTPUT = (
-    "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='multi-label' for a map of them, "
-    "task='regression' for a number, or space='logits', 'features' or a function"
-)
 
 
 @dataclass(frozen=True)
@@ -190,11 +193,7 @@ class Binary(Classification):
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """One 0 or 1 for each example."""
-        if targets.numel() != len(targets) or not ((targets == 0) | (targets == 1)).all():
-            raise ValueError(
-                f"targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
-                "expected 0 or 1 for each example"
-            )
+        check_truths(targets, targets.numel() == len(targets), "example")
 
 
 class Regression(Task):
@@ -220,9 +219,16 @@ class Regression(Task):
         return (outputs - targets.to(outputs.dtype).reshape(outputs.shape)).square().mean(1)
 
     def metrics(self, passes: Passes) -> dict[str, float]:
-        """Errors, on average and squared."""
-        errors = [outputs.flatten() - goals.to(outputs.dtype).flatten() for outputs, goals in some(passes)]
-        return of_errors(torch.cat(errors).cpu().double())
+        """MAE, RMSE, and the published housing figure: batches' root mean squared errors, summed, over the rows."""
+        differences = [x.flatten() - y.to(x.dtype).flatten() for x, y in some(passes)]
+        errors = torch.cat(differences).cpu().double()
+        squares = errors.square()
+        roots = [batch.mean().sqrt() for batch in squares.split(PUBLISHED_BATCH)]
+        return {
+            "mae": float(errors.abs().mean()),
+            "rmse": float(squares.mean().sqrt()),
+            "published": float(torch.stack(roots).sum() / len(errors)),
+        }
 
     def width(self, classes: int) -> int:
         """One number."""
@@ -257,9 +263,7 @@ class Segmentation(Task):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy over the pixels that are not void."""
-        losses = F.cross_entropy(outputs, targets.long(), ignore_index=VOID, reduction="none").flatten(1)
-        counted = (targets != VOID).flatten(1).sum(1).clamp(min=1)
-        return losses.sum(1) / counted
+        return mean_cross_entropy(outputs, targets, VOID)
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """Mean intersection over union, and accuracy, of the pixels that are not void."""
@@ -289,7 +293,17 @@ class MultiLabel(Task):
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """F1 of the labels, and how often all of an example are right; a logit above 0 says yes."""
-        return of_labels((x.flatten(1) > 0, y.reshape(len(y), -1) > 0.5) for x, y in passes)
+        counts, right = list[Tensor](), list[Tensor]()
+        for outputs, targets in some(passes):
+            yes, true = outputs.flatten(1) > 0, targets.reshape(len(targets), -1) > 0.5  # (n, labels)
+            counts.append(torch.stack([yes & true, yes, true]).sum(1))  # (3, labels)
+            right.append((yes == true).all(1))
+        hits, said, there = torch.stack(counts).sum(0).cpu().double()
+        return {
+            "macro_f1": float((2 * hits / (said + there).clamp(min=1)).mean()),
+            "micro_f1": float(2 * hits.sum() / (said + there).sum().clamp(min=1)),
+            "exact_match": float(torch.cat(right).cpu().double().mean()),
+        }
 
     def classes_seen(self, targets: Tensor) -> int:
         """How many labels are said yes to."""
@@ -297,11 +311,7 @@ class MultiLabel(Task):
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """One 0 or 1 for each label."""
-        if targets.shape[1:] != (classes,) or not ((targets == 0) | (targets == 1)).all():
-            raise ValueError(
-                f"targets {tuple(targets.shape)} from {targets.min():g} to {targets.max():g}; "
-                f"expected 0 or 1 for each of {classes} labels"
-            )
+        check_truths(targets, targets.shape[1:] == (classes,), f"of {classes} labels")
 
 
 class Sequence(Task):
@@ -325,10 +335,7 @@ class Sequence(Task):
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy over the tokens; targets of -100 do not count."""
-        losses = F.cross_entropy(
-            outputs.movedim(-1, 1), targets.long(), ignore_index=PADDING, reduction="none"
-        )
-        return losses.flatten(1).sum(1) / (targets != PADDING).flatten(1).sum(1).clamp(min=1)
+        return mean_cross_entropy(outputs.movedim(-1, 1), targets, PADDING)
 
     def metrics(self, passes: Passes) -> dict[str, float]:
         """Accuracy and F1 over all tokens whose targets are not -100."""
@@ -343,17 +350,6 @@ TASKS: dict[str, Task] = {
 CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
 
 
-def task_named(given: str | Task | None) -> Task | None:
-    """The task of the name that is `given`; a task as it is, and None where none is given."""
-    if given is None or isinstance(given, Task):
-        return given
-    if isinstance(given, type) and issubclass(given, Task):
-        raise TypeError(f"task={given.__name__} is a class of tasks: pass {given.__name__}()")
-    if not isinstance(given, str):
-        raise TypeError(f"a task is one of {', '.join(TASKS)}, or a jostle.tasks.Task; got {given!r}")
-    return look_up("task", given, TASKS)
-
-
 def as_logits(probabilities: Tensor, task: Task) -> Tensor:
     """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
     if task.name in SIGMOID_TASKS:
@@ -361,33 +357,54 @@ def as_logits(probabilities: Tensor, task: Task) -> Tensor:
     return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
 
 
-def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
-    """Whether outputs of a classification task are probabilities already; logits are so by accident only.
-
-    Logits of an untrained network may lie between 0 and 1. So a sigmoid is assumed only for 16 numbers or more, some of
-    them below 0.1 and some above 0.9.
-    """
-    if not task.has_classes or not bool(((outputs >= 0) & (outputs <= 1)).all()):
-        return False
-    if task.name in SIGMOID_TASKS:
-        return outputs.numel() >= 16 and bool(outputs.min() < 0.1) and bool(outputs.max() > 0.9)
-    total = outputs.sum(-1 if task.tokens else 1)
-    return outputs.ndim > 1 and bool(((total - 1).abs() < 1e-4).all())
+def confusion(predicted: Tensor, targets: Tensor, classes: int, ignored: int | None = None) -> Tensor:
+    """Counts (c, c) of target by prediction; targets of the ignored value are left out."""
+    if ignored is not None:
+        counted = targets != ignored
+        predicted, targets = predicted[counted], targets[counted]
+    places = targets.long() * classes + predicted
+    return places.bincount(minlength=classes * classes).view(classes, classes)
 
 
-def task_for(given: str | Task | None, outputs: Tensor) -> Task:
-    """The task as `given`, which must fit the `outputs`, or as their shape tells."""
-    told = task_named(given)
-    if told is not None:
-        told.check_outputs(outputs)
-        return told
-    if outputs[0].numel() == 1:
-        return TASKS["regression"]
-    if all(size == 1 for size in outputs.shape[2:]):
-        return TASKS["classification"]
-    if outputs.ndim >= 4:
-        return TASKS["segmentation"]
-    raise ValueError(
-        f"outputs of shape {tuple(outputs.shape)} could be tokens or a signal: say task='sequence' for "
-        "(n, tokens, c) or task='segmentation' for (n, c, length)"
-    )
+def confusion_of(passes: Passes, ignored: int | None = None) -> Tensor:
+    """Return the confusion matrix over all batches of logits (n, c, ...) and targets (n, ...), on the CPU."""
+    counts = [
+        confusion(logits.argmax(1).flatten(), targets.flatten(), logits.shape[1], ignored)
+        for logits, targets in some(passes)
+    ]
+    return torch.stack(counts).sum(0).cpu()
+
+
+def of_classes(counts: Tensor, positive: int | None = None) -> dict[str, float]:
+    """Accuracy, and F1: that of the positive class, or the mean over all."""
+    each = f1(counts)
+    score = {"macro_f1": each.mean()} if positive is None else {"f1": each[positive]}
+    return {"accuracy": accuracy(counts), **{name: float(value) for name, value in score.items()}}
+
+
+def accuracy(counts: Tensor) -> float:
+    """The share of correct predictions."""
+    return int(counts.diagonal().sum()) / max(1, int(counts.sum()))
+
+
+def f1(counts: Tensor) -> Tensor:
+    """F1 of each class, (c,); 0 for a class that is neither there nor predicted."""
+    hits = counts.diagonal().double()
+    return 2 * hits / (counts.sum(0) + counts.sum(1)).clamp(min=1)
+
+
+def mean_iou(counts: Tensor) -> float:
+    """Intersection over union, averaged over the classes that are there or predicted."""
+    hits = counts.diagonal().double()
+    union = counts.sum(0) + counts.sum(1) - hits
+    return float((hits / union)[union > 0].mean())
+
+
+def some(parts: Iterable[T]) -> Iterator[T]:
+    """The parts as they are, of which there is at least one."""
+    empty = True
+    for part in parts:
+        empty = False
+        yield part
+    if empty:
+        raise ValueError("there is nothing to measure: the test set is empty")
