@@ -12,10 +12,10 @@ from jostle.tasks.kinds import (
     Segmentation,
     Sequence,
     Task,
-    as_logits,
 )
 from jostle.tasks.labels import (
     LabelDescription,
+    as_logits,
     describe_labels,
     look_like_probabilities,
     task_for,

@@ -15,8 +15,6 @@ VOID = 255  # the segmentation label that no loss and no metric counts
 PADDING = -100  # the same of a sequence, as PyTorch has it
 PUBLISHED_BATCH = 64  # the batch over which the published housing figure takes its roots
 SIGMOID_TASKS = ("binary", "multi-label")  # each probability is of a yes, and they do not sum to 1
-TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
-SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
 SAY = (
     "Say task='classification' for (n, classes), 'binary' for one logit of yes or no, 'regression' for numbers, "
     "'multi-label' for (n, labels), 'segmentation' for (n, classes, height, width), 'sequence' for (n, tokens, classes)"
@@ -236,10 +234,9 @@ class Regression(Task):
 
     def check_targets(self, targets: Tensor, classes: int) -> None:
         """Any number will do that is one."""
-        if not targets.isfinite().all():
-            raise ValueError(
-                f"{int((~targets.isfinite()).sum())} of {targets.numel()} targets are NaN or infinite"
-            )
+        bad = int((~targets.isfinite()).sum())
+        if bad:
+            raise ValueError(f"{bad} of {targets.numel()} targets are NaN or infinite")
 
 
 class Segmentation(Task):
@@ -343,18 +340,9 @@ class Sequence(Task):
         return {"token_accuracy": accuracy(counts), "macro_f1": of_classes(counts)["macro_f1"]}
 
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (Classification(), Binary(), Regression(), Segmentation(), MultiLabel(), Sequence())
-}
+EVERY: tuple[Task, ...] = Classification(), Binary(), Regression(), Segmentation(), MultiLabel(), Sequence()
+TASKS = {task.name: task for task in EVERY}
 CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
-
-
-def as_logits(probabilities: Tensor, task: Task) -> Tensor:
-    """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
-    if task.name in SIGMOID_TASKS:
-        return probabilities.logit(SMALLEST_DOUBT)
-    return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
 
 
 def confusion(predicted: Tensor, targets: Tensor, classes: int, ignored: int | None = None) -> Tensor:
@@ -378,8 +366,8 @@ def confusion_of(passes: Passes, ignored: int | None = None) -> Tensor:
 def of_classes(counts: Tensor, positive: int | None = None) -> dict[str, float]:
     """Accuracy, and F1: that of the positive class, or the mean over all."""
     each = f1(counts)
-    score = {"macro_f1": each.mean()} if positive is None else {"f1": each[positive]}
-    return {"accuracy": accuracy(counts), **{name: float(value) for name, value in score.items()}}
+    score = {"macro_f1": float(each.mean())} if positive is None else {"f1": float(each[positive])}
+    return {"accuracy": accuracy(counts), **score}
 
 
 def accuracy(counts: Tensor) -> float:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from jostle.tasks.kinds import PADDING, SIGMOID_TASKS, TASKS, VOID, Task
 from jostle.utils.names import look_up
+
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
+SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
 
 
 def task_named(given: str | Task | None) -> Task | None:
@@ -38,6 +42,13 @@ def task_for(given: str | Task | None, outputs: Tensor) -> Task:
         f"outputs of shape {tuple(outputs.shape)} could be tokens or a signal: say task='sequence' for "
         "(n, tokens, c) or task='segmentation' for (n, c, length)"
     )
+
+
+def as_logits(probabilities: Tensor, task: Task) -> Tensor:
+    """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
+    if task.name in SIGMOID_TASKS:
+        return probabilities.logit(SMALLEST_DOUBT)
+    return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
 
 
 def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
