@@ -114,7 +114,6 @@ EXECUTION = (  # modules on where and how work is done
     "jostle.inference.cache",
     "jostle.inference.memory",
     "jostle.inference.perturbed",
-    "jostle.rows.mapped",
     "jostle.selectors.shards",
 )
 

@@ -16,8 +16,7 @@ from torch.utils.data import TensorDataset
 import jostle
 from jostle import selectors
 from jostle.inference import memory
-from jostle.rows.geometry import is_mapped, release
-from jostle.rows.mapped import mapped_rows, rows_again, spilled_rows
+from jostle.rows.geometry import is_mapped, mapped_rows, release, rows_again, spilled_rows
 
 N, D = 3000, 40
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 import jostle
+from jostle.inference.reader import aligned, as_vectors, mean_over, reduce_over
 from jostle.inputs import Pool
 from jostle.inputs.sources import Columns, Window
 from jostle.rng import uniform_by_place
-from jostle.rows.geometry import Outer, aligned, as_vectors, mean_over, reduce_over
+from jostle.rows.geometry import Outer
 from jostle.strategies import build
 
 N, M, CLASSES, PAD = 34, 9, 4, 0

@@ -29,8 +29,8 @@ from jostle.inference.perturbed import (
     reaching,
     squared_length,
 )
+from jostle.inference.reader import aligned, as_vectors
 from jostle.inputs import Inputs, Pool
-from jostle.rows.geometry import aligned, as_vectors
 from jostle.selectors import selector
 from jostle.utils.names import unknown
 

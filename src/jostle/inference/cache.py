@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs, arrays, count
-from jostle.rows.mapped import check_rows_file, mapped_rows, rows_again
+from jostle.rows.geometry import check_rows_file, mapped_rows, rows_again
 from jostle.utils.files import check_target
 
 IRRELEVANT = ("cache_path", "buffer_bytes", "memory_bytes", "selector")  # settings that change no row

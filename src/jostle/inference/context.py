@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jostle.inference.isolation import guarded, scoring_device
-from jostle.inference.memory import MemoryBudget, RowBuffer
-from jostle.inference.reader import BatchReader, Mask, Outputs, output_reader
+from jostle.inference.memory import MemoryBudget, RowBuffer, non_finite
+from jostle.inference.reader import BatchReader, Mask, Outputs, Reduction, output_reader
 from jostle.inference.runner import Head, InputMutatedError, ModelRunner, tallied
 from jostle.inputs import Collate, Inputs, Labeled, Pool, count
 from jostle.rng import as_seed, generator
-from jostle.rows.geometry import Reduction, non_finite, refuse_non_finite
 from jostle.tasks import TASKS, Task, task_for, task_for_labels, task_named
 from jostle.utils.names import cached_property, unknown
 from jostle.utils.progress import Advance, noted, progress_bar
 
+__all__ = ["Options", "QueryContext"]
+
+T = TypeVar("T")
+PROBE_EXAMPLES = 64
 Fit = Callable[[Any, int], nn.Module]  # (dataset, seed) -> a freshly trained model
 
 
@@ -82,13 +85,6 @@ def check_options(options: Options) -> None:
     batch_size = options.get("batch_size")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-
-
-__all__ = ["Options", "QueryContext"]
-
-T = TypeVar("T")
-PROBE_EXAMPLES = 64
-IF_A_LOGIT = "If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
 
 
 @dataclass
@@ -176,8 +172,9 @@ class QueryContext:
     def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
         """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
         read = output_reader(self.read, self.options.get("task"))
-        settings: dict[str, Any] = {"head": self.head, "outputs": read, "copy_inputs": self.copy_inputs}
-        return ModelRunner(model, example, device=device, **settings)
+        return ModelRunner(
+            model, example, head=self.head, outputs=read, device=device, copy_inputs=self.copy_inputs
+        )
 
     @cached_property
     def probe(self) -> list[Inputs]:
@@ -219,7 +216,7 @@ class QueryContext:
                 f"scores= must be one number for each of {size} examples; got shape {tuple(scores.shape)}"
             )
         own = scores[self.pool.positions]
-        refuse_non_finite(self.pool.positions[non_finite(own)], len(self.pool), "scores=")
+        self.check_finite(own, "scores=", self.pool)
         return own.to(self.device)
 
     @property
@@ -289,7 +286,8 @@ class QueryContext:
         task = self.task.name
         if task in TASKS and task not in serves:
             guessed = task == "regression" and self.options.get("task") is None
-            hint = f". {IF_A_LOGIT}" if "binary" in serves and guessed else ""
+            logit = ". If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
+            hint = logit if "binary" in serves and guessed else ""
             found = f"{task} (outputs of shape {tuple(self.runner.example_outputs.shape)})"
             raise ValueError(f"{method} is not available for {found}: {why}{hint}")
 
@@ -315,14 +313,25 @@ class QueryContext:
                 buffer.add(tuple(part.detach() for part in read(inputs)))
                 advance(count(inputs))
         for rows in buffer.columns:
-            self.check_finite(non_finite(rows), what, *pools)
+            self.check_finite(rows, what, *pools)
         return buffer.columns
 
-    def check_finite(self, bad: Tensor, what: str, *pools: Pool) -> None:
-        """Raise an error that names the examples of `pools` that the mask `bad` (n,) marks; `what` names the rows."""
+    def check_finite(self, rows: Tensor, what: str, *pools: Pool) -> None:
+        """Raise an error that names the examples of `pools` whose `rows` (n, ...) hold NaN or infinity, or that a mask
+        (n,) marks; `what` names the rows.
+        """
+        bad = rows if rows.dtype == torch.bool else non_finite(rows)
         for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
-            whose = "" if pool is self.pool else " of the labeled set"
-            refuse_non_finite(pool.positions[part], len(pool), what + whose)
+            if part.any():
+                whose, found = (
+                    "" if pool is self.pool else " of the labeled set",
+                    pool.positions[part].tolist(),
+                )
+                shown = ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")
+                raise ValueError(
+                    f"the model's {what}{whose} are NaN or infinite for {len(found)} of {len(pool)} examples "
+                    f"(positions {shown}): leave these out (exclude= for the pool), or check the weights and inputs"
+                )
 
     def outputs(self) -> Tensor:
         """The model's outputs for the whole pool, (n, ...)."""
@@ -351,21 +360,23 @@ class QueryContext:
         self, of: Callable[[Tensor], Tensor], *pools: Pool, what: str
     ) -> tuple[Tensor, Tensor]:
         """Features (n, d) and one number for each example (n,) from one pass; `of`, `pools`, `what` as in `score`."""
-        return self._features_and(lambda outputs, x: self.reader.score(of, outputs, x), pools, what)
+
+        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
+            features, outputs = self.runner.features_and_outputs(inputs)
+            return self.reader.vectors(features, inputs), self.reader.score(of, outputs, inputs)
+
+        features, scores = self.compute(read, *pools, what=what)
+        return features, scores
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
         """Features (n, d) and outputs of the pool, or of several `pools` in turn, from one pass."""
-        return self._features_and(lambda outputs, _: outputs, pools, "features and outputs")
 
-    def _features_and(
-        self, of: Callable[[Tensor, Inputs], Tensor], pools: Sequence[Pool], what: str
-    ) -> tuple[Tensor, Tensor]:
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
             features, outputs = self.runner.features_and_outputs(inputs)
-            return self.reader.vectors(features, inputs), of(outputs, inputs)
+            return self.reader.vectors(features, inputs), outputs
 
-        features, values = self.compute(read, *pools, what=what)
-        return features, values
+        features, outputs = self.compute(read, *pools, what="features and outputs")
+        return features, outputs
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show a progress bar named `what` for `total` examples."""

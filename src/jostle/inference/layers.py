@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from jostle.inference.reader import fitted_mask
+from jostle.inference.reader import fitted_mask, mean_over
 from jostle.inputs import arrays
-from jostle.rows.geometry import mean_over
 from jostle.utils.names import look_up, unknown
 
 if TYPE_CHECKING:

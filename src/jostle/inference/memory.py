@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from jostle.rows.geometry import RELEASE, check_shapes, release
-from jostle.rows.mapped import spill_folder, spill_room, spilled_rows
+from jostle.rows.geometry import RELEASE, release, spill_folder, spilled_rows
 
 if TYPE_CHECKING:
     from jostle.inference.context import QueryContext
@@ -203,7 +203,7 @@ class MemoryBudget:
 
     def check_disk(self, method: str, size: int, what: str, instead: str) -> None:
         """An error where rows that go to a temporary file find no room there, before the work."""
-        if size > (free := spill_room()):
+        if size > (free := shutil.disk_usage(spill_folder()).free):
             raise ValueError(
                 f"{method} would need {size:,} bytes for {what}, more than {self.share} and than the {free:,} that are "
                 f"free in {spill_folder()}: {instead}, or set TMPDIR to a folder with more room"
@@ -217,6 +217,26 @@ class MemoryBudget:
             if self.given is not None
             else "half of what may be used of the free memory"
         )
+
+
+def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Outputs have one shape in all batches, or an error that shows the `shapes`."""
+    if len(set(shapes)) > 1:
+        raise ValueError(
+            f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
+            "collate_fn=, say with mask= which tokens count, or reduce outputs to one shape with outputs="
+        )
+
+
+def non_finite(rows: Tensor) -> Tensor:
+    """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
+    size = max(1, 2**20 // max(1, rows[:1].numel()))
+    bad = torch.empty(len(rows), dtype=torch.bool, device="cpu")
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        bad[start : start + size] = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
+        release(rows)
+    return bad
 
 
 class RowBuffer:

@@ -22,10 +22,10 @@ from jostle.inference.cache import RowCache
 from jostle.inference.context import QueryContext
 from jostle.inference.isolation import memory
 from jostle.inference.layers import plain_attention
-from jostle.inference.memory import Estimate, in_words
+from jostle.inference.memory import Estimate, check_shapes, in_words, non_finite
 from jostle.inference.runner import InputMutatedError, ModelRunner
 from jostle.inputs import Inputs, Pool, arrays, count
-from jostle.rows.geometry import RELEASE, blocks, check_shapes, is_mapped, non_finite, release
+from jostle.rows.geometry import RELEASE, blocks, is_mapped, release
 from jostle.utils.names import cached_property
 
 FEW, NARROW = 10, 512  # perturbations, and numbers in a row, that are often enough
@@ -274,7 +274,7 @@ class PerturbedRows:
                 start += chunk.size
                 del chunk  # or two would be held while the next is read
         self.context.check_finite(torch.cat(bad), "outputs", *self.pools)
-        self.context.check_finite(non_finite(rows), "perturbed outputs", *self.pools)
+        self.context.check_finite(rows, "perturbed outputs", *self.pools)
         if not any(bool(rows[part].any()) for part in blocks(len(rows), per_row=rows.shape[1], of=rows)):
             warnings.warn(
                 "no output moved under any perturbation: the parameters may not reach the output",

@@ -1,13 +1,24 @@
-"""Lengths, products and distances of rows, dense or outer, in memory or in a file: the one place that asks which."""
+"""Rows, dense or outer, in memory or in a file: the one place that asks which.
 
+Rows in a file are for pools larger than memory: a file of the user's in numpy's format, or one that goes with the rows.
+"""
+
+import math
 import mmap
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, get_args, overload
+from pathlib import Path
+from typing import BinaryIO, overload
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from jostle.utils.files import check_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,101 +72,6 @@ class Outer:
     def dense(self) -> Tensor:
         """The rows themselves: n * c * d numbers, for small cases only."""
         return (self.left[:, :, None] * self.right[:, None, :]).flatten(1)  # (n, c * d)
-
-
-Reduction = Literal["mean", "sum", "max"]  # how numbers of several sites become one
-
-
-def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:
-    """Features as (n, d): maps are average-pooled to a grid, sequences averaged over the tokens that a mask lets in.
-
-    Args:
-        features: (n, d), (n, tokens, d) or (n, channels, ...).
-        grid: So many by so many places.
-        mask: (n, tokens), or None for all.
-    """
-    if features.ndim == 3:
-        return mean_over(features, mask)  # (n, tokens, d)
-    if features.ndim > 3:
-        pool = {4: nn.functional.adaptive_avg_pool2d, 5: nn.functional.adaptive_avg_pool3d}[features.ndim]
-        return pool(features, grid).flatten(1)
-    return features if features.ndim == 2 else features.unsqueeze(1)
-
-
-def mean_over(values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The mean of `values` (n, k, ...) over k, of what a `mask` (n, k) lets in; 0 where that is none."""
-    if mask is None:
-        return values.mean(1)
-    counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
-    return torch.where(counted, values, 0).sum(1) / counted.sum(1).clamp(min=1)
-
-
-def reduce_over(values: Tensor, mask: Tensor | None = None, reduction: Reduction = "mean") -> Tensor:
-    """Reduce `values` (n, k, ...) over k, of what a `mask` (n, k) lets in, by their "mean", "sum" or "max".
-
-    Args:
-        values: Numbers of each site.
-        mask: Which sites count; None: all. An example without any gets 0.
-        reduction: How they become one.
-    """
-    if reduction not in get_args(Reduction):
-        raise ValueError(f"reduction must be one of {', '.join(get_args(Reduction))}; got {reduction!r}")
-    if reduction == "mean":
-        return mean_over(values, mask)
-    if mask is None:
-        return values.sum(1) if reduction == "sum" else values.amax(1)
-    counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
-    if reduction == "sum":
-        return torch.where(counted, values, 0).sum(1)
-    largest = torch.where(counted, values, -torch.inf).amax(1)
-    return torch.where(counted.any(1), largest, 0)
-
-
-def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
-    """The `values` (n, k, ...) that a `mask` (n, k) lets in, in their order, then zeros: (n, `length`, ...)."""
-    mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device) if mask is None else mask
-    order = (~mask).byte().sort(dim=1, stable=True).indices[:, :length]
-    each = (*order.shape, *[1] * (values.ndim - 2))
-    moved = values.gather(1, order.view(each).expand(*order.shape, *values.shape[2:]))
-    kept = torch.where(mask.gather(1, order).view(each), moved, 0)
-    missing = kept.new_zeros(len(kept), length - kept.shape[1], *kept.shape[2:])
-    return torch.cat([kept, missing], dim=1)
-
-
-def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
-    """Outputs have one shape in all batches, or an error that shows the `shapes`."""
-    if len(set(shapes)) > 1:
-        raise ValueError(
-            f"outputs differ in shape between batches: {sorted(set(shapes))[:4]}; pad inputs to one length with "
-            "collate_fn=, say with mask= which tokens count, or reduce outputs to one shape with outputs="
-        )
-
-
-def non_finite(rows: Tensor) -> Tensor:
-    """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
-    size = max(1, 2**20 // max(1, rows[:1].numel()))
-    bad = torch.empty(len(rows), dtype=torch.bool, device="cpu")
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        bad[start : start + size] = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
-        release(rows)
-    return bad
-
-
-def refuse_non_finite(positions: Tensor, total: int, what: str) -> None:
-    """An error that says which examples gave NaN or infinity, and how many, where there are any.
-
-    Args:
-        positions: Of these examples.
-        total: How many there are in all.
-        what: What is NaN or infinite.
-    """
-    if len(positions):
-        shown = ", ".join(map(str, positions[:5].tolist())) + (", ..." if len(positions) > 5 else "")
-        raise ValueError(
-            f"the model's {what} are NaN or infinite for {len(positions)} of {total} examples "
-            f"(positions {shown}): leave these out (exclude= for the pool), or check the weights and inputs"
-        )
 
 
 Rows = Tensor | Outer
@@ -389,3 +305,92 @@ def nearest_distances(rows: Rows, centers: Rows) -> Tensor:
         apart = squared_differences(rows[row[part]], centers[center[part]])
         nearest.scatter_reduce_(0, row[part], apart, "amin")
     return nearest
+
+
+MARK = b"rows of jostle".ljust(64)
+IN_MEMORY = {"tmpfs", "ramfs"}  # kinds of file systems whose files are memory after all
+
+
+def check_rows_file(path: Path) -> None:
+    """Refuse to put rows where anything lies but rows of ours: a pool's own file, say."""
+    check_target(path, lambda _: _is_marked(path), advice="name another file in cache_path=, or remove it")
+
+
+def mapped_rows(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros in a new memory-mapped file, which numpy.load reads; one of ours makes way for it.
+
+    Whoever still holds the rows of the old file keeps them.
+    """
+    check_rows_file(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    kind = torch.empty(0, dtype=dtype).numpy().dtype
+    with path.open("xb+") as file:
+        header = {"descr": kind.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        start = file.tell()  # a multiple of 64
+        end = start + math.prod(shape) * kind.itemsize
+        _reserve(file, end)
+        file.seek(end)
+        file.write(MARK)
+        file.flush()
+        return _view(file, start, shape, dtype)
+
+
+def rows_again(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
+    """The rows of a file that `mapped_rows` made, to be written on; None where they are not of this shape and type."""
+    with suppress(OSError, ValueError), path.open("rb+") as file:
+        if not _is_marked(path) or np.lib.format.read_magic(file) != (1, 0):
+            return None
+        found, in_columns, kind = np.lib.format.read_array_header_1_0(file)
+        if (found, in_columns, kind) == (shape, False, torch.empty(0, dtype=dtype).numpy().dtype):
+            return _view(file, file.tell(), shape, dtype)
+    return None
+
+
+def spilled_rows(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Zeros in a temporary file without a name: it is gone with the rows, or with the process, however that ends."""
+    with tempfile.TemporaryFile(dir=spill_folder()) as file:
+        size = max(1, math.prod(shape) * dtype.itemsize)  # nothing cannot be mapped
+        _reserve(file, size)
+        return _view(file, 0, shape, dtype)
+
+
+def spill_folder() -> Path:
+    """Return the folder for temporary rows: the system's (TMPDIR), unless that is memory itself."""
+    folder, other = Path(tempfile.gettempdir()), Path("/var/tmp")  # nosec B108  # files without a name
+    return other if _kind_of(folder) in IN_MEMORY and os.access(other, os.W_OK) else folder
+
+
+def _view(file: BinaryIO, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Numbers of a file from a byte on, as a tensor that writes into it."""
+    view = mmap.mmap(file.fileno(), 0)
+    whole = torch.frombuffer(view, dtype=torch.uint8)  # holds the view as long as it lives
+    MAPS[whole.untyped_storage().data_ptr()] = view
+    return whole[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Room on the disk, or an error now: a full disk would end the process when a mapped page is written."""
+    file.flush()
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.truncate(size)
+
+
+def _is_marked(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - len(MARK)))
+        return file.read() == MARK
+
+
+def _kind_of(folder: Path) -> str:
+    """The kind of file system that holds a folder, where the system tells; the longest mount point wins."""
+    found = ("", "")
+    with suppress(OSError):
+        for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines():
+            _, point, kind, *_ = line.split()
+            if folder.resolve().is_relative_to(point) and len(point) >= len(found[0]):
+                found = point, kind
+    return found[1]

@@ -23,7 +23,7 @@ from jostle.rows.geometry import (
     squared_lengths,
     unit_length,
 )
-from jostle.rows.mapped import spilled_rows
+from jostle.rows.geometry import spilled_rows
 from jostle.selectors.base import (
     WORD,
     Picks,

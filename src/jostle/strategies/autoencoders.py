@@ -15,7 +15,6 @@ from jostle.core import Choice, Embedding, Estimate
 from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
 from jostle.rng import derive, seeded_globals
-from jostle.rows.geometry import non_finite
 from jostle.selectors import top_k
 from jostle.utils.names import look_up
 
@@ -114,7 +113,7 @@ class Frame:
                 images = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
             parts.append(images.cpu())
         images = torch.cat(parts).contiguous()  # (n, channels, side, side)
-        context.check_finite(non_finite(images), "inputs", pool)
+        context.check_finite(images, "inputs", pool)
         return images
 
 
