@@ -151,8 +151,13 @@ class QueryContext:
     @contextmanager
     def guard(self) -> Iterator[QueryContext]:
         """Seed the global generators and switch off rounding of float32; restore both afterwards."""
-        with guarded(self.seed, scoring_device(self.model, self.options.get("device"))):
+        with guarded(self.seed, self.where):
             yield self
+
+    @property
+    def where(self) -> torch.device:
+        """The device for scoring, known before the model is copied there."""
+        return scoring_device(self.model, self.options.get("device"))
 
     def run(self, work: Callable[[QueryContext], T]) -> T:
         """Return `work(context)`, done under `guard`; once more with copied inputs if the model writes into them."""
@@ -172,9 +177,7 @@ class QueryContext:
     def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
         """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
         read = output_reader(self.read, self.options.get("task"))
-        return ModelRunner(
-            model, example, head=self.head, outputs=read, device=device, copy_inputs=self.copy_inputs
-        )
+        return ModelRunner(model, example, self.head, read, device, self.copy_inputs)
 
     @cached_property
     def probe(self) -> list[Inputs]:
@@ -190,8 +193,7 @@ class QueryContext:
     @cached_property
     def budget(self) -> MemoryBudget:
         """The memory for rows, buffers and selectors."""
-        where = scoring_device(self.model, self.options.get("device"))
-        return MemoryBudget.of(self.memory_bytes, where, self.notes)
+        return MemoryBudget.of(self.memory_bytes, self.where, self.notes)
 
     @cached_property
     def task(self) -> Task:
@@ -199,10 +201,9 @@ class QueryContext:
         given, outputs = self.options.get("task"), self.runner.example_outputs
         if given is None and self.read == "probabilities" and outputs[0].numel() == 1:
             given = "binary"
-        targets = None if self.labeled is None else self.labeled.targets_at_hand()
-        if targets is None or (isinstance(given, Task) and given.name not in TASKS):
-            return task_for(given, outputs)
-        return task_for_labels(given, outputs, targets)
+        own = isinstance(given, Task) and given.name not in TASKS
+        targets = None if own or self.labeled is None else self.labeled.targets_at_hand()
+        return task_for(given, outputs) if targets is None else task_for_labels(given, outputs, targets)
 
     @cached_property
     def own_scores(self) -> Tensor | None:
@@ -265,7 +266,7 @@ class QueryContext:
         with torch.no_grad(), tallied(), torch.random.fork_rng(devices):
             yield
 
-    def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
+    def rng(self, *purpose: str | int, device: torch.device | None = None) -> torch.Generator:
         """Return a generator for one `purpose` of this query, on the model's `device` unless given."""
         return generator(self.seed, *purpose, device=device or self.device)
 
@@ -285,9 +286,8 @@ class QueryContext:
         """
         task = self.task.name
         if task in TASKS and task not in serves:
-            guessed = task == "regression" and self.options.get("task") is None
-            logit = ". If the output is a logit of yes or no, which wants a sigmoid, say task='binary'"
-            hint = logit if "binary" in serves and guessed else ""
+            logit = "binary" in serves and task == "regression" and self.options.get("task") is None
+            hint = ". If the output is a logit of yes or no, which wants a sigmoid, say task='binary'" * logit
             found = f"{task} (outputs of shape {tuple(self.runner.example_outputs.shape)})"
             raise ValueError(f"{method} is not available for {found}: {why}{hint}")
 
@@ -317,9 +317,7 @@ class QueryContext:
         return buffer.columns
 
     def check_finite(self, rows: Tensor, what: str, *pools: Pool) -> None:
-        """Raise an error that names the examples of `pools` whose `rows` (n, ...) hold NaN or infinity, or that a mask
-        (n,) marks; `what` names the rows.
-        """
+        """Raise an error if `rows` of the `pools`, named `what`, hold NaN or infinity, or if a mask (n,) marks some."""
         bad = rows if rows.dtype == torch.bool else non_finite(rows)
         for pool, part in zip(pools, bad.split([len(pool) for pool in pools]), strict=True):
             if part.any():
@@ -362,19 +360,15 @@ class QueryContext:
         """Features (n, d) and one number for each example (n,) from one pass; `of`, `pools`, `what` as in `score`."""
 
         def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = self.runner.features_and_outputs(inputs)
-            return self.reader.vectors(features, inputs), self.reader.score(of, outputs, inputs)
+            features, outputs = self.reader.features_and_outputs(inputs)
+            return features, self.reader.score(of, outputs, inputs)
 
         features, scores = self.compute(read, *pools, what=what)
         return features, scores
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
         """Features (n, d) and outputs of the pool, or of several `pools` in turn, from one pass."""
-
-        def read(inputs: Inputs) -> tuple[Tensor, Tensor]:
-            features, outputs = self.runner.features_and_outputs(inputs)
-            return self.reader.vectors(features, inputs), outputs
-
+        read = self.reader.features_and_outputs
         features, outputs = self.compute(read, *pools, what="features and outputs")
         return features, outputs
 

@@ -321,6 +321,11 @@ class BatchReader:
         """Features of a batch as vectors, (n, d)."""
         return self.vectors(self.runner.features(inputs), inputs, grid)
 
+    def features_and_outputs(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Features of a batch as vectors (n, d), and its outputs, from one pass."""
+        features, outputs = self.runner.features_and_outputs(inputs)
+        return self.vectors(features, inputs), outputs
+
     def probabilities(self, outputs: Tensor) -> Tensor:
         """Probabilities in the layout of `outputs`, (n, ...)."""
         self.warn_of_probabilities(outputs)

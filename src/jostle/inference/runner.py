@@ -44,7 +44,6 @@ class ModelRunner:
         self,
         model: nn.Module,
         example: Inputs,
-        *,
         head: Head = None,
         outputs: Read | None = None,
         device: torch.device | str | None = None,
