@@ -18,12 +18,12 @@ from jostle.rows.geometry import (
     release,
     rounding,
     rows_at,
+    spilled_rows,
     squared_differences,
     squared_distances,
     squared_lengths,
     unit_length,
 )
-from jostle.rows.geometry import spilled_rows
 from jostle.selectors.base import (
     WORD,
     Picks,
