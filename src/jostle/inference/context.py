@@ -266,7 +266,7 @@ class QueryContext:
         with torch.no_grad(), tallied(), torch.random.fork_rng(devices):
             yield
 
-    def rng(self, *purpose: str | int, device: torch.device | None = None) -> torch.Generator:
+    def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:
         """Return a generator for one `purpose` of this query, on the model's `device` unless given."""
         return generator(self.seed, *purpose, device=device or self.device)
 
