@@ -13,7 +13,7 @@ from sphinx.addnodes import desc_signature
 from sphinx.util.docutils import SphinxDirective
 
 from jostle.inference.context import Options
-from jostle.utils.settings import SETTINGS
+from jostle.utils.registry import SETTINGS
 
 if TYPE_CHECKING:
     from docutils.nodes import Node

@@ -22,7 +22,7 @@ from jostle.experiments import protocol as protocols
 from jostle.experiments.experiment import run_experiment
 from jostle.inference.runner import ModelRunner
 from jostle.selectors.k_means_pp import draw_candidates
-from jostle.utils.settings import parse_specs
+from jostle.utils.names import parse_specs
 
 ray = pytest.importorskip("ray")
 from ray_nodes import SMALL, Nodes, assert_same  # noqa: E402

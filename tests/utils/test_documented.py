@@ -17,8 +17,7 @@ import jostle
 from jostle import datasets, embeddings, models, selectors, strategies
 from jostle.core import Strategy
 from jostle.inference.context import Options
-from jostle.utils.registry import Entry
-from jostle.utils.settings import argument_docs, field_docs, with_options
+from jostle.utils.registry import Entry, argument_docs, field_docs, with_options
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jostle import strategies
-from jostle.utils.settings import check_settings
+from jostle.utils.registry import check_settings
 
 
 def made(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jostle.utils.settings import name_and_settings, parsed_value
+from jostle.utils.names import name_and_settings, parsed_value
 
 
 @pytest.mark.parametrize(

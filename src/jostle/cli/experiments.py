@@ -129,7 +129,7 @@ def run(
         jostle run digits --dataset 'csv:rows.csv(target=kind)' --model mlp
     """
     from jostle.experiments import protocol as protocols
-    from jostle.utils.settings import parse_specs
+    from jostle.utils.names import parse_specs
 
     overrides = [f"dataset={dataset}"] if dataset else []
     overrides += [f"model={model}"] if model else []
@@ -157,7 +157,7 @@ def demo(
         jostle demo --out-dir /tmp/demo
     """
     from jostle.experiments import protocol as protocols
-    from jostle.utils.settings import parse_specs
+    from jostle.utils.names import parse_specs
 
     say(
         "A classifier of handwritten digits starts with 20 labels and asks for 20 more at a time.\n"

@@ -30,7 +30,7 @@ from jostle.inference.reader import ModelInputError, batch_in_words, output_read
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool, arrays, check_count
 from jostle.tasks import CLASS_TASKS, TASKS, Task, task_for
-from jostle.utils.settings import name_and_settings
+from jostle.utils.names import name_and_settings
 from jostle.utils.user_files import from_file, is_own
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jostle.cli import options
 from jostle.cli.console import PLAN_INDENT, print_table, print_wrapped, say
 from jostle.utils.files import check_target, has_columns, is_image, is_same, sheet, unhidden, write_whole
-from jostle.utils.settings import name_and_settings
+from jostle.utils.names import name_and_settings
 from jostle.utils.user_files import is_own
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from jostle.inference.runner import Head
 from jostle.inputs import Inputs, check_count
 from jostle.rows.geometry import Rows
 from jostle.selectors import Picks, Selector, TopK, Weighing, k_center, selector
-from jostle.utils.settings import with_options
+from jostle.utils.registry import with_options
 
 
 @dataclass(frozen=True)

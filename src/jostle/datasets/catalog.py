@@ -21,8 +21,7 @@ from jostle.datasets.fetch import DataError, data_root
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.tables import encode_classes
 from jostle.tasks import TASKS
-from jostle.utils.registry import Entry, Registry, first_words
-from jostle.utils.settings import bracketed, check_settings
+from jostle.utils.registry import Entry, Registry, bracketed, check_settings, first_words
 from jostle.utils.user_files import is_own
 
 EXPECTED = (

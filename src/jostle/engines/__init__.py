@@ -6,8 +6,8 @@ from typing import Any
 
 from jostle.engines.ray_engine import Ray
 from jostle.engines.worker import EngineError
-from jostle.utils.names import unknown
-from jostle.utils.settings import check_settings, name_and_settings
+from jostle.utils.names import name_and_settings, unknown
+from jostle.utils.registry import check_settings
 
 __all__ = ["EngineError", "Ray", "engine"]
 

@@ -21,8 +21,7 @@ from pydantic import (
 
 from jostle.experiments.manifest import rename_strategies
 from jostle.training.train import Recipe
-from jostle.utils.names import look_up
-from jostle.utils.settings import Spec, name_and_settings, parsed_value
+from jostle.utils.names import Spec, look_up, name_and_settings, parsed_value
 
 
 def _amount(value: object) -> int | float:

@@ -26,7 +26,7 @@ from jostle.inference.isolation import device_named
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import TASKS, Classification, Task
 from jostle.training.train import Indexed, evaluate, on, train
-from jostle.utils.settings import check_settings
+from jostle.utils.registry import check_settings
 from jostle.utils.user_files import checksums, from_file, is_own
 
 OWN_SPEC = re.compile(r"[^(),=]+\.py:\w+")  # in the words of a setting, such as features(head=mine.py:head)

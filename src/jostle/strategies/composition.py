@@ -9,8 +9,8 @@ from typing import Any
 from jostle import embeddings
 from jostle.core import Choice, Embedding
 from jostle.strategies.registry import REGISTRY
-from jostle.utils.names import unknown
-from jostle.utils.settings import check_settings, name_and_settings
+from jostle.utils.names import name_and_settings, unknown
+from jostle.utils.registry import check_settings
 from jostle.utils.user_files import is_own
 
 

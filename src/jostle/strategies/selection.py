@@ -23,7 +23,7 @@ from jostle.strategies.herding import Default, default_for
 from jostle.strategies.registry import REGISTRY, Entry, describe
 from jostle.tasks import Task
 from jostle.utils.names import unknown
-from jostle.utils.settings import with_options
+from jostle.utils.registry import with_options
 from jostle.utils.user_files import is_own
 
 

@@ -1,11 +1,13 @@
-"""Names: every unknown one is answered with the nearest known one, and every one can be written down."""
+"""Names, alone and with settings as in `folder:photos(size=64)`; an unknown one is answered with the nearest known."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -31,17 +33,13 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> ValueError:
     names = sorted(known)
     few = len(names) <= FEW_NAMES
     near = get_close_matches(str(name), names, n=1 if few else 3, cutoff=0.5)
-    hint = f"; did you mean {_alternatives(near)}?" if near else ""
+    quoted = ", ".join(map(repr, near))
+    hint = f"; did you mean {' or '.join(quoted.rsplit(', ', 1))}?" if near else ""
     if few:
         hint += f" (known: {', '.join(names) or 'none'})"
     elif not near:
         hint = f"; there are {len(names)}, such as {', '.join(names[:3])}"
     return ValueError(f"unknown {kind} {name!r}{hint}")
-
-
-def _alternatives(names: Sequence[str]) -> str:
-    quoted = [repr(name) for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
 def look_up(kind: str, name: str, registry: Mapping[str, T]) -> T:
@@ -60,3 +58,93 @@ class cached_property(functools.cached_property[T]):  # noqa: N801 - stands for 
     def __init__(self, func: Callable[[Any], T]) -> None:
         super().__init__(func)
         self.lock = nullcontext()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name with settings under a label; `bare` when it was a single word."""
+
+    label: str
+    use: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    bare: bool = False
+
+
+def parse_specs(text: str) -> list[Spec]:
+    """The things of a list: `random, ns-logits=noise-stability(space=logits)`."""
+    return [parse_spec(part) for part in split_outside_brackets(text, ",") if part.strip()]
+
+
+def parse_spec(text: str) -> Spec:
+    """One thing; without a label its own name is the label, and of `file.py:name` the part after the colon."""
+    head, bracket, tail = text.strip().partition("(")
+    label, equals, rest = head.partition("=")
+    use, settings = name_and_settings((rest if equals else head) + bracket + tail)
+    if not use:
+        raise ValueError(f"no name in {text.strip()!r}: write name, name(setting=value) or label=name")
+    own_label = label.strip() if equals else use.rpartition(":")[2]
+    return Spec(own_label, use, settings, bare=not equals and not bracket)
+
+
+def name_and_settings(text: str) -> tuple[str, dict[str, Any]]:
+    """A name and its settings, as in `folder:photos(size=64, mode=L)`; a value may have settings of its own."""
+    text = text.strip()
+    start = _settings_start(text)
+    inside = text[start + 1 : -1]
+    if start < 0 or (inside.strip() and "=" not in inside):
+        if text.count("(") != text.count(")"):
+            raise ValueError(f"a bracket is not closed in {text!r}")
+        return text, {}  # a path may have brackets of its own
+    settings: dict[str, Any] = {}
+    for part in filter(str.strip, split_outside_brackets(inside, ",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"settings are name=value; got {part.strip()!r} in {text!r}")
+        settings[key.strip().replace("-", "_")] = parsed_value(value)
+    return text[:start].strip(), settings
+
+
+def _settings_start(text: str) -> int:
+    """Return the position of the bracket that the last character closes; -1 if there is none."""
+    for bracket in re.finditer(r"\(", text) if text.endswith(")") else ():
+        with suppress(ValueError):
+            split_outside_brackets(text[bracket.end() : -1], ",")
+            return bracket.start()
+    return -1
+
+
+def parsed_value(text: str) -> Any:
+    """A value as in TOML: numbers, true and false, lists, quoted words; `none` or `None` is None, the rest are words.
+
+    Words in a list need no quotes either: `[cat, dog]`.
+    """
+    word = text.strip()
+    if word in ("none", "None"):  # as Python and the documentation of settings write it, too
+        return None
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        if not (word.startswith("[") and word.endswith("]")):
+            return word
+        return [parsed_value(part) for part in split_outside_brackets(word[1:-1], ",") if part.strip()]
+
+
+def split_outside_brackets(text: str, mark: str) -> list[str]:
+    """Parts between marks that stand outside of brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            break
+        if letter == mark and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth or quote:
+        raise ValueError(f"a bracket or quote is not closed in {text!r}")
+    return parts

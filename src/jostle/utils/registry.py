@@ -1,18 +1,24 @@
-"""One registry for all that goes by a name: strategies, embeddings, selectors, data sets, networks."""
+"""One registry for all that goes by a name, such as strategies and data sets; settings are checked and explained."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, Self, TypeVar
+from itertools import pairwise
+from numbers import Integral, Real
+from pathlib import Path
+from textwrap import dedent
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jostle.utils.names import cached_property, unknown
-from jostle.utils.settings import argument_docs, bracketed, check_settings, explain_settings, field_docs
 from jostle.utils.user_files import from_file, is_own
 
 __all__ = ["Entry", "Registry"]
@@ -20,6 +26,16 @@ __all__ = ["Entry", "Registry"]
 T = TypeVar("T")
 B = TypeVar("B", bound=Callable[..., Any])
 E = TypeVar("E", bound="Entry")
+
+SETTINGS = "Settings:"  # the line above them in a docstring
+PLAIN_TYPES: dict[Any, tuple[Any, str]] = {  # hint -> the types of its values, and what they are called
+    int: (Integral, "a whole number"),  # numpy's numbers too
+    float: (Real, "a number"),
+    bool: (bool, "true or false"),
+    str: (str, "a word"),
+    Path: ((str, Path), "a path"),
+    NoneType: (NoneType, "none"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +60,7 @@ class Entry:
     @property
     def line(self) -> str:
         """The first line of its docstring; its name where there is none."""
-        return own_doc(self.made_by, self.name).splitlines()[0]
+        return inspect.cleandoc(self.made_by.__doc__ or self.name).splitlines()[0]
 
     @property
     def made_by(self) -> Callable[..., Any]:
@@ -92,11 +108,8 @@ class Registry(Generic[T, E]):
         also: Iterable[str] = (),
         hint: Callable[[str], str] = lambda name: "",
     ) -> None:
-        self.kind, self.group = kind, group
-        self.entry_type = entry
-        self.makes = makes  # the type of what is built, and its name for errors
-        self.also = tuple(also)  # spellings that are no names, for errors
-        self.hint = hint  # what a name that is not known may have meant, for errors
+        self.kind, self.group, self.entry_type = kind, group, entry
+        self.makes, self.also, self.hint = makes, tuple(also), hint
         self._entries: dict[str, E] = {}
 
     def register(self, name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
@@ -204,34 +217,22 @@ class PluginError(ValueError):
 
 def load(point: EntryPoint, kind: str) -> Any:
     """Return what an entry point names; raise an error that names the package where it cannot be loaded."""
+    package = point.value if point.dist is None else f"the package {point.dist.name}"
     try:
         found = point.load()
+        if not callable(found):
+            raise TypeError(f"must be a class or function; got {found!r:.80}")
     except Exception as error:
         raise PluginError(
-            f"the {kind} {point.name!r} of {package_name(point)} cannot be loaded "
-            f"({type(error).__name__}: {error})"
+            f"the {kind} {point.name!r} of {package} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
-    if not callable(found):
-        raise PluginError(
-            f"the {kind} {point.name!r} of {package_name(point)} must be a class or function; got {found!r:.80}"
-        )
     return found
 
 
-def package_name(point: EntryPoint) -> str:
-    """Return the name of the package of an entry point, or the module where no package is known."""
-    return f"the package {point.dist.name}" if point.dist is not None else point.value
-
-
 def first_words(build: Callable[..., Any], name: str) -> str:
-    """The first paragraph of a docstring as one line; the name where there is none."""
+    """The first paragraph of the docstring, without that of a base class, as one line; the name where there is none."""
     made_by = build.func if isinstance(build, partial) else build
-    return " ".join(own_doc(made_by, name).split("\n\n")[0].split())
-
-
-def own_doc(made_by: Callable[..., Any], name: str) -> str:
-    """The docstring that was written for this very thing, not for a base class; the name where there is none."""
-    return inspect.cleandoc(made_by.__doc__ or name)
+    return " ".join(inspect.cleandoc(made_by.__doc__ or name).split("\n\n")[0].split())
 
 
 def definition(entry: Entry) -> tuple[str, str, str]:
@@ -241,3 +242,154 @@ def definition(entry: Entry) -> tuple[str, str, str]:
     files = [each.__code__.co_filename for each in inside if hasattr(each, "__code__")]
     place = next((file for file in files if not file.startswith("<")), made_by.__module__)
     return place, getattr(made_by, "__qualname__", repr(made_by)), ", ".join(entry.fixed)
+
+
+def check_settings(
+    owner: str, build: Callable[..., Any], settings: Mapping[str, Any], known: Iterable[str] | None = None
+) -> None:
+    """Refuse settings that `build` does not take, values that cannot be theirs, and any that it still lacks.
+
+    A misspelled one is answered from `known`: its names may be more or fewer than those that `build` takes.
+    """
+    kind = build.func if isinstance(build, partial) else build
+    parameters = inspect.signature(build).parameters
+    free = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    hints = _hints(kind)
+    for name, value in settings.items():
+        if name not in parameters and not free:
+            raise unknown(f"setting of {owner}", name, parameters if known is None else known)
+        if not fits(value, hints.get(name, Any)):
+            raise ValueError(f"{owner}: {name} takes {type_in_words(hints[name])}; got {value!r}")
+    for name, each in parameters.items():
+        needed = each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        if needed and name not in settings:
+            raise ValueError(f"{owner} needs a value for {name}: write {owner}({name}=...)")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value may be what a type hint says; what is no plain type is not judged."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(fits(value, each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is Sequence:
+        return _is_list(value) and all(fits(each, get_args(hint)[0]) for each in value)
+    if hint in (int, float) and isinstance(value, bool):
+        return False
+    return hint not in PLAIN_TYPES or isinstance(value, PLAIN_TYPES[hint][0])
+
+
+def type_in_words(hint: Any) -> str:
+    """Describe the values that a type hint admits."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(type_in_words, get_args(hint))))
+    if get_origin(hint) is Literal:
+        return " or ".join(map(str, get_args(hint)))
+    if get_origin(hint) is Sequence:
+        return "a list [...]"
+    return PLAIN_TYPES[hint][1] if hint in PLAIN_TYPES else getattr(hint, "__name__", str(hint))
+
+
+def bracketed(settings: Mapping[str, Any]) -> str:
+    """Settings as the command line writes them: `(num_perturbations=10, noise_scale=0.1)`, and nothing for none."""
+    shown = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    return f"({shown})" if shown else ""
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list, a tuple, an array or a ModuleList; words have an order too, but are one value."""
+    return (
+        isinstance(value, Sized)
+        and isinstance(value, Iterable)
+        and not isinstance(value, str | bytes | Mapping | Set)
+    )
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """Type hints of a function or a class's fields; none where they cannot be resolved."""
+    try:
+        return get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """Field -> the string literal below it, as one line; those of base classes included."""
+    found: dict[str, str] = {}
+    for base in reversed(inspect.getmro(kind)):
+        found |= _own_docs(base)
+    return found
+
+
+def argument_docs(function: Callable[..., Any]) -> dict[str, str]:
+    """Argument -> what the docstring's part `Args:` says of it, as one line."""
+    _, _, part = (inspect.getdoc(function) or "").partition("Args:\n")
+    found: dict[str, str] = {}
+    for line in part.split("\n\n")[0].splitlines():
+        start = re.match(r"    (\w+): (.*)", line)
+        if start:
+            name, found[start[1]] = start[1], start[2]
+        elif line.startswith("     ") and found:
+            found[name] += " " + line.strip()
+    return found
+
+
+@cache
+def _own_docs(kind: type) -> dict[str, str]:
+    """Those that stand in the class itself; none where its source cannot be read."""
+    if kind.__module__ == "builtins":
+        return {}
+    try:
+        (definition,) = ast.parse(dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    assert isinstance(definition, ast.ClassDef)
+    body = definition.body
+    return {
+        field.target.id: " ".join(below.value.value.split())
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
+
+
+def explain_settings(kind: type) -> None:
+    """Let `help()` show the strings below the fields of a class, by ending its docstring with them."""
+    words, said = vars(kind).get("__doc__") or "", field_docs(kind)
+    lines = [f"    {name}: {said[name]}" for name in inspect.signature(kind).parameters if name in said]
+    if words and lines and SETTINGS not in words:
+        kind.__doc__ = "\n".join([inspect.cleandoc(words), "", SETTINGS, *lines])
+
+
+def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[B], B]:
+    """Let `help()` show the keywords of `**options: Unpack[options]` one by one, with what is said of each.
+
+    An option that is not among the `defaults` is None unless given. A function that takes further keywords of any kind
+    keeps them, after the options.
+    """
+
+    def show(function: B) -> B:
+        signature = inspect.signature(function)
+        given = signature.parameters.values()
+        free = [each for each in given if each.kind is not each.VAR_KEYWORD]
+        further = [
+            each for each in given if each.kind is each.VAR_KEYWORD and "Unpack" not in str(each.annotation)
+        ]
+        for name, hint in options.__annotations__.items():
+            written = getattr(hint, "__forward_arg__", hint)  # as the source has it
+            default = defaults.get(name)
+            free.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
+            )
+        vars(function)["__signature__"] = signature.replace(parameters=[*free, *further])
+        said = field_docs(options)
+        lines = [f"    {name}: {said[name]}" for name in options.__annotations__ if name in said]
+        before, heading, args = (inspect.getdoc(function) or "").partition("Args:\n")
+        own, gap, rest = args.partition("\n\n")
+        function.__doc__ = "\n".join([before + heading + own, *lines]) + gap + rest
+        return function
+
+    return show

@@ -13,7 +13,7 @@ from tiny import OWN, numbers, tiny, tiny_file
 from jostle.experiments import manifest as manifests
 from jostle.experiments.experiment import open_experiment, run_experiment
 from jostle.experiments.store import CorruptRunError
-from jostle.utils.settings import parse_specs
+from jostle.utils.names import parse_specs
 
 
 def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

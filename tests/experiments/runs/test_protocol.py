@@ -9,7 +9,7 @@ from tiny import tiny, tiny_file
 from jostle import datasets, models, strategies
 from jostle.experiments import protocol
 from jostle.experiments.setup import build_strategy
-from jostle.utils.settings import Spec, name_and_settings, parse_spec, parse_specs, parsed_value
+from jostle.utils.names import Spec, name_and_settings, parse_spec, parse_specs, parsed_value
 
 PUBLISHED = {  # name: (initial, pick, points, candidates, seeds, batch, optimizer, lr, epochs)
     "mnist": (20, 20, 10, 1000, 10, 96, "adam", 1e-3, 50),
