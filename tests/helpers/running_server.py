@@ -11,8 +11,8 @@ from tools.serving import TOKEN
 from jostle.cli.serving import bind_socket
 from jostle.labeling import Session
 from jostle.labeling.server import create_server_app
-from jostle.labeling.server.projects import ProjectsServer
 from jostle.labeling.server.security import App, ServerAuth
+from jostle.labeling.server.serving import ProjectsServer
 
 
 class Running:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from jostle.labeling.server import security
-from jostle.labeling.server.security import LimitedProtocol
+from jostle.labeling.server import serving
+from jostle.labeling.server.serving import LimitedProtocol
 from jostle.utils.sockets import listener
 
 PATIENCE = 120  # seconds that a test waits for an end that comes within one
@@ -29,8 +29,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server that waits half a second for a request, and has room for three connections of one address."""
-    monkeypatch.setattr(security, "REQUEST_SECONDS", 0.5)
-    monkeypatch.setattr(security, "MAX_PER_ADDRESS", 3)
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(serving, "MAX_PER_ADDRESS", 3)
     with listener("127.0.0.1", 0) as listening:
         config = uvicorn.Config(app, http=LimitedProtocol, log_level="critical", lifespan="off")
         server = uvicorn.Server(config)
@@ -74,7 +74,7 @@ def test_a_request_that_does_not_end_is_given_up(port: int, begun: bytes) -> Non
 
 
 def test_a_whole_request_is_served_again_and_again(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "REQUEST_SECONDS", PATIENCE)  # a busy machine is slow, too
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", PATIENCE)  # a busy machine is slow, too
     with connect(port) as line:
         for _ in range(3):
             line.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -85,7 +85,7 @@ def test_a_whole_request_is_served_again_and_again(port: int, monkeypatch: pytes
 
 
 def test_one_address_has_a_limited_number_of_connections(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "REQUEST_SECONDS", PATIENCE)
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", PATIENCE)
     held = [connect(port) for _ in range(3)]
     with connect(port) as beyond:
         assert read_all(beyond) == b""

@@ -12,16 +12,16 @@ from running_server import NoTrainer, Running
 from tools.serving import TOKEN, Person
 
 from jostle.labeling import Session
-from jostle.labeling.project import lock_project
-from jostle.labeling.server import projects
-from jostle.labeling.server.people import add_person
-from jostle.labeling.server.projects import (
+from jostle.labeling.project import (
     find_project,
     forget_project,
+    lock_project,
     read_projects,
     register_project,
-    summarize_all,
 )
+from jostle.labeling.server import serving
+from jostle.labeling.server.security import add_person
+from jostle.labeling.server.serving import summarize_all
 
 PASSWORD = "hidden-word"
 
@@ -51,7 +51,7 @@ def both(state: Path, tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def running(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setattr(projects, "Trainer", NoTrainer)
+    monkeypatch.setattr(serving, "Trainer", NoTrainer)
     server = Running()
     yield server
     server.stop()

@@ -166,8 +166,8 @@ def serve(
     session: Session, title: str, host: str, port: int | None, token: str | None, browser: bool
 ) -> None:
     """Serve the page until Ctrl-C."""
+    from jostle.labeling.project import register_project
     from jostle.labeling.server import create_server_app
-    from jostle.labeling.server.projects import register_project
     from jostle.labeling.training.suggesters import check_columns
 
     check_columns(session)

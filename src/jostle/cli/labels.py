@@ -229,9 +229,8 @@ def people(
         jostle label people remove photos.labels anna
     """
     serving.check_packages()
-    from jostle.labeling.project import ADDRESS, DATABASE
-    from jostle.labeling.server.people import add_person, list_people, remove_person
-    from jostle.labeling.server.projects import ProjectEntry, find_project
+    from jostle.labeling.project import ADDRESS, DATABASE, ProjectEntry, find_project
+    from jostle.labeling.server.security import add_person, list_people, remove_person
     from jostle.labeling.store import Store
 
     entry = find_project(project) if db is None else ProjectEntry(project, project)

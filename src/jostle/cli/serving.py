@@ -20,8 +20,8 @@ from rich.console import Console
 from jostle.utils.sockets import listener
 
 if TYPE_CHECKING:
-    from jostle.labeling.server.projects import ProjectSummary
     from jostle.labeling.server.security import ServerAuth
+    from jostle.labeling.server.serving import ProjectSummary
     from jostle.labeling.session import Session
 
 PORT = 8321  # unless told otherwise: a page that is open finds the server again
@@ -121,7 +121,7 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
     """Run an application until Ctrl-C."""
     import uvicorn
 
-    from jostle.labeling.server.security import LimitedProtocol
+    from jostle.labeling.server.serving import LimitedProtocol
 
     config = uvicorn.Config(
         app,
@@ -139,13 +139,8 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
 def serve_projects(host: str, port: int | None, token: str | None, browser: bool) -> None:
     """Print the projects of this machine, and serve the page that opens them until Ctrl-C."""
     check_packages()
-    from jostle.labeling.server.projects import (
-        ProjectsServer,
-        read_projects,
-        register_project,
-        state_folder,
-        summarize_all,
-    )
+    from jostle.labeling.project import read_projects, register_project, state_folder
+    from jostle.labeling.server.serving import ProjectsServer, summarize_all
 
     known = {each.folder for each in read_projects()}
     for database in Path().glob("*.labels/labels.db"):  # of an earlier version, which kept no list

@@ -1,8 +1,12 @@
-"""A labeling project: the folder beside the data, what it remembers, and how it asks and learns."""
+"""Labeling projects: the folder beside the data, what it remembers, its settings, and the list of a user's projects."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
+from sqlalchemy.engine import make_url
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import AnswerKind, Answers
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
 from jostle.labeling.store.classes import ClassBook
+from jostle.utils.files import write_whole
 from jostle.utils.sockets import is_remote
 from jostle.utils.user_files import is_own
 
@@ -216,3 +222,93 @@ def write_address(project: Path, address: str) -> None:
     path = project / ADDRESS
     path.touch(mode=0o600)
     path.write_text(address, encoding="utf-8")
+
+
+STATE_VARIABLE = "JOSTLE_STATE"
+
+
+@dataclass(frozen=True)
+class ProjectEntry:
+    """Project in the list."""
+
+    name: str
+    """Its name in addresses."""
+    folder: str
+    db: str | None = None
+    """Address of its database, without a password; None: SQLite in the folder."""
+    opened: float = 0.0
+    """When it was opened last."""
+
+
+def state_folder() -> Path:
+    """Return the folder of the list: the variable JOSTLE_STATE, or the system's folder for state of programs."""
+    from platformdirs import user_state_path
+
+    return Path(os.environ.get(STATE_VARIABLE) or user_state_path("jostle", appauthor=False))
+
+
+def read_projects() -> list[ProjectEntry]:
+    """Return the projects that were opened on this machine, the latest first; a broken list is an empty one."""
+    try:
+        rows = json.loads((state_folder() / "projects.json").read_text(encoding="utf-8"))
+        found = [ProjectEntry(**row) for row in rows]
+        return sorted(found, key=lambda each: -each.opened)
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def register_project(folder: Path, db: str | None = None) -> None:
+    """Add a project to the list, or note that it was opened; a list that cannot be written stays as it is."""
+    place = str(folder.resolve())
+    address = make_url(db)._replace(password=None).render_as_string(False) if db and "://" in db else db
+    try:
+        with lock_list():
+            known = read_projects()
+            others = [each for each in known if each.folder != place]
+            before = next((each.name for each in known if each.folder == place), None)
+            name = before or free_name(folder, {each.name for each in others})
+            write_list([ProjectEntry(name, place, address, time.time()), *others])
+    except OSError:
+        return
+
+
+def forget_project(name: str) -> None:
+    """Take a project off the list; its files stay."""
+    with lock_list():
+        write_list([each for each in read_projects() if each.name != name])
+
+
+def lock_list() -> FileLock:
+    """Return the lock of the list, which several servers may change."""
+    state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    return FileLock(state_folder() / ".projects.lock", timeout=10)
+
+
+def write_list(entries: list[ProjectEntry]) -> None:
+    """Write the list."""
+    write_whole(state_folder() / "projects.json", json.dumps([asdict(each) for each in entries], indent=1))
+
+
+def free_name(folder: Path, taken: set[str]) -> str:
+    """Return a name for addresses: `photos` for `photos.labels`, with a number if another project has that name."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.name.removesuffix(".labels")).strip("-") or "project"
+    names = [plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 2))]
+    return next(name for name in names if name not in taken)
+
+
+def find_project(given: str) -> ProjectEntry:
+    """Return a project by its folder, or by its name in the list.
+
+    Raises:
+        ValueError: There is no such project.
+    """
+    known = read_projects()
+    folder = Path(given).expanduser()
+    if (folder / DATABASE).exists():
+        return ProjectEntry(given, str(folder))
+    place = str(folder.resolve())
+    found = [each for each in known if place == each.folder] or [each for each in known if given == each.name]
+    if not found:
+        names = ", ".join(each.name for each in known) or "none"
+        raise ValueError(f"{given} is not the folder of a labeling project, and no name in the list: {names}")
+    return found[0]

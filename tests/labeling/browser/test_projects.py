@@ -11,9 +11,9 @@ from browser_pages import problems
 from running_server import NoTrainer, Running
 
 from jostle.labeling import Session
-from jostle.labeling.server import projects
-from jostle.labeling.server.people import add_person
-from jostle.labeling.server.projects import register_project
+from jostle.labeling.project import register_project
+from jostle.labeling.server import serving
+from jostle.labeling.server.security import add_person
 
 SHOWN = "() => document.querySelector('.stage')?.dataset.key"
 PICTURE = "() => document.querySelector('.picture img')?.naturalWidth > 0"
@@ -23,7 +23,7 @@ PICTURE = "() => document.querySelector('.picture img')?.naturalWidth > 0"
 def two(tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A server of two projects."""
     monkeypatch.setenv("JOSTLE_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(projects, "Trainer", NoTrainer)
+    monkeypatch.setattr(serving, "Trainer", NoTrainer)
     for name in ("cats", "dogs"):
         session = Session.open(
             photos, project=tmp_path / f"{name}.labels", answers=["a", "b"], encoder="pixels"

@@ -1,11 +1,11 @@
-"""Access to the server: a token, our own Host, no posts of other sites, bodies of limited size, no slow clients.
+"""Access to the server: a token, our own Host, no posts of other sites, bodies of limited size, roles of people.
 
-uvicorn waits for ever for a request that does not end. Here a request must be complete, and a reply read, in time.
+The server's own token belongs to its owner, who may do everything under any name. A token of `add_person` belongs to
+one person, whose role opens some routes. The database has its hash alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import re
 import secrets
@@ -14,21 +14,28 @@ import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import quote, urlencode, urlsplit
 
-from fastapi import HTTPException
+from fastapi import APIRouter, Depends, HTTPException
 from fastapi.concurrency import run_in_threadpool
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from fastapi.datastructures import QueryParams
+from fastapi.responses import PlainTextResponse
+from pydantic import AfterValidator, Field
+from sqlalchemy import delete, insert, select
+from sqlalchemy.exc import IntegrityError
 
-from jostle.labeling.server.people import find_person, signed_in
+from jostle.labeling.answers import clean_person_name
 from jostle.labeling.store import Store
-from jostle.utils.sockets import parse_address
+from jostle.labeling.store.schema import people
+from jostle.utils.sockets import is_loopback, parse_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -38,7 +45,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_BODY_BYTES = 256 * 1024  # bytes; a full batch of kept answers has a tenth of that
-MAX_LENGTH_DIGITS = 20  # digits; Python refuses to read very long ones
 MIN_TOKEN_LENGTH = 8
 MAX_GUESSES, GUESS_SECONDS = 20, 60.0  # different wrong tokens of one address within so many seconds
 MAX_TOKENS = 8  # of one request that are looked at: none makes hundreds of guesses
@@ -120,11 +126,10 @@ class ServerAuth:
         name = host_name(host)
         if name is None:
             return False
-        address = parse_address(name)
-        if name == "localhost" or (address is not None and address.is_loopback):
+        if is_loopback(name):
             return True
         if self.host in WILDCARDS:
-            return address is not None or name == socket.gethostname().lower()
+            return parse_address(name) is not None or name == socket.gethostname().lower()
         return name == self.host.lower()
 
 
@@ -168,9 +173,8 @@ class GuessLimit:
         if address not in self._wrong:
             return False
         since = self.clock() - GUESS_SECONDS
-        recent = {token: at for token, at in self._wrong[address].items() if at > since}
-        self._wrong[address] = recent
-        return len(recent) > MAX_GUESSES
+        self._wrong[address] = {token: at for token, at in self._wrong[address].items() if at > since}
+        return len(self._wrong[address]) > MAX_GUESSES
 
 
 class SecurityMiddleware:
@@ -199,7 +203,8 @@ class SecurityMiddleware:
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or respond with the reason why not."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        shown, client = find_tokens(scope, headers, self.auth.cookie), (scope.get("client") or ("",))[0]
+        query, client = QueryParams(scope["query_string"]), (scope.get("client") or ("",))[0]
+        shown = [*query.getlist("token"), *header_tokens(headers, self.auth.cookie)][:MAX_TOKENS]
         refusal = self.find_refusal(scope, headers, client)
         token = None if refusal else await self.find_valid(shown)
         if refusal is None and token is None:
@@ -207,12 +212,14 @@ class SecurityMiddleware:
             refusal = 401, TOKEN_PAGE
         if refusal is None and content_length(headers) > self.largest:
             refusal = 413, f"At most {self.largest} bytes."
+        is_page = not scope["path"].startswith(f"{scope.get('root_path', '')}/api/")
+        reply: App = self.forward
         if refusal is not None:
-            await respond(send, *refusal, UNAUTHORIZED_HEADERS if refusal[0] == 401 else {})
-        elif token is not None and scope["method"] == "GET" and query_tokens(scope) and is_page(scope):
-            await self.set_cookie(scope, send, token)
-        else:
-            await self.forward(scope, receive, send)
+            status, words = refusal
+            reply = PlainTextResponse(words, status, UNAUTHORIZED_HEADERS if status == 401 else None)
+        elif token is not None and scope["method"] == "GET" and "token" in query and is_page:
+            reply = self.enter(scope, query, token)
+        await reply(scope, receive, send)
 
     def find_refusal(self, scope: Scope, headers: dict[str, str], client: str) -> tuple[int, str] | None:
         """Return the status and words of a refusal before tokens are read; None if there is none."""
@@ -237,13 +244,13 @@ class SecurityMiddleware:
                 return token
         return None
 
-    async def set_cookie(self, scope: Scope, send: Send, token: str) -> None:
-        """Store the token in a cookie that scripts cannot read, and drop it from the address."""
-        rest = [pair for pair in query_pairs(scope) if pair[0] != "token"]
+    def enter(self, scope: Scope, query: QueryParams, token: str) -> PlainTextResponse:
+        """Lead to the address without the token, with a cookie that scripts cannot read."""
+        rest = [pair for pair in query.multi_items() if pair[0] != "token"]
         place = quote(scope["path"].lstrip("/\\")) + (f"?{urlencode(rest)}" if rest else "")
         path = "/" if self.auth.is_valid_token(token) else f"{scope.get('root_path', '')}/"
         cookie = f"{self.auth.cookie}={token}; Path={path}; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        await respond(send, 303, "", {"location": f"/{place}", "set-cookie": cookie})
+        return PlainTextResponse("", 303, {"location": f"/{place}", "set-cookie": cookie})
 
     async def forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; one without a length is cut off at the limit."""
@@ -260,52 +267,24 @@ class SecurityMiddleware:
         await self.app(scope, some, send)
 
 
-def find_tokens(scope: Scope, headers: dict[str, str], cookie: str) -> list[str]:
-    """Return the tokens of a request: in its address, its Authorization header or its cookies."""
-    found = [
-        *query_tokens(scope),
-        *authorization_tokens(headers),
-        *cookie_tokens(headers.get("cookie", ""), cookie),
-    ]
-    return found[:MAX_TOKENS]
-
-
-def query_pairs(scope: Scope) -> list[tuple[str, str]]:
-    """Return the pairs of a request's query."""
-    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-
-
-def query_tokens(scope: Scope) -> list[str]:
-    """Return the tokens in the address."""
-    return [value for name, value in query_pairs(scope) if name == "token"]
-
-
-def cookie_tokens(text: str, name: str) -> list[str]:
-    """Return the token in our cookie; other servers' cookies of this host need not be well formed."""
-    pairs = (part.strip().partition("=") for part in text.split(";"))
-    return [value for key, _, value in pairs if key == name]
-
-
-def authorization_tokens(headers: dict[str, str]) -> list[str]:
-    """Return the token of scripts (`Bearer T`), or the password of other tools (`Basic`)."""
+def header_tokens(headers: dict[str, str], cookie: str) -> list[str]:
+    """Return the tokens of a request: of scripts (`Bearer T`), of other tools (`Basic`, a password), and of cookies."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
+    found = [value.strip()] if scheme.lower() in ("bearer", "token") else []
     if scheme.lower() == "basic":
-        try:
-            return [b64decode(value, validate=True).decode().partition(":")[2]]
-        except (NotBase64, UnicodeDecodeError):
-            return []
-    return [value.strip()] if scheme.lower() in ("bearer", "token") else []
-
-
-def is_page(scope: Scope) -> bool:
-    """Return whether a request is for a page in a browser's address bar."""
-    return not scope["path"].startswith(f"{scope.get('root_path', '')}/api/")
+        with suppress(NotBase64, UnicodeDecodeError):
+            found = [b64decode(value, validate=True).decode().partition(":")[2]]
+    # other servers' cookies of this host need not be well formed, and a browser may hold two of ours
+    pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return found + [value for name, _, value in pairs if name == cookie]
 
 
 def content_length(headers: dict[str, str]) -> int:
     """Return the announced length; a malformed one counts as too long."""
     said = headers.get("content-length", "0")
-    return int(said) if said.isdecimal() and len(said) < MAX_LENGTH_DIGITS else 2**63
+    return (
+        int(said) if said.isdecimal() and len(said) < 20 else 2**63
+    )  # Python refuses to read very long ones
 
 
 def add_security_headers(send: Send) -> Send:
@@ -321,70 +300,101 @@ def add_security_headers(send: Send) -> Send:
     return with_headers
 
 
-async def respond(send: Send, status: int, words: str, headers: Mapping[str, str]) -> None:
-    """Send a short response in plain words."""
-    body = words.encode()
-    shown = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body)), **headers}
-    start = [(name.encode(), value.encode("latin-1")) for name, value in shown.items()]
-    await send({"type": "http.response.start", "status": status, "headers": start})
-    await send({"type": "http.response.body", "body": body})
+Role = Literal["label", "review", "manage"]
+ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
 
 
-REQUEST_SECONDS = 30.0  # from the first byte of a request, or the beginning of a connection, to its last
-REPLY_SECONDS = 600.0  # to compute a reply and to send it
-MAX_CONNECTIONS = 600
-MAX_PER_ADDRESS = 300  # a team behind one router has one address
+@dataclass(frozen=True)
+class Person:
+    """Person with a token."""
+
+    name: str
+    role: Role
+    at: float  # when the token was made
 
 
-class LimitedProtocol(H11Protocol):
-    """HTTP connection that is closed when its client takes too long."""
+signed_in: ContextVar[Person | None] = ContextVar("signed_in", default=None)  # None: the owner of the server
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._deadline: asyncio.TimerHandle | None = None
-        self._waiting = False  # for a request, not for a reply
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuse a connection beyond the limits, and wait for a request otherwise."""
-        super().connection_made(transport)
-        address = self.client[0] if self.client else None
-        others = [getattr(each, "client", None) or (None,) for each in self.connections]
-        same = sum(other[0] == address for other in others)
-        if len(self.connections) > MAX_CONNECTIONS or same > MAX_PER_ADDRESS:
-            transport.abort()
-            return
-        self._expect(request=True)
+def add_person(store: Store, name: str, role: Role) -> str:
+    """Add a person to a project; return the token, which cannot be read again.
 
-    def data_received(self, data: bytes) -> None:
-        """Take some bytes; begin to wait for the rest of a request, or for its reply."""
-        super().data_received(data)
-        cycle = self.cycle
-        waiting = cycle is None or cycle.response_complete or cycle.more_body
-        if waiting != self._waiting or self._deadline is None:
-            self._expect(request=waiting)
+    Raises:
+        ValueError: The person has a token, or the role is unknown.
+    """
+    name = clean_person_name(name)
+    if role not in ROLES:
+        raise ValueError(f"the role must be one of {', '.join(ROLES)}; got {role!r}")
+    token = secrets.token_urlsafe(24)
+    row = {"name": name, "role": role, "digest": hash_token(token), "at": store.clock()}
+    try:
+        with store.write_transaction() as tx:
+            tx.execute(insert(people).values(row))
+    except IntegrityError:
+        raise ValueError(f"{name!r} has a token: remove it first to make a new one") from None
+    return token
 
-    def on_response_complete(self) -> None:
-        """Stop waiting; uvicorn closes a connection that stays idle."""
-        self._cancel()
-        super().on_response_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        self._cancel()
-        super().connection_lost(exc)
+def list_people(store: Store) -> list[Person]:
+    """Return the people with tokens, by name."""
+    return [Person(row.name, row.role, row.at) for row in store.rows(select(people).order_by(people.c.name))]
 
-    def _expect(self, request: bool) -> None:
-        self._cancel()
-        self._waiting = request
-        seconds = REQUEST_SECONDS if request else REPLY_SECONDS
-        self._deadline = self.loop.call_later(seconds, self._give_up)
 
-    def _cancel(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+def remove_person(store: Store, name: str) -> None:
+    """Withdraw a person's token, at once; their answers stay.
 
-    def _give_up(self) -> None:
-        self._deadline = None
-        if self.transport is not None:
-            self.transport.abort()
+    Raises:
+        ValueError: Nobody of this name has a token.
+    """
+    name = clean_person_name(name)
+    with store.write_transaction() as tx:
+        removed = tx.execute(delete(people).where(people.c.name == name)).rowcount
+    if not removed:
+        there = ", ".join(each.name for each in list_people(store)) or "nobody"
+        raise ValueError(f"{name!r} has no token; {there} has one")
+
+
+def find_person(store: Store, token: str) -> Person | None:
+    """Return the person of a token, None if it is nobody's; the time does not tell how near a guess came."""
+    digest = hash_token(token)
+    found = [row for row in store.rows(select(people)) if hmac.compare_digest(row.digest, digest)]
+    return Person(found[0].name, found[0].role, found[0].at) if found else None
+
+
+def hash_token(token: str) -> str:
+    """Return the hash of a token; 192 random bits need no slow one."""
+    return sha256(token.encode()).hexdigest()
+
+
+def current_role() -> Role:
+    """Return the role of whoever sent the request."""
+    return person.role if (person := signed_in.get()) else "manage"
+
+
+class Routes:
+    """Routes of an application, by the first role that may use them."""
+
+    def __init__(self) -> None:
+        self.label, self.review, self.manage = map(make_router, ROLES)
+
+
+def make_router(role: Role) -> APIRouter:
+    """Return a router that refuses requests of people with a lesser role."""
+
+    async def check_role() -> None:
+        if ROLES.index(current_role()) < ROLES.index(role):
+            raise HTTPException(403, f"Your token is for {current_role()!r}; this needs {role!r}.")
+
+    return APIRouter(dependencies=[Depends(check_role)])
+
+
+def check_sender(name: str) -> str:
+    """Refuse the name of somebody else than the token's person."""
+    person = signed_in.get()
+    if person is not None and " ".join(name.split()) != person.name:
+        raise HTTPException(403, f"Your token is for {person.name}, not for {name}.")
+    return name
+
+
+Sender = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_sender)]
+"""Name of the person who sends a request."""

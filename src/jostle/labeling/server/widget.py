@@ -16,8 +16,7 @@ from urllib.parse import unquote, urlsplit
 from markupsafe import Markup
 
 from jostle.labeling.answers import clean_person_name
-from jostle.labeling.server import create_app
-from jostle.labeling.server.routes import load_template
+from jostle.labeling.server import create_app, load_template
 from jostle.labeling.sources.index import GoneError
 
 try:

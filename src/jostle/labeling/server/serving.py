@@ -1,33 +1,41 @@
-"""A user's labeling projects: the list of them, how far each is, and a server of several.
+"""What a server of the page runs: connections with limits, and one application of several projects.
 
-The list is a small file in the user's state folder. The server shows it at `/`, and each open project at `/p/NAME/`.
-An open project has its own application, session and training process. The server's token is its owner's and opens
-everything. Tokens of people open their own project, while it is open.
+The list of a user's projects is shown at `/`, and each open project at `/p/NAME/`. An open project has its own
+application, session and training process. The server's token is its owner's and opens everything. Tokens of people
+open their own project, while it is open.
+
+uvicorn waits for ever for a request that does not end. Here a request must be complete, and a reply read, in time.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
+import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, RedirectResponse
-from filelock import BaseFileLock, FileLock
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from filelock import BaseFileLock
 from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from jostle.labeling.project import DATABASE, Settings, lock_project, write_address
-from jostle.labeling.server import create_app
-from jostle.labeling.server.routes import add_assets, load_template
+from jostle.labeling.project import (
+    DATABASE,
+    ProjectEntry,
+    Settings,
+    forget_project,
+    lock_project,
+    read_projects,
+    register_project,
+    write_address,
+)
+from jostle.labeling.server import add_assets, create_app, load_template
 from jostle.labeling.server.security import (
     App,
     GuessLimit,
@@ -36,30 +44,14 @@ from jostle.labeling.server.security import (
     SecurityMiddleware,
     Send,
     ServerAuth,
-    respond,
 )
 from jostle.labeling.session import Session
 from jostle.labeling.store import Store
 from jostle.labeling.store.queries import ANSWERED
 from jostle.labeling.store.schema import events, examples, standing
 from jostle.labeling.training.trainer import Trainer
-from jostle.utils.files import write_whole
 
 CONNECT_SECONDS = 5  # seconds that a database server may take to reply
-STATE_VARIABLE = "JOSTLE_STATE"
-
-
-@dataclass(frozen=True)
-class ProjectEntry:
-    """Project in the list."""
-
-    name: str
-    """Its name in addresses."""
-    folder: str
-    db: str | None = None
-    """Address of its database, without a password; None: SQLite in the folder."""
-    opened: float = 0.0
-    """When it was opened last."""
 
 
 @dataclass(frozen=True)
@@ -85,62 +77,6 @@ class ProjectSummary:
     def last_day(self) -> str:
         """Day of the last answer; empty if there is none."""
         return "" if self.last is None else f"{datetime.fromtimestamp(self.last):%Y-%m-%d}"
-
-
-def state_folder() -> Path:
-    """Return the folder of the list: the variable JOSTLE_STATE, or the system's folder for state of programs."""
-    from platformdirs import user_state_path
-
-    return Path(os.environ.get(STATE_VARIABLE) or user_state_path("jostle", appauthor=False))
-
-
-def read_projects() -> list[ProjectEntry]:
-    """Return the projects that were opened on this machine, the latest first; a broken list is an empty one."""
-    try:
-        rows = json.loads((state_folder() / "projects.json").read_text(encoding="utf-8"))
-        found = [ProjectEntry(**row) for row in rows]
-        return sorted(found, key=lambda each: -each.opened)
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def register_project(folder: Path, db: str | None = None) -> None:
-    """Add a project to the list, or note that it was opened; a list that cannot be written stays as it is."""
-    place = str(folder.resolve())
-    address = make_url(db)._replace(password=None).render_as_string(False) if db and "://" in db else db
-    try:
-        with lock_list():
-            known = read_projects()
-            others = [each for each in known if each.folder != place]
-            before = next((each.name for each in known if each.folder == place), None)
-            name = before or free_name(folder, {each.name for each in others})
-            write_list([ProjectEntry(name, place, address, time.time()), *others])
-    except OSError:
-        return
-
-
-def forget_project(name: str) -> None:
-    """Take a project off the list; its files stay."""
-    with lock_list():
-        write_list([each for each in read_projects() if each.name != name])
-
-
-def lock_list() -> FileLock:
-    """Return the lock of the list, which several servers may change."""
-    state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    return FileLock(state_folder() / ".projects.lock", timeout=10)
-
-
-def write_list(entries: list[ProjectEntry]) -> None:
-    """Write the list."""
-    write_whole(state_folder() / "projects.json", json.dumps([asdict(each) for each in entries], indent=1))
-
-
-def free_name(folder: Path, taken: set[str]) -> str:
-    """Return a name for addresses: `photos` for `photos.labels`, with a number if another project has that name."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.name.removesuffix(".labels")).strip("-") or "project"
-    names = [plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 2))]
-    return next(name for name in names if name not in taken)
 
 
 def summarize_all(entries: list[ProjectEntry]) -> list[ProjectSummary]:
@@ -188,24 +124,6 @@ def read_summary(entry: ProjectEntry, store: Store) -> ProjectSummary:
     )
     goal = "" if settings.goal is None else session.type.goal_words(settings.goal, 0)
     return ProjectSummary(entry, "there", session.advice().headline, here, answered, goal, last)
-
-
-def find_project(given: str) -> ProjectEntry:
-    """Return a project by its folder, or by its name in the list.
-
-    Raises:
-        ValueError: There is no such project.
-    """
-    known = read_projects()
-    folder = Path(given).expanduser()
-    if (folder / DATABASE).exists():
-        return ProjectEntry(given, str(folder))
-    place = str(folder.resolve())
-    found = [each for each in known if place == each.folder] or [each for each in known if given == each.name]
-    if not found:
-        names = ", ".join(each.name for each in known) or "none"
-        raise ValueError(f"{given} is not the folder of a labeling project, and no name in the list: {names}")
-    return found[0]
 
 
 PREFIX = "/p/"
@@ -256,14 +174,14 @@ class ProjectsServer:
             return await self.list(scope, receive, send)
         visited = scope["path"] == f"{PREFIX}{name}/"
         if name in self.closed and not visited:
-            return await respond(send, 503, f"{name} was closed: open it from the list of projects.", {})
+            closed = PlainTextResponse(f"{name} was closed: open it from the list of projects.", 503)
+            return await closed(scope, receive, send)
         try:
             project = await run_in_threadpool(self.open, name)
         except Exception as error:  # a project that cannot be opened harms no other
             self.problems[name] = str(error)
-            if visited:
-                return await respond(send, 303, "", {"location": "/"})
-            return await respond(send, 503, f"{name} cannot be opened: {error}", {})
+            failed = PlainTextResponse(f"{name} cannot be opened: {error}", 503)
+            return await (RedirectResponse("/", 303) if visited else failed)(scope, receive, send)
         return await project.app(in_project(scope), receive, send)
 
     def open(self, name: str) -> OpenProject:
@@ -347,3 +265,63 @@ def create_list_app(server: ProjectsServer) -> FastAPI:
         return RedirectResponse("/", 303)
 
     return app
+
+
+REQUEST_SECONDS = 30.0  # from the first byte of a request, or the beginning of a connection, to its last
+REPLY_SECONDS = 600.0  # to compute a reply and to send it
+MAX_CONNECTIONS = 600
+MAX_PER_ADDRESS = 300  # a team behind one router has one address
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP connection that is closed when its client takes too long."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._waiting = False  # for a request, not for a reply
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse a connection beyond the limits, and wait for a request otherwise."""
+        super().connection_made(transport)
+        address = self.client[0] if self.client else None
+        others = [getattr(each, "client", None) or (None,) for each in self.connections]
+        same = sum(other[0] == address for other in others)
+        if len(self.connections) > MAX_CONNECTIONS or same > MAX_PER_ADDRESS:
+            transport.abort()
+            return
+        self._expect(request=True)
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes; begin to wait for the rest of a request, or for its reply."""
+        super().data_received(data)
+        cycle = self.cycle
+        waiting = cycle is None or cycle.response_complete or cycle.more_body
+        if waiting != self._waiting or self._deadline is None:
+            self._expect(request=waiting)
+
+    def on_response_complete(self) -> None:
+        """Stop waiting; uvicorn closes a connection that stays idle."""
+        self._cancel()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _expect(self, request: bool) -> None:
+        self._cancel()
+        self._waiting = request
+        seconds = REQUEST_SECONDS if request else REPLY_SECONDS
+        self._deadline = self.loop.call_later(seconds, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if self.transport is not None:
+            self.transport.abort()
