@@ -7,7 +7,7 @@ from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
 from jostle.labeling import Session, audit
-from jostle.labeling.audit import insights
+from jostle.labeling.audit import stopping
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 def test_bounds_by_class_hold(session: Session) -> None:
     sample = audit.audit_sample(session)
-    figures = {each.name: each for each in insights.by_class(session, sample)}
+    figures = {each.name: each for each in stopping.by_class(session, sample)}
     assert figures.keys() == set(COLORS)
     assert sum(each.answered for each in figures.values()) == len(sample.labels)
     assert figures["red"].recall is None or figures["red"].recall <= 1
@@ -32,7 +32,7 @@ def test_bounds_by_class_hold(session: Session) -> None:
 
 
 def test_confusions_show_no_audited_example(session: Session) -> None:
-    found = insights.confusions(session)
+    found = stopping.confusions(session)
     assert found
     assert found[0].count >= found[-1].count
     by = purposes(session)
@@ -41,7 +41,7 @@ def test_confusions_show_no_audited_example(session: Session) -> None:
 
 
 def test_savings_are_shown_from_sixty_audited_answers_on(session: Session) -> None:
-    found = insights.savings(session)
+    found = stopping.savings(session)
     if found is not None:  # None where the first model is as good as all random answers
         assert found.random_labels >= 42
         assert found.low is None or found.low <= found.random_labels - found.picks <= found.high
@@ -55,14 +55,14 @@ def test_savings_are_shown_from_sixty_audited_answers_on(session: Session) -> No
 def test_noise_is_told_where_two_people_answered(tmp_path: Path) -> None:
     folder = colored_folder(tmp_path / "photos", 60)
     session = Session.open(folder, answers=COLORS, encoder="pixels", overlap=1.0)
-    assert insights.noise(session, 0.2) is None
+    assert stopping.noise(session, 0.2) is None
     for person, shift in (("ann", 0), ("bob", 1)):
         for place in range(40):
             [question] = session.ask(1, person)
             true = COLORS.index(color_in(question.name))
             wrong = shift * (int(question.name[:3]) % 5 == 0)
             session.tell(question.key, COLORS[(true + wrong) % 3], person, seconds=1 + place % 2)
-    found = insights.noise(session, 0.3)
+    found = stopping.noise(session, 0.3)
     assert found.twice >= 20
     assert 0 < found.answer_error < 0.25
     assert found.model_error < 0.3

@@ -8,7 +8,7 @@ from labeling_data import COLORS, colored_folder
 
 from jostle.labeling import Session
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.audit import aggregation
+from jostle.labeling.audit import queue
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def test_a_doubtful_answer_is_asked_again_and_one_of_the_audit_never(session: Se
 def test_the_share_of_wrong_answers_is_measured_on_the_random_half(session: Session) -> None:
     for question in session.ask(40, "bob"):
         session.tell(question.key, color_in(question.name), "bob")
-    differed, twice = aggregation.count_disagreements(session)
+    differed, twice = queue.count_disagreements(session)
     with_two = {one.key for one in session.snapshot().answers if one.person == "bob"}
     assert twice < len(with_two)
     assert differed <= len(wrong_picks(session))
 
 
 def test_numbers_and_a_full_overlap_are_asked_at_random_alone() -> None:
-    assert aggregation.random_share(ANSWER_TYPES["one"], 0.2) == 0.1
-    assert aggregation.random_share(ANSWER_TYPES["one"], 1.0) == 1.0
-    assert aggregation.random_share(ANSWER_TYPES["number"], 0.2) == 0.2
+    assert queue.random_share(ANSWER_TYPES["one"], 0.2) == 0.1
+    assert queue.random_share(ANSWER_TYPES["one"], 1.0) == 1.0
+    assert queue.random_share(ANSWER_TYPES["number"], 0.2) == 0.2

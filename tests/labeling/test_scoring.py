@@ -9,7 +9,7 @@ from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored_folder
 
 from jostle.labeling import Session, audit
-from jostle.labeling.audit import scoring
+from jostle.labeling.audit import other_models
 from jostle.statistics import ALPHA, betting_interval
 
 Write = Callable[..., Path]
@@ -42,8 +42,8 @@ def write(session: Session, tmp_path: Path) -> Write:
 
 
 def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Write) -> None:
-    found = scoring.read_predictions(session, write("a.csv", lambda n: n % 10 == 0))
-    result = scoring.score(session, found, "a.csv")
+    found = other_models.read_predictions(session, write("a.csv", lambda n: n % 10 == 0))
+    result = other_models.score(session, found, "a.csv")
     sample = audit.audit_sample(session)
     order = [*sample.labels, *sample.waiting, *sample.unasked]
     wrong = np.array([int(session.question(key).name.split("-")[0]) % 10 == 0 for key in order])
@@ -62,9 +62,11 @@ def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Wr
 
 def test_each_model_is_one_look_and_all_of_them_spend_less_than_alpha(session: Session, write: Write) -> None:
     files = [write(f"{k}.csv", lambda n, k=k: n % 10 == k) for k in range(6)]
-    scores = [scoring.score(session, scoring.read_predictions(session, file), file.name) for file in files]
+    scores = [
+        other_models.score(session, other_models.read_predictions(session, file), file.name) for file in files
+    ]
     assert [each.look for each in scores] == [1, 2, 3, 4, 5, 6]
-    again = scoring.score(session, scoring.read_predictions(session, files[2]), "again")
+    again = other_models.score(session, other_models.read_predictions(session, files[2]), "again")
     assert (again.look, again.alpha) == (3, scores[2].alpha)
     assert sum(each.alpha for each in scores) < ALPHA
     labeled(session, 10)
@@ -74,15 +76,15 @@ def test_each_model_is_one_look_and_all_of_them_spend_less_than_alpha(session: S
 
 
 def test_the_difference_is_far_narrower_than_two_intervals(session: Session, write: Write) -> None:
-    good = scoring.read_predictions(session, write("good.csv", lambda n: n % 10 == 0))
-    bad = scoring.read_predictions(session, write("bad.csv", lambda n: n % 10 in (0, 1)))
-    gap = scoring.compare(session, good, bad, "good against bad")
+    good = other_models.read_predictions(session, write("good.csv", lambda n: n % 10 == 0))
+    bad = other_models.read_predictions(session, write("bad.csv", lambda n: n % 10 in (0, 1)))
+    gap = other_models.compare(session, good, bad, "good against bad")
     keys = [*audit.audit_sample(session).labels, *audit.audit_sample(session).unasked]
     truth = np.mean([int(session.question(key).name.split("-")[0]) % 10 == 1 for key in keys])
     assert gap.low <= truth <= gap.high
-    one, two = (scoring.score(session, each, "x").accuracy for each in (good, bad))
+    one, two = (other_models.score(session, each, "x").accuracy for each in (good, bad))
     assert gap.width < 0.7 * (one.high - one.low + two.high - two.low) / 2
-    assert scoring.compare(session, good, good, "itself").width == 0
+    assert other_models.compare(session, good, good, "itself").width == 0
 
 
 def test_predictions_for_the_audited_alone_claim_nothing_more(session: Session, write: Write) -> None:
@@ -92,7 +94,8 @@ def test_predictions_for_the_audited_alone_claim_nothing_more(session: Session, 
     part = whole.with_name("part.csv")
     part.write_text("\n".join(line for line in lines if line.split(",")[0] in {"name", *audited}))
     one, two = (
-        scoring.score(session, scoring.read_predictions(session, each), "x") for each in (whole, part)
+        other_models.score(session, other_models.read_predictions(session, each), "x")
+        for each in (whole, part)
     )
     assert two.accuracy.population == one.accuracy.population
     assert two.accuracy.low <= one.accuracy.low + 0.02
@@ -113,7 +116,7 @@ def test_files_that_cannot_be_scored(session: Session, tmp_path: Path, text: str
     first = sorted(session.source.places())[0]
     (tmp_path / "p.csv").write_text(text.replace("000-red.png", first))
     with pytest.raises(ValueError, match=message):
-        scoring.read_predictions(session, tmp_path / "p.csv")
+        other_models.read_predictions(session, tmp_path / "p.csv")
 
 
 def test_an_audit_only_project_asks_what_proves_a_given_model(session: Session, write: Write) -> None:
@@ -126,14 +129,14 @@ def test_an_audit_only_project_asks_what_proves_a_given_model(session: Session, 
         goal="85%",
         encoder="pixels",
     )
-    scoring.begin_audit_only(only, file)
+    other_models.begin_audit_only(only, file)
     while not only.accuracy().reached:
         labeled(only, 5)
     assert set(purposes(only).values()) <= {"audit", None}
     assert 10 < only.accuracy().audited < 120
     assert only.advice().stop
-    scoring.begin_audit_only(only, file)  # opened again
+    other_models.begin_audit_only(only, file)  # opened again
     labeled(session, 20)
     session.train()
     with pytest.raises(ValueError, match="a model of its own"):
-        scoring.begin_audit_only(session, file)
+        other_models.begin_audit_only(session, file)

@@ -19,7 +19,13 @@ from sqlalchemy import select
 from jostle.labeling import Session
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.audit import is_blind
-from jostle.labeling.audit.suggestions import count, is_first_ranking_due, load, read_status, show
+from jostle.labeling.audit.other_models import (
+    count_suggestions,
+    is_first_ranking_due,
+    load_suggestions,
+    read_status,
+    show_suggestions,
+)
 from jostle.labeling.export import export
 from jostle.labeling.sources.contents import SourceError
 from jostle.labeling.store.schema import suggestions as table
@@ -128,7 +134,7 @@ def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, mode
     assert trap not in system["content"]
     assert user["content"] == trap
     status = read_status(session)
-    assert load(session, status.source) == {}, "a reply that names no class is no suggestion"
+    assert load_suggestions(session, status.source) == {}, "a reply that names no class is no suggestion"
 
 
 def test_a_killed_process_asks_only_what_is_missing(tmp_path: Path, model: Model) -> None:
@@ -141,7 +147,7 @@ def test_a_killed_process_asks_only_what_is_missing(tmp_path: Path, model: Model
         pass
     assert len(model.bodies) == 40
     status = read_status(again.session)
-    assert (count(again.session, status.source), status.calls) == (40, 40)
+    assert (count_suggestions(again.session, status.source), status.calls) == (40, 40)
 
 
 def test_calls_end_at_the_limit_over_all_starts(tmp_path: Path, model: Model) -> None:
@@ -188,7 +194,7 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     assert worker.step()
     model.reply = lambda _: (200, b'{"choices": []}')
     assert worker.step()
-    assert count(worker.session, read_status(worker.session).source) == 0
+    assert count_suggestions(worker.session, read_status(worker.session).source) == 0
     monkeypatch.setattr(suggesters, "REPLY_SECONDS", 0.2)
     held = threading.Event()
     model.reply = lambda _: (200 + 0 * held.wait(30), "red")
@@ -220,7 +226,7 @@ def test_a_function_of_ones_own_suggests_in_batches(tmp_path: Path) -> None:
     worker = SuggestionWorker(opened(tmp_path, suggest=check_suggest(f"{path}:guess", None)))
     while worker.step():
         pass
-    found = load(worker.session, read_status(worker.session).source)
+    found = load_suggestions(worker.session, read_status(worker.session).source)
     assert len(found) == 37, "one of each batch names no class"
     names = worker.session.store.names(list(found))
     right = [
@@ -273,7 +279,7 @@ def test_a_suggestion_is_hidden_where_the_models_own_is_and_recorded_where_it_is
     session = opened(tmp_path, suggest=check_suggest(path, None), audit=0.3)
     session.train()
     keys = [question.key for question in session.ask(20)]
-    shown = {key: show(session, key, "Ada")[1] for key in keys}
+    shown = {key: show_suggestions(session, key, "Ada")[1] for key in keys}
     assert {key for key, other in shown.items() if other is None} == {
         key for key in keys if is_blind(session, key)
     }
@@ -361,7 +367,11 @@ def test_the_background_process_asks_and_goes_on_after_a_kill(tmp_path: Path, mo
     wait_until(lambda: len(model.bodies) >= 5)
     assert trainer.pid is not None
     os.kill(trainer.pid, signal.SIGKILL)
-    wait_until(lambda: (status := read_status(session)) is not None and count(session, status.source) == 30)
+    wait_until(
+        lambda: (
+            (status := read_status(session)) is not None and count_suggestions(session, status.source) == 30
+        )
+    )
     trainer.stop()
     status = read_status(session)
     assert len(model.bodies) <= status.calls <= 31, "at most the call that was under way is made again"

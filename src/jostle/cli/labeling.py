@@ -142,7 +142,7 @@ def label(
         return serving.serve_projects(host, port, token, browser)
     session = asked.open_session(data, demo, add_classes=add_classes, **settings)
     if audit_only is not None:
-        from jostle.labeling.audit.scoring import begin_audit_only
+        from jostle.labeling.audit.other_models import begin_audit_only
 
         begin_audit_only(session, audit_only)
     return serve(session, asked.title(data, demo), host, port, token, browser)

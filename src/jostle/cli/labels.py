@@ -15,7 +15,7 @@ from jostle.cli import labeling, options, serving
 from jostle.cli.console import say
 
 if TYPE_CHECKING:
-    from jostle.labeling.audit.scoring import Score
+    from jostle.labeling.audit.other_models import Score
     from jostle.labeling.simulation import Measurement, Need, Study
     from jostle.statistics import Interval
 
@@ -144,20 +144,20 @@ def audit(
         jostle label audit predictions.csv --project photos.labels
         jostle label audit large.csv --against small.csv
     """
-    from jostle.labeling.audit import scoring
+    from jostle.labeling.audit import other_models
 
     session = labeling.ProjectOptions(project=project, db=db).open_session(None)
     for path in (file, against):
         if path is not None and not path.is_file():
             raise ValueError(f"{path} does not exist: name a .csv, .parquet or .json of predictions")
-    found = scoring.read_predictions(session, file)
-    print_score(scoring.score(session, found, file.name), file.name)
-    other = session.predictions() if against is None else scoring.read_predictions(session, against)
+    found = other_models.read_predictions(session, file)
+    print_score(other_models.score(session, found, file.name), file.name)
+    other = session.predictions() if against is None else other_models.read_predictions(session, against)
     if other is not None:
         name = (
             f"the project's model (round {session.store.last_model()})" if against is None else against.name
         )
-        gap = scoring.compare(session, found, other, f"{file.name} against {name}")
+        gap = other_models.compare(session, found, other, f"{file.name} against {name}")
         print_difference(gap, file.name, name, session.kind == "number")
     session.close()
 

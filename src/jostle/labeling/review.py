@@ -13,8 +13,8 @@ from sqlalchemy import select
 from jostle.labeling import audit
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, Classes, StoredAnswer
-from jostle.labeling.audit import aggregation, insights, is_blind, queue, stopping, suggestions
-from jostle.labeling.audit.aggregation import CurrentAnswer
+from jostle.labeling.audit import is_blind, other_models, queue, stopping
+from jostle.labeling.audit.queue import CurrentAnswer
 from jostle.labeling.records import (
     Card,
     Disagreement,
@@ -237,20 +237,20 @@ def progress(session: Session) -> Progress:
         per_minute=answers_per_minute([one.at for one in answers], session.store.clock()),
         accuracy=accuracy,
         new_data=audit.new_data(session, sample),
-        classes=insights.by_class(session, sample),
-        confusions=insights.confusions(session),
-        noise=insights.noise(session, None if accuracy.estimate is None else 1 - accuracy.estimate),
-        savings=insights.savings(session),
+        classes=stopping.by_class(session, sample),
+        confusions=stopping.confusions(session),
+        noise=stopping.noise(session, None if accuracy.estimate is None else 1 - accuracy.estimate),
+        savings=stopping.savings(session),
         recall=found,
         proof=proof,
         curve=curve,
         kappas=kappas,
         stable=stopping.is_stable(kappas),
         change_bound=stopping.change_bound(kappas) if session.type.has_classes else None,
-        agreement=aggregation.agreement(session.type, answers),
-        suggested=suggestions.accuracy(session, sample),
-        suggester=(suggester := suggestions.read_status(session)),
-        suggestions=suggestions.count(session, suggester.source) if suggester else 0,
+        agreement=queue.agreement(session.type, answers),
+        suggested=other_models.suggestion_accuracy(session, sample),
+        suggester=(suggester := other_models.read_status(session)),
+        suggestions=other_models.count_suggestions(session, suggester.source) if suggester else 0,
         advice=advice,
         round=session.store.current_round(),
         models=len(audit.model_rounds(session)),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jostle.labeling import audit, review, sources
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Answer, AnswerKind, Answers, clean_person_name
-from jostle.labeling.audit import aggregation, queue, stopping
+from jostle.labeling.audit import queue, stopping
 from jostle.labeling.project import (
     DATABASE,
     Settings,
@@ -72,13 +72,13 @@ class Session:
         self.project, self.source, self.store = project, examples, store
         self.kind, self.type, self.settings = kind, ANSWER_TYPES[kind], settings
         self.book = ClassBook(store)
-        self.copies, share = CopyGroups(self), aggregation.random_share(self.type, settings.overlap)
+        self.copies, share = CopyGroups(self), queue.random_share(self.type, settings.overlap)
         self.index = Index(store, examples, settings.seed, share, self.copies.find_new)
         self.open_args: dict[str, Any] = {}  # what `open` was given, for the background process
         self._fill_lock = threading.Lock()
         self._pictures = contents.PictureCache()
         self._learner: Learner | None = None
-        self._snapshot: tuple[Any, aggregation.Snapshot] | None = None
+        self._snapshot: tuple[Any, queue.Snapshot] | None = None
         self.audit_predictions = lru_cache(maxsize=256)(
             lambda number: Predictions.load(self.round_folder(number) / "audit")
         )
@@ -316,12 +316,12 @@ class Session:
 
     # numbers
 
-    def snapshot(self) -> aggregation.Snapshot:
+    def snapshot(self) -> queue.Snapshot:
         """Return all current answers; read again only when something was added."""
         classes = self.book.classes()
         mark = (self.store.state(), self.store.current_round(), classes)
         if self._snapshot is None or self._snapshot[0] != mark:
-            self._snapshot = mark, aggregation.read_snapshot(self.store, self.type, classes)
+            self._snapshot = mark, queue.read_snapshot(self.store, self.type, classes)
         return self._snapshot[1]
 
     def accuracy(self) -> Accuracy:

@@ -42,7 +42,7 @@ from jostle.utils.files import check_target, is_same
 from jostle.utils.names import unknown
 
 if TYPE_CHECKING:
-    from jostle.labeling.audit.aggregation import CurrentAnswer
+    from jostle.labeling.audit.queue import CurrentAnswer
     from jostle.labeling.session import Session
 
 

@@ -15,7 +15,7 @@ from fastapi import HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from jostle.labeling.answers import Answer, clean_person_name
-from jostle.labeling.audit import HeldFigures, suggestions
+from jostle.labeling.audit import HeldFigures, other_models
 from jostle.labeling.find import ColorBy, Finder, Match, Search
 from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import Suggestion
@@ -164,7 +164,7 @@ def add_view_routes(routes: Routes, session: Session) -> ProgressCache:
     @routes.label.get("/api/suggestion/{key}")
     def suggested(key: str, person: Sender) -> dict[str, Any]:
         """Return what a person sees of the suggestions from now on; the other model's only if it has one."""
-        own, other = suggestions.show(session, key, person)
+        own, other = other_models.show_suggestions(session, key, person)
         return {**suggestion_json(own), **({} if other is None else {"other": asdict(other)})}
 
     @routes.label.get("/api/grid")

@@ -21,7 +21,7 @@ from jostle import strategies
 from jostle.labeling import audit, export
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import Classes, StoredAnswer
-from jostle.labeling.audit import aggregation, queue, stopping, suggestions
+from jostle.labeling.audit import other_models, queue, stopping
 from jostle.labeling.audit.stopping import STOP_SET
 from jostle.labeling.records import PREDICTIONS_FILE, Predictions
 from jostle.labeling.sources.contents import draw_uniform
@@ -104,7 +104,7 @@ def run_round(
         "names": list(training_set.classes.names.values()),
         "note": learner.note,
         "partial": not training_set.complete,
-        "suggested": model is None and suggestions.are_enough(session),
+        "suggested": model is None and other_models.are_enough(session),
     }
     if model is not None:
         summary |= save_round(session, training_set, targets, model, number)
@@ -113,7 +113,7 @@ def run_round(
     session.store.begin_round(ranked, summary)
     if summary.get("candidate"):
         queue.begin(session)
-    aggregation.ask_again(session)
+    queue.ask_again(session)
     remove_old_predictions(session, number)
     return number
 
@@ -150,7 +150,7 @@ def gather_training_set(
     With `seconds`, encoding ends after that time: the round learns from what is encoded so far.
     """
     classes = session.book.classes()
-    labels = aggregation.read_snapshot(session.store, session.type, classes).labels
+    labels = queue.read_snapshot(session.store, session.type, classes).labels
     known = session.store.rows(select(examples).order_by(examples.c.key))
     rows = [row for row in known if row.here or row.key in labels]
     keys = [row.key for row in rows if row.here]
@@ -199,8 +199,8 @@ def rank_next(
         network, most = model.network, queue.MAX_CANDIDATES
         call = {"labeled": learner.labeled_dataset(pool, targets), "task": session.type.task}
     candidates = training_set.candidates()
-    if model is None and suggestions.are_enough(session):
-        picked = suggestions.first_picks(session, learner, training_set, pool, n, seed)
+    if model is None and other_models.are_enough(session):
+        picked = other_models.first_picks(session, learner, training_set, pool, n, seed)
     elif settings.find and model is not None:
         seen = Predictions(session.kind, training_set.keys, np.array(targets.numbers), model.scores)
         chances = stopping.class_chances(session, seen)[candidates]

@@ -23,9 +23,15 @@ from sqlalchemy import func, select
 
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import Classes, StoredAnswer
-from jostle.labeling.audit import suggestions
-from jostle.labeling.audit.scoring import find_columns, read_cells
-from jostle.labeling.audit.suggestions import Found, next_keys, read_status, write_status
+from jostle.labeling.audit import other_models
+from jostle.labeling.audit.other_models import (
+    Found,
+    find_columns,
+    next_keys,
+    read_cells,
+    read_status,
+    write_status,
+)
 from jostle.labeling.export import read_rows
 from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import SuggesterStatus
@@ -281,7 +287,7 @@ def read_file(session: Session, path: Path, status: SuggesterStatus) -> Suggeste
         known = session.store.value(select(func.count()).select_from(places))
         stamp = f"{found.st_mtime_ns} {found.st_size} {known}"
         if stamp != status.stamp:
-            suggestions.save(session, status.source, read_cells(session, path), whole=True)
+            other_models.save_suggestions(session, status.source, read_cells(session, path), whole=True)
         return replace(status, stamp=stamp, problem="")
     except (OSError, ValueError) as wrong:
         return replace(status, problem=str(wrong))
@@ -346,10 +352,10 @@ class SuggestionWorker:
             try:
                 contents[key] = self.session.index.content(key)
             except (GoneError, UnreadableError):
-                suggestions.save(self.session, status.source, {key: None})
+                other_models.save_suggestions(self.session, status.source, {key: None})
         if contents:
             write_status(self.session, replace(status, calls=status.calls + 1))
-            suggestions.save(self.session, status.source, suggester.ask(contents, self.session))
+            other_models.save_suggestions(self.session, status.source, suggester.ask(contents, self.session))
             write_status(self.session, replace(status, calls=status.calls + 1, problem=""))
 
     def fail(self, wrong: Exception, keys: Sequence[str]) -> None:
@@ -369,4 +375,4 @@ class SuggestionWorker:
         if getattr(wrong, "example", True):
             self.attempts.update(keys)
             lost = [key for key in keys if self.attempts[key] >= MAX_ATTEMPTS]
-            suggestions.save(self.session, status.source, dict.fromkeys(lost))
+            other_models.save_suggestions(self.session, status.source, dict.fromkeys(lost))

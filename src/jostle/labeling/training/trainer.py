@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from jostle.labeling.audit.suggestions import is_first_ranking_due
+from jostle.labeling.audit.other_models import is_first_ranking_due
 from jostle.labeling.records import read_status, write_status
 from jostle.labeling.training.example_map import MapBuilder, answer_lookups
 from jostle.labeling.training.suggesters import SuggestionWorker
