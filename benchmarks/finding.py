@@ -23,7 +23,7 @@ from tools.serving import TOKEN, Person, Server
 from benchmarks.labeling import SHOWN, browser, milliseconds, rows
 from jostle.labeling import Session
 from jostle.labeling.sources import DIGIT_CLASSES, Digits
-from jostle.labeling.store.bulk import BulkAnswer, tell_many
+from jostle.labeling.store.edits import BulkAnswer, tell_many
 
 LOOK, KEY = 1.0, 0.4  # seconds to look at one example alone, and to press its key
 GLANCE, CLICK, PAGE = 0.3, 0.8, 1.5  # seconds for one of many tiles, for selecting one, and for a page

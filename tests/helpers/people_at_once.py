@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 
 from jostle.labeling.store import QueueEntry, Store
-from jostle.labeling.store.classes import ClassBook
+from jostle.labeling.store.edits import ClassBook
 from jostle.labeling.store.queries import BULK
 from jostle.labeling.store.schema import class_names, classes, events, examples, standing
 

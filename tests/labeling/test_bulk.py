@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.store import UnknownKeyError
-from jostle.labeling.store.bulk import BulkAnswer, tell_many, undo_bulk
+from jostle.labeling.store.edits import BulkAnswer, tell_many, undo_bulk
 from jostle.labeling.store.schema import events, examples
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from jostle.labeling.store import Store
-from jostle.labeling.store.classes import ClassBook
+from jostle.labeling.store.edits import ClassBook
 from jostle.labeling.store.queries import MAX_ATTEMPTS, retry_conflicts
 from jostle.labeling.store.schema import classes, events
 

@@ -13,12 +13,12 @@ from PIL import Image
 from jostle.labeling.sources import ImageFolder
 from jostle.labeling.sources.contents import (
     Content,
+    Index,
     UnreadableError,
     encode_png,
     make_thumbnail,
     to_browser_format,
 )
-from jostle.labeling.sources.index import Index
 from jostle.labeling.store import Store
 from jostle.labeling.training import encoders
 from jostle.labeling.training.encoders import (

@@ -12,7 +12,7 @@ from jostle.labeling.audit import audit_sample
 from jostle.labeling.export import FORMATS, export, export_rows, import_column, import_labels, read_rows
 from jostle.labeling.sources import open_source
 from jostle.labeling.sources.contents import SourceError
-from jostle.labeling.store.remarks import current_remarks
+from jostle.labeling.store.edits import current_remarks
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra `label`")
 

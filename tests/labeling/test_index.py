@@ -10,7 +10,7 @@ from labeling_data import picture
 from sqlalchemy import select
 
 from jostle.labeling.sources import ImageFolder
-from jostle.labeling.sources.index import GoneError, Index
+from jostle.labeling.sources.contents import GoneError, Index
 from jostle.labeling.store import Store
 from jostle.labeling.store.schema import examples, places
 

@@ -10,7 +10,7 @@ from labeling_data import COLORS
 from jostle.labeling import Session
 from jostle.labeling.export import export
 from jostle.labeling.store import UnknownKeyError
-from jostle.labeling.store.remarks import MAX_NOTE_LENGTH, search_remarks
+from jostle.labeling.store.edits import MAX_NOTE_LENGTH, search_remarks
 
 
 def answer_all(session: Session, person: str) -> list[str]:

@@ -26,7 +26,7 @@ from jostle.labeling.answers import Answer, StoredAnswer
 from jostle.labeling.records import Suggestion
 from jostle.labeling.review import class_chances
 from jostle.labeling.sources.contents import Question
-from jostle.labeling.store.remarks import RemarkKind, current_remarks
+from jostle.labeling.store.edits import RemarkKind, current_remarks
 from jostle.labeling.store.schema import examples
 from jostle.labeling.training.example_map import ExampleMap, inside_polygon, look_up
 

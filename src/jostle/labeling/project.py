@@ -20,7 +20,7 @@ from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import AnswerKind, Answers
 from jostle.labeling.sources import DEMO, Source
 from jostle.labeling.store import Store
-from jostle.labeling.store.classes import ClassBook
+from jostle.labeling.store.edits import ClassBook
 from jostle.utils.files import write_whole
 from jostle.utils.sockets import is_remote
 from jostle.utils.user_files import is_own

@@ -26,8 +26,7 @@ from jostle.labeling.records import (
     Suggestion,
     read_status,
 )
-from jostle.labeling.sources.contents import Question
-from jostle.labeling.sources.index import GoneError
+from jostle.labeling.sources.contents import GoneError, Question
 from jostle.labeling.store.schema import examples, places
 from jostle.statistics.agreement import EVEN
 

@@ -43,12 +43,11 @@ from jostle.labeling.records import (
     Suggestion,
 )
 from jostle.labeling.sources import Source, contents
-from jostle.labeling.sources.contents import Content, Question
-from jostle.labeling.sources.index import Index
-from jostle.labeling.sources.index import ProgressCallback as Tell
+from jostle.labeling.sources.contents import Content, Index, Question
+from jostle.labeling.sources.contents import ProgressCallback as Tell
 from jostle.labeling.sources.near_copies import CopyGroups
-from jostle.labeling.store import Event, Store, UnknownKeyError, remarks
-from jostle.labeling.store.classes import ClassBook
+from jostle.labeling.store import Event, Store, UnknownKeyError, edits
+from jostle.labeling.store.edits import ClassBook
 
 if TYPE_CHECKING:
     from jostle.labeling.server.widget import LabelWidget
@@ -162,7 +161,7 @@ class Session:
             finally:
                 self._fill_lock.release()
         if len(keys) < n:
-            keys += remarks.claim_unsure(self.store, who, keys, n - len(keys))
+            keys += edits.claim_unsure(self.store, who, keys, n - len(keys))
         names = self.store.names(keys)
         return [Question(key, self.source.kind, names[key]) for key in keys]
 
@@ -190,12 +189,12 @@ class Session:
         """Never ask a `person` the question of this `key` again; `id` as in `tell`."""
         return self.store.record(key, clean_person_name(person), "skip", id=id)
 
-    def remark(self, key: str, kind: remarks.RemarkKind, text: str | None = "", person: str = "you") -> None:
+    def remark(self, key: str, kind: edits.RemarkKind, text: str | None = "", person: str = "you") -> None:
         """Record a remark of a `person`; its `kind` is "unsure", "note" or "flag", and a `text` of None withdraws it.
 
         Whoever is unsure skips the `key`. Others are asked, and this person again when nothing else is left.
         """
-        remarks.record(self.store, key, clean_person_name(person), kind, text)
+        edits.record_remark(self.store, key, clean_person_name(person), kind, text)
         if kind == "unsure" and text is not None:
             self.skip(key, person)
 
@@ -210,7 +209,7 @@ class Session:
         if undone is None:
             return None
         if undone.act == "skip":
-            remarks.record(self.store, undone.key, undone.person, "unsure", None)
+            edits.record_remark(self.store, undone.key, undone.person, "unsure", None)
         answer = None if undone.value is None else self.type.decode(undone.value, self.book.classes())
         return replace(self.question(undone.key), answer=answer)
 

@@ -36,7 +36,7 @@ from jostle.labeling.export.tables import (
 from jostle.labeling.sources.contents import SourceError, digest
 from jostle.labeling.sources.near_copies import COPY
 from jostle.labeling.sources.tables import Table
-from jostle.labeling.store.remarks import add_remarks, remark_cells, remarks_by_key
+from jostle.labeling.store.edits import add_remarks, remark_cells, remarks_by_key
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import check_target, is_same
 from jostle.utils.names import unknown

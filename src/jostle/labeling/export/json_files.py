@@ -24,7 +24,7 @@ from sqlalchemy import select
 from jostle.labeling.answers import Answer, AnswerKind
 from jostle.labeling.export.tables import FORMAT, Export, Row, answer_words, extra_cells
 from jostle.labeling.sources.contents import Content, ContentKind, SourceError
-from jostle.labeling.store.remarks import Remark, current_remarks, remark_cells
+from jostle.labeling.store.edits import Remark, current_remarks, remark_cells
 from jostle.labeling.store.schema import suggestions_shown
 from jostle.utils.files import write_whole
 

@@ -43,10 +43,9 @@ from jostle.labeling.server.security import (
     signed_in,
 )
 from jostle.labeling.session import Session
-from jostle.labeling.sources.contents import digest
-from jostle.labeling.sources.index import GoneError
+from jostle.labeling.sources.contents import GoneError, digest
 from jostle.labeling.store import UnknownKeyError
-from jostle.labeling.store.bulk import BulkAnswer, tell_many, undo_bulk
+from jostle.labeling.store.edits import BulkAnswer, tell_many, undo_bulk
 
 DISK_FULL = ("disk is full", "no space left")  # words of SQLite, PostgreSQL and systems
 ASSETS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
 from jostle.labeling.sources import fingerprints
-from jostle.labeling.sources.contents import Content, UnreadableError
-from jostle.labeling.sources.index import GoneError, ProgressCallback
+from jostle.labeling.sources.contents import Content, GoneError, ProgressCallback, UnreadableError
 from jostle.labeling.store import Store, UnknownKeyError
 from jostle.labeling.store.queries import ANSWERED, BULK, HELD, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import examples, near_copies, standing

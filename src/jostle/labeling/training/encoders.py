@@ -26,8 +26,17 @@ from torch import Tensor
 
 from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
-from jostle.labeling.sources.contents import KEY_BYTES, Cell, Content, UnreadableError, digest, open_picture
-from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
+from jostle.labeling.sources.contents import (
+    KEY_BYTES,
+    Cell,
+    Content,
+    GoneError,
+    Index,
+    ProgressCallback,
+    UnreadableError,
+    digest,
+    open_picture,
+)
 from jostle.models import pretrained
 from jostle.models.pretrained import without_bars
 

@@ -22,8 +22,7 @@ from jostle.inference.reader import output_of
 from jostle.labeling import audit
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import StoredAnswer, as_class
-from jostle.labeling.sources.contents import Cell
-from jostle.labeling.sources.index import GoneError, Index, ProgressCallback
+from jostle.labeling.sources.contents import Cell, GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import (
     VectorFile,
     embed,

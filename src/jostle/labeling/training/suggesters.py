@@ -37,13 +37,13 @@ from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import SuggesterStatus
 from jostle.labeling.sources.contents import (
     Content,
+    GoneError,
     UnreadableError,
     digest,
     make_thumbnail,
     open_picture,
     to_browser_format,
 )
-from jostle.labeling.sources.index import GoneError
 from jostle.labeling.store.schema import places
 from jostle.utils.sockets import is_address, is_remote, make_request, read_reply, strict_opener
 from jostle.utils.user_files import from_file, is_own, line_in_own_file
