@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,19 +26,11 @@ from torch import Tensor
 
 from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
-from jostle.labeling.sources.contents import (
-    KEY_BYTES,
-    Cell,
-    Content,
-    GoneError,
-    Index,
-    ProgressCallback,
-    UnreadableError,
-    digest,
-    open_picture,
-)
+from jostle.labeling.sources.contents import KEY_BYTES, GoneError, UnreadableError, digest, open_picture
 from jostle.models import pretrained
-from jostle.models.pretrained import without_bars
+
+if TYPE_CHECKING:
+    from jostle.labeling.sources.contents import Cell, Content, Index, ProgressCallback
 
 Vectors = NDArray[np.float32]  # (n, d)
 
@@ -291,7 +283,7 @@ def load_encoder(folder: str) -> Any:
     transformers = import_transformers()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        with without_bars(transformers):
+        with pretrained.without_bars(transformers):
             found = transformers.AutoModel.from_pretrained(folder)  # nosec B615  # the user names it
             return found.eval().to(device())
     except (OSError, ValueError) as reason:
