@@ -35,7 +35,7 @@ from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
 from jostle.labeling.audit.queue import proof_length
 from jostle.labeling.sources.contents import Content
 from jostle.labeling.training.encoders import LiteImages
-from jostle.labeling.training.probe import SOFTMAX, fit_classifier
+from jostle.labeling.training.learners import SOFTMAX, fit_classifier
 from jostle.statistics.agreement import kappa
 from jostle.statistics.confidence import ALPHA, AuditSample, Interval, UpperBettor, exact_interval
 from jostle.statistics.estimate import estimate_mean, estimate_new_data_error, new_data_interval
@@ -149,8 +149,7 @@ class Project:
         """Train on the picks and rank the rest; probabilities of the pool (N, c), and of the picks, held out (m, c)."""
         targets = np.eye(int(self.classes.max()) + 1)[self.classes[self.picks]]
         seed = 1000 * self.seed + len(self.picks)
-        trained = fit_classifier(SOFTMAX, self.rows, np.array(self.picks), targets, seed)
-        self.network = trained.probe
+        self.network, held_out = fit_classifier(SOFTMAX, self.rows, np.array(self.picks), targets, seed)
         taken = np.flatnonzero(~self.left)
         x, y = torch.from_numpy(self.rows), torch.from_numpy(self.classes)
         query = strategies.build("default").select(
@@ -164,7 +163,7 @@ class Project:
             progress=False,
         )
         self.ranking = [int(i) for i in query.indices]
-        return self.probabilities(self.rows), trained.held_out
+        return self.probabilities(self.rows), held_out
 
     def probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probabilities (n, c) of the last model."""

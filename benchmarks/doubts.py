@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from jostle.labeling.training.probe import SOFTMAX, fit_classifier
+from jostle.labeling.training.learners import SOFTMAX, fit_classifier
 from jostle.statistics.agreement import EVEN, class_mistakes
 
 LISTED = 50  # doubts that 0.2 listed
@@ -38,7 +38,7 @@ def count_doubts(
     places = draw.choice(len(rows), n, replace=False)
     given = flip(truth[places], share, classes, draw)
     wrong = given != truth[places]
-    held = fit_classifier(SOFTMAX, rows, places, np.eye(classes)[given], seed).held_out  # (n, c)
+    _, held = fit_classifier(SOFTMAX, rows, places, np.eye(classes)[given], seed)  # (n, c)
     against = held.argmax(1) != given
     listed = np.flatnonzero(against)[np.argsort(-held.max(1)[against])][:LISTED]
     likely = np.flatnonzero(against & (class_mistakes(held, given) >= EVEN))

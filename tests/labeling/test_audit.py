@@ -11,7 +11,7 @@ from scipy.stats import beta
 from jostle.labeling import Session, audit
 from jostle.labeling.audit import queue
 from jostle.labeling.records import Predictions, Proof
-from jostle.labeling.training.trainer import is_round_due
+from jostle.labeling.training import is_round_due
 from jostle.statistics import ALPHA, betting_interval
 
 

@@ -8,7 +8,7 @@ from labeling_data import COLORS, colored_folder
 
 from jostle.labeling import Session
 from jostle.labeling.audit import stopping
-from jostle.labeling.training.trainer import is_round_due
+from jostle.labeling.training import is_round_due
 
 
 def say(name: str) -> str:

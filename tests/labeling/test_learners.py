@@ -8,9 +8,9 @@ from labeling_data import COLORS, colored_folder, houses, tickets
 
 from jostle.labeling import Answers, Session
 from jostle.labeling.answer_types import ANSWER_TYPES
+from jostle.labeling.answers import AnswerKind
 from jostle.labeling.simulation import answer_all, read_truth
 from jostle.labeling.training.encoders import minilm_folder
-from jostle.labeling.training.learners import TrainingTargets
 
 OWN = """
 import torch
@@ -87,7 +87,7 @@ def test_a_network_on_texts_needs_a_tokenizer(tmp_path: Path, own: str) -> None:
     data = tickets(tmp_path / "t.csv", 40)
     opening: dict[str, Any] = {"text": "message", "hide": ["topic"], "answers": ["billing", "bug", "praise"]}
     opening["model"] = f"{own}:words"
-    with pytest.raises(ValueError, match="name the tokenizer"):
+    with pytest.raises(ValueError, match="name their tokenizer"):
         Session.open(data, **opening).learner()
     session = Session.open(data, encoder=minilm_folder(), strategy="entropy", batch=15, **opening)
     answer_all(session, read_truth(session.source, "topic", "one"), 15)
@@ -95,13 +95,22 @@ def test_a_network_on_texts_needs_a_tokenizer(tmp_path: Path, own: str) -> None:
     assert session.predictions() is not None
 
 
-def test_when_there_is_something_to_learn() -> None:
-    assert not TrainingTargets.from_answers(ANSWER_TYPES["one"], [1, 1], [0, 1], [1]).is_enough
-    assert TrainingTargets.from_answers(ANSWER_TYPES["one"], [1, 2], [0, 1], [1, 2]).is_enough
-    assert not TrainingTargets.from_answers(ANSWER_TYPES["several"], [[1], [1]], [0, 1], [1, 2]).is_enough
-    assert TrainingTargets.from_answers(ANSWER_TYPES["several"], [[1], []], [0, 1], [1, 2]).is_enough
-    assert not TrainingTargets.from_answers(ANSWER_TYPES["number"], [1.0] * 4, range(4), []).is_enough  # type: ignore[arg-type]
-    assert not TrainingTargets.from_answers(ANSWER_TYPES["one"], [], [], []).is_enough
+@pytest.mark.parametrize(
+    ("kind", "answers", "numbers", "enough"),
+    [
+        ("one", [1, 1], [1], False),
+        ("one", [1, 2], [1, 2], True),
+        ("several", [[1], [1]], [1, 2], False),
+        ("several", [[1], []], [1, 2], True),
+        ("number", [1.0] * 4, [], False),
+        ("one", [], [], False),
+    ],
+)
+def test_when_there_is_something_to_learn(
+    kind: AnswerKind, answers: list[Any], numbers: list[int], enough: bool
+) -> None:
+    type = ANSWER_TYPES[kind]
+    assert type.is_enough(type.encode_targets(answers, numbers)) == enough
 
 
 def test_mistakes_are_named(tmp_path: Path, own: str) -> None:

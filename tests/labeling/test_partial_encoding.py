@@ -10,9 +10,9 @@ from labeling_data import COLORS, WORDS, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
+from jostle.labeling import training as trainer
 from jostle.labeling.sources.contents import Content, draw_uniform
 from jostle.labeling.store.schema import examples
-from jostle.labeling.training import trainer
 from jostle.labeling.training.encoders import Encoder, VectorFile, Vectors, embed
 from jostle.labeling.training.rounds import run_round
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from jostle.labeling.training.probe import (
+from jostle.labeling.training.learners import (
     RIDGES,
     SIGMOIDS,
     SOFTMAX,
@@ -48,18 +48,18 @@ def test_sigmoids_are_one_classifier_each(blobs: tuple[np.ndarray, np.ndarray]) 
 def test_held_out_predictions_have_not_seen_their_examples(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     rows, _ = blobs
     noise = np.random.default_rng(1).integers(0, 2, 120)  # nothing can be learned
-    made = fit_classifier(SOFTMAX, rows, np.arange(120), np.eye(2)[noise], seed=0)
-    assert (made.held_out.argmax(1) == noise).mean() < 0.65
-    assert made.held_out.max(1).mean() < 0.65  # and the temperature says so
+    _, held_out = fit_classifier(SOFTMAX, rows, np.arange(120), np.eye(2)[noise], seed=0)
+    assert (held_out.argmax(1) == noise).mean() < 0.65
+    assert held_out.max(1).mean() < 0.65  # and the temperature says so
 
 
 def test_confidence_means_what_it_says(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 3, 2000)
     rows = (rng.normal(size=(2000, 40)) + 1.2 * np.eye(3, 40)[labels]).astype(np.float32)
-    made = fit_classifier(SOFTMAX, rows, np.arange(150), np.eye(3)[labels[:150]], seed=0)
+    probe, _ = fit_classifier(SOFTMAX, rows, np.arange(150), np.eye(3)[labels[:150]], seed=0)
     with torch.no_grad():
-        sure = made.probe(torch.from_numpy(rows[150:])).softmax(1)
+        sure = probe(torch.from_numpy(rows[150:])).softmax(1)
     right = (sure.argmax(1).numpy() == labels[150:]).mean()
     assert right > 0.6
     assert float(sure.max(1).values.mean()) == pytest.approx(right, abs=0.06)
@@ -70,8 +70,8 @@ def test_ridge_is_left_out_one_by_one() -> None:
     pool = rng.normal(size=(60, 8)).astype(np.float32)
     targets = pool @ rng.normal(size=8) + rng.normal(size=60)
     places = np.arange(30)
-    made = fit_regressor(pool, places, targets[:30].astype(float))
-    rows = Probe.on(pool, 1).features(pool)[:30]
+    probe, held_out = fit_regressor(pool, places, targets[:30].astype(float))
+    rows = Probe(pool, 1).features(pool)[:30]
     scale = float((np.linalg.svd(rows - rows.mean(0))[1] ** 2).mean())
 
     def left_out(ridge: float) -> np.ndarray:
@@ -85,8 +85,8 @@ def test_ridge_is_left_out_one_by_one() -> None:
 
     errors = {ridge: float(((left_out(ridge) - targets[:30]) ** 2).mean()) for ridge in RIDGES}
     best = min(errors, key=lambda ridge: errors[ridge])
-    np.testing.assert_allclose(made.held_out[:, 0], left_out(best), atol=0.02)
+    np.testing.assert_allclose(held_out[:, 0], left_out(best), atol=0.02)
     whole = Ridge(best * scale).fit(rows, targets[:30])
     with torch.no_grad():
-        ours = made.probe(torch.from_numpy(pool))[:, 0].numpy()
-    np.testing.assert_allclose(ours, whole.predict(Probe.on(pool, 1).features(pool)), atol=1e-3)
+        ours = probe(torch.from_numpy(pool))[:, 0].numpy()
+    np.testing.assert_allclose(ours, whole.predict(Probe(pool, 1).features(pool)), atol=1e-3)

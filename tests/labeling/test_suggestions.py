@@ -30,9 +30,8 @@ from jostle.labeling.export import export
 from jostle.labeling.sources.contents import SourceError
 from jostle.labeling.store.schema import suggestions as table
 from jostle.labeling.store.schema import suggestions_shown
-from jostle.labeling.training import suggesters
+from jostle.labeling.training import Trainer, suggesters
 from jostle.labeling.training.suggesters import SuggestionWorker, check_columns, check_suggest, parse_reply
-from jostle.labeling.training.trainer import Trainer
 
 SECRET = "a-key-that-nobody-may-see"
 

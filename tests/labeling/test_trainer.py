@@ -13,12 +13,12 @@ from labeling_data import COLORS, colored_folder, tickets
 
 from jostle.labeling import Session
 from jostle.labeling.records import read_status
-from jostle.labeling.training.trainer import Worker, is_round_due
+from jostle.labeling.training import Worker, is_round_due
 
 SERVER = """
 import sys, time
 from jostle.labeling import Session
-from jostle.labeling.training.trainer import Trainer
+from jostle.labeling.training import Trainer
 
 if __name__ == "__main__":
     session = Session.open(

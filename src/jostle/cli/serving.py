@@ -104,7 +104,7 @@ def announce(address: str, auth: ServerAuth, words: str, browser: bool = False) 
 
 def serve_session(app: Any, server: BoundServer, session: Session) -> None:
     """Run an application until Ctrl-C, with the session learning in the background."""
-    from jostle.labeling.training.trainer import Trainer
+    from jostle.labeling.training import Trainer
 
     trainer = Trainer(session)
     trainer.start()

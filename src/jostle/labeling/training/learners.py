@@ -1,4 +1,10 @@
-"""Learners from answers: a probe on a frozen encoder, or a model of the user's own."""
+"""Learners from answers: a probe on a frozen encoder, or a model of the user's own.
+
+A probe is a linear layer on embeddings that is trained in seconds: softmax for one class, sigmoids for several, ridge
+for a number. How much the weights are held back is chosen by five-fold cross-validation, whose predictions also scale
+the temperature, so that confidences mean what they say, and are what each training example gets without having been
+seen.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_softmax, softmax
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.core import Joined
-from jostle.datasets.data import take_rows
+from jostle.datasets.data import Fields, take_rows
 from jostle.datasets.views import Examples, split_columns
 from jostle.inference.reader import output_of
-from jostle.labeling import audit
 from jostle.labeling.answer_types import AnswerType
-from jostle.labeling.answers import StoredAnswer, as_class
 from jostle.labeling.sources.contents import Cell, GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import (
     VectorFile,
@@ -31,19 +37,161 @@ from jostle.labeling.training.encoders import (
     import_transformers,
     load_picture,
 )
-from jostle.labeling.training.probe import SIGMOIDS, SOFTMAX, Probe, fit_classifier, fit_regressor
-from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
+from jostle.rng import derive
 from jostle.tasks import TASKS
 from jostle.training.train import Recipe, forward, train
 from jostle.utils.user_files import from_file
 
-if TYPE_CHECKING:
-    from jostle.labeling.session import Session
-    from jostle.labeling.training.rounds import TrainingSet
+Rows = NDArray[np.float64]
+Stop = Callable[[], bool]
 
+PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5)  # on squared weights, of rows with length 1; the first is the strongest
+RIDGES = 10.0 ** np.arange(-4, 5)  # relative to the mean squared singular value
 PICTURE_SIDE = 224  # of the pictures that a user's own model is given
 MEAN, STD = (torch.tensor(each).view(3, 1, 1) for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
 RECIPE = Recipe(epochs=20, batch=32, optimizer="adam", lr=1e-3)  # for a model that brings no fit
+
+
+class Probe(nn.Module):
+    """Linear layer on embeddings that are shifted to mean 0 and scaled to mean length 1: (n, d) -> (n, c).
+
+    The whole pool decides shift and scale. Weights are zero until they are set.
+    """
+
+    def __init__(self, pool: NDArray[np.float32], classes: int) -> None:
+        super().__init__()
+        shift = pool.mean(0, dtype=np.float64)
+        scale = float(np.sqrt(((pool - shift) ** 2).sum(1).mean())) or 1.0
+        self.shift: Tensor
+        self.scale: Tensor
+        self.register_buffer("shift", torch.from_numpy(shift).float())
+        self.register_buffer("scale", torch.tensor(scale))
+        self.head = nn.Linear(pool.shape[1], classes)
+        self.set(np.zeros((classes, pool.shape[1])), np.zeros(classes))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return logits, or the number."""
+        return self.head((rows - self.shift) / self.scale)  # type: ignore[no-any-return]
+
+    def features(self, rows: NDArray[np.float32]) -> Rows:
+        """Return the inputs of the head, in double precision."""
+        shifted: Rows = rows.astype(np.float64) - self.shift.double().numpy()
+        return shifted / float(self.scale)
+
+    def set(self, weight: Rows, bias: Rows) -> None:
+        """Set weights (c, d) and biases (c,)."""
+        with torch.no_grad():
+            self.head.weight.copy_(torch.from_numpy(weight))
+            self.head.bias.copy_(torch.from_numpy(bias))
+
+
+class Loss(NamedTuple):
+    """Loss of a linear classifier for logits (m, c) and targets (m, c) of zeros and ones."""
+
+    value: Callable[[Rows, Rows], float]
+    """Mean over examples."""
+    probabilities: Callable[[Rows], Rows]
+    """(m, c); the gradient of the loss is these less the targets, over m."""
+
+
+SOFTMAX = Loss(  # exactly one class is right
+    lambda logits, targets: -float((log_softmax(logits, axis=1) * targets).sum(1).mean()),
+    lambda logits: softmax(logits, axis=1),
+)
+SIGMOIDS = Loss(  # each class is right or not by itself
+    lambda logits, targets: float((np.logaddexp(0, logits) - targets * logits).sum(1).mean()), expit
+)
+
+
+def fit_classifier(
+    loss: Loss, pool: NDArray[np.float32], places: NDArray[np.int64], targets: Rows, seed: int
+) -> tuple[Probe, Rows]:
+    """Fit a probe for classes: targets (m, c) of zeros and ones, for the pool's examples at `places`.
+
+    Returns:
+        The probe, and the probabilities (m, c) that each example gets from probes that have not seen it.
+    """
+    probe = Probe(pool, targets.shape[1])
+    rows, basis = reduce_rows(probe.features(pool[places]))
+    order = np.random.default_rng(derive(seed, "folds")).permutation(len(rows))
+    folds = order % min(5, len(rows))
+    held = np.zeros((len(PENALTIES), *targets.shape))
+    for fold in range(int(folds.max()) + 1):
+        inside, outside = folds != fold, folds == fold
+        for place, (weight, bias) in enumerate(_fit_path(loss, rows[inside], targets[inside])):
+            held[place, outside] = rows[outside] @ weight.T + bias
+    warmths = [_fit_temperature(loss, logits, targets) for logits in held]
+    scaled = [logits / warmth for logits, warmth in zip(held, warmths, strict=True)]
+    best = int(np.argmin([loss.value(logits, targets) for logits in scaled]))
+    weight, bias = _fit_path(loss, rows, targets, PENALTIES[: best + 1])[-1]
+    probe.set(weight @ basis / warmths[best], bias / warmths[best])
+    return probe, loss.probabilities(scaled[best])
+
+
+def fit_regressor(pool: NDArray[np.float32], places: NDArray[np.int64], targets: Rows) -> tuple[Probe, Rows]:
+    """Fit a probe for a number by ridge regression; the penalty has the smallest leave-one-out error.
+
+    Returns:
+        The probe, and the number (m, 1) that each example gets when it is left out.
+    """
+    probe = Probe(pool, 1)
+    rows = probe.features(pool[places])
+    center, middle = rows.mean(0), targets.mean()
+    left, sizes, right = np.linalg.svd(rows - center, full_matrices=False)
+    projected = left.T @ (targets - middle)
+    penalties = RIDGES[:, None] * max(float((sizes**2).mean()), 1e-12)
+    factors = sizes / (sizes**2 + penalties)  # (ridges, r)
+    shrunk = sizes * factors
+    leverage = shrunk @ (left**2).T + 1 / len(rows)
+    away = targets - middle - (shrunk * projected) @ left.T
+    off = away / np.maximum(1 - leverage, 1e-6)  # (ridges, m) of each example, left out
+    best = int((off**2).mean(1).argmin())
+    slope = (factors[best] * projected) @ right
+    probe.set(slope[None], np.array([middle - center @ slope]))
+    return probe, (targets - off[best])[:, None]
+
+
+def reduce_rows(rows: Rows) -> tuple[Rows, Rows]:
+    """Return rows (m, r) in a basis (r, d) of the space they span, and that basis."""
+    if len(rows) >= rows.shape[1]:
+        return rows, np.eye(rows.shape[1])
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    kept = values > values.max(initial=0) * 1e-10
+    sizes = np.sqrt(values[kept])
+    return vectors[:, kept] * sizes, (vectors[:, kept] / sizes).T @ rows
+
+
+def _fit_path(
+    loss: Loss, rows: Rows, targets: Rows, penalties: tuple[float, ...] = PENALTIES
+) -> list[tuple[Rows, Rows]]:
+    """Return weights (c, r) and biases (c,) for each penalty; each starts where the stronger one ended."""
+    classes, width = targets.shape[1], rows.shape[1]
+    start = np.zeros((classes, width + 1))
+    found = []
+    for penalty in penalties:
+        holds = np.append(
+            np.full(width, penalty), 1e-4
+        )  # of the bias: a class that nobody chose stays finite
+
+        def slope(flat: Rows, holds: Rows = holds) -> tuple[float, Rows]:
+            both = flat.reshape(classes, width + 1)
+            logits = rows @ both[:, :-1].T + both[:, -1]
+            away = (loss.probabilities(logits) - targets) / len(rows)
+            value = loss.value(logits, targets) + 0.5 * float((holds * both**2).sum())
+            return value, (np.column_stack([away.T @ rows, away.sum(0)]) + holds * both).ravel()
+
+        done = minimize(slope, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+        start = done.x.reshape(classes, width + 1)
+        found.append((start[:, :-1], start[:, -1]))
+    return found
+
+
+def _fit_temperature(loss: Loss, logits: Rows, targets: Rows) -> float:
+    """Return the temperature of the logits that minimizes the loss."""
+    found = minimize_scalar(
+        lambda log: loss.value(logits / np.exp(log), targets), bounds=(-2, 3), method="bounded"
+    )
+    return float(np.exp(found.x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +202,6 @@ class TrainingTargets:
     numbers: Sequence[int]  # of the classes that outputs stand for, in order
     places: NDArray[np.int64]  # (m,)
     values: NDArray[np.float64]  # (m,) the place of the class, or the number; (m, c) zeros and ones
-
-    @classmethod
-    def from_answers(
-        cls, type: AnswerType, answers: Sequence[StoredAnswer], places: Sequence[int], numbers: Sequence[int]
-    ) -> TrainingTargets:
-        """Return stored answers as targets."""
-        targets = type.encode_targets(answers, numbers)
-        return cls(type, numbers, np.array(places, dtype=np.int64), targets)
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the targets differ, so that a model can be trained."""
-        return self.type.is_enough(self.values)
 
     def tensor(self) -> Tensor:
         """Return the targets as the task takes them."""
@@ -88,9 +223,7 @@ class Learner(ABC):
 
     note: str = ""  # what a user should know of it
 
-    def encode(
-        self, keys: Sequence[str], progress: ProgressCallback | None, stop: Callable[[], bool]
-    ) -> bool:
+    def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
         """Encode examples in this order until `stop` says so; return whether all are. Most learners need none."""
         return True
 
@@ -135,9 +268,7 @@ class ProbeLearner(Learner):
         self.note = self.encoder.note
         self.file = VectorFile(cache, self.encoder.name)
 
-    def encode(
-        self, keys: Sequence[str], progress: ProgressCallback | None, stop: Callable[[], bool]
-    ) -> bool:
+    def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
         """Encode the examples that are not in the cache; rows of a table are encoded when they are used."""
         return self.kind == "row" or embed(self.index, self.encoder, self.file, keys, progress, stop)
 
@@ -159,21 +290,21 @@ class ProbeLearner(Learner):
 
     def untrained(self, pool: Tensor) -> nn.Module:
         """Return a probe without weights: its features are the rows."""
-        return Probe.on(pool.numpy(), 2)
+        return Probe(pool.numpy(), 2)
 
     def learn(self, pool: Tensor, targets: TrainingTargets, seed: int) -> Model:
         """Train the probe of this kind of answer."""
         rows = pool.numpy()
         if not targets.type.has_classes:
-            made = fit_regressor(rows, targets.places, targets.values)
+            probe, held_out = fit_regressor(rows, targets.places, targets.values)
         elif targets.type.has_one_class:
             ones = np.eye(len(targets.numbers))[targets.values.astype(np.int64)]
-            made = fit_classifier(SOFTMAX, rows, targets.places, ones, seed)
+            probe, held_out = fit_classifier(SOFTMAX, rows, targets.places, ones, seed)
         else:
-            made = fit_classifier(SIGMOIDS, rows, targets.places, targets.values, seed)
+            probe, held_out = fit_classifier(SIGMOIDS, rows, targets.places, targets.values, seed)
         with torch.inference_mode():
-            outputs = torch.cat([made.probe(part) for part in pool.split(8192)])
-        return Model(made.probe, to_scores(targets.type, outputs), made.held_out.astype(np.float32))
+            outputs = torch.cat([probe(part) for part in pool.split(8192)])
+        return Model(probe, to_scores(targets.type, outputs), held_out.astype(np.float32))
 
 
 class CustomLearner(Learner):
@@ -185,16 +316,14 @@ class CustomLearner(Learner):
         self.index, self.kind, self.tokenizer = index, index.source.kind, tokenizer
         self.build, self.fit = from_file(build), None if fit is None else from_file(fit)
         if self.kind == "text" and tokenizer is None:
-            raise ValueError(
-                "texts for a model of your own: name the tokenizer that reads them with --encoder"
-            )
+            raise ValueError("texts for a model of your own: name their tokenizer with --encoder")
 
     def prepare(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that can be read."""
-        if self.kind != "image":
-            self.contents = {content.key: content for content in self.index.source.contents()}
-            return [key for key in keys if key in self.contents]
-        return list(keys)
+        if self.kind == "image":
+            return list(keys)
+        self.contents = {content.key: content for content in self.index.source.contents()}
+        return [key for key in keys if key in self.contents]
 
     def pool(self, keys: Sequence[str]) -> Any:
         """Return pictures read when they are needed, encoded rows, or tokens."""
@@ -202,8 +331,6 @@ class CustomLearner(Learner):
             return PicturePool(self.index, tuple(keys))
         if self.kind == "row":
             return torch.from_numpy(encode_rows([self.contents[key].fields or {} for key in keys]))
-        from jostle.datasets.data import Fields
-
         texts = [self.contents[key].texts for key in keys]
         tokens = import_transformers().AutoTokenizer.from_pretrained(self.tokenizer)(
             *(list(side) for side in zip(*texts, strict=True)),
@@ -227,19 +354,17 @@ class CustomLearner(Learner):
 
     def learn(self, pool: Any, targets: TrainingTargets, seed: int) -> Model:
         """Build and train a new model; training examples are predicted after having been seen."""
-        network = self.train_model(self.labeled_dataset(pool, targets), targets, seed)
+        dataset = self.labeled_dataset(pool, targets)
+        torch.manual_seed(seed)
+        network = self.build_model(len(targets.numbers) or 1)
+        if self.fit is not None:
+            network = (self.fit(network, dataset, seed) or network).eval()
+        else:
+            columns = split_columns(dataset)
+            network = train(Joined(network), *columns, RECIPE, TASKS[targets.type.task], seed=seed)
         with torch.inference_mode():
             parts = [output_of(forward(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
         return Model(network, to_scores(targets.type, torch.cat(parts)), None)
-
-    def train_model(self, dataset: Any, targets: TrainingTargets, seed: int) -> nn.Module:
-        """Train by the user's fit, or by our own recipe."""
-        outputs = len(targets.numbers) or 1
-        torch.manual_seed(seed)
-        network = self.build_model(outputs)
-        if self.fit is not None:
-            return (self.fit(network, dataset, seed) or network).eval()
-        return train(Joined(network), *split_columns(dataset), RECIPE, TASKS[targets.type.task], seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,14 +381,10 @@ class PicturePool:
 
     def __getitem__(self, position: int | Tensor) -> Tensor:
         if isinstance(position, Tensor) and position.dim():
-            return torch.stack([self.read(int(i)) for i in position])
-        return self.read(int(position))
-
-    def read(self, position: int) -> Tensor:
-        """Decode one picture; a file that vanished meanwhile is gray."""
+            return torch.stack([self[int(i)] for i in position])
         try:
-            pixels = load_picture(self.index.content(self.keys[position]), PICTURE_SIDE)
-        except (GoneError, ValueError):
+            pixels = load_picture(self.index.content(self.keys[int(position)]), PICTURE_SIDE)
+        except (GoneError, ValueError):  # a file that vanished meanwhile is gray
             return torch.zeros(3, PICTURE_SIDE, PICTURE_SIDE)
         return (torch.from_numpy(pixels).float() / 255 - MEAN) / STD
 
@@ -272,44 +393,3 @@ def to_scores(type: AnswerType, outputs: Tensor) -> NDArray[np.float32]:
     """Return outputs as probabilities (n, c), or numbers (n, 1)."""
     rows = outputs.float().reshape(len(outputs), -1)
     return (TASKS[type.task].probabilities(rows) if type.has_classes else rows).cpu().numpy()
-
-
-SPLITS = 8  # of shadow models; each is trained in the background
-
-
-def shadow_curve(
-    session: Session, learner: Learner, training_set: TrainingSet, pool: Any, seed: int
-) -> dict[str, Any]:
-    """Return the errors of models that learned from audit answers alone, which stand for random picking.
-
-    They are stored with the round and never touch its model. Empty below 60 audited answers, and where answers are not
-    one class.
-    """
-
-    labels = audit.audit_sample(session).labels
-    keys = [key for key in labels if key in set(training_set.keys)]
-    if not session.type.has_one_class or len(keys) < MIN_AUDITED or not isinstance(learner, ProbeLearner):
-        return {}
-    where = {key: place for place, key in enumerate(training_set.keys)}
-    rows = pool.numpy()[[where[key] for key in keys]]
-    numbers, classes = np.unique([as_class(labels[key]) for key in keys], return_inverse=True)
-
-    def train(
-        inside: NDArray[np.float64], known: NDArray[np.int64], outside: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        both = np.concatenate([inside, outside]).astype(np.float32)
-        targets = np.eye(len(numbers))[known]
-        probe = fit_classifier(SOFTMAX, both, np.arange(len(known)), targets, seed).probe
-        logits = probe.features(both[len(known) :]) @ probe.head.weight.detach().double().numpy().T
-        guesses: NDArray[np.int64] = (logits + probe.head.bias.detach().double().numpy()).argmax(1)
-        return guesses
-
-    size = round(TRAIN_SHARE * len(keys))
-    errors = shadow_errors(rows, classes, train, size, splits=SPLITS, seed=seed)
-    return {
-        "shadow": {
-            "labels": size,
-            "keys": keys,
-            "errors": [None if np.isnan(e) else float(e) for e in errors],
-        }
-    }

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sqlalchemy import select
 
 from jostle import strategies
 from jostle.labeling import audit, export
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Classes, StoredAnswer
+from jostle.labeling.answers import Classes, StoredAnswer, as_class
 from jostle.labeling.audit import other_models, queue, stopping
 from jostle.labeling.audit.stopping import STOP_SET
 from jostle.labeling.records import PREDICTIONS_FILE, Predictions
@@ -28,9 +29,18 @@ from jostle.labeling.sources.contents import ProgressCallback, draw_uniform
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.labeling.store.schema import examples, standing
 from jostle.labeling.training import suggesters
-from jostle.labeling.training.learners import Learner, Model, TrainingTargets, shadow_curve
+from jostle.labeling.training.learners import (
+    SOFTMAX,
+    Learner,
+    Model,
+    ProbeLearner,
+    Rows,
+    TrainingTargets,
+    fit_classifier,
+)
 from jostle.rng import derive
 from jostle.statistics import calibrate_errors, is_candidate
+from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -92,7 +102,7 @@ def run_round(
     number = session.store.current_round() + 1
     seed = derive(session.settings.seed, "round", number)
     targets = training_targets(session, training_set)
-    model = learner.learn(pool, targets, seed) if targets.is_enough else None
+    model = learner.learn(pool, targets, seed) if session.type.is_enough(targets.values) else None
     if progress is not None:
         progress("ranking", 0, 1)
     ranked = rank_next(session, learner, training_set, pool, targets, model, seed)
@@ -169,7 +179,8 @@ def training_targets(session: Session, training_set: TrainingSet) -> TrainingTar
     places = training_set.trained_places()
     answers = [training_set.labels[training_set.keys[place]] for place in places]
     numbers = session.type.outputs(answers, training_set.classes)
-    return TrainingTargets.from_answers(session.type, answers, places, numbers)
+    values = session.type.encode_targets(answers, numbers)
+    return TrainingTargets(session.type, numbers, np.array(places, dtype=np.int64), values)
 
 
 def rank_next(
@@ -217,8 +228,6 @@ def save_round(
     session: Session, training_set: TrainingSet, targets: TrainingTargets, model: Model, number: int
 ) -> dict[str, Any]:
     """Save a round's model and predictions; return their part of its summary."""
-    import torch
-
     folder, seed, last = session.round_folder(number), session.settings.seed, session.store.last_model()
     numbers = np.array(targets.numbers, dtype=np.int64)
     seen = Predictions(session.kind, training_set.keys, numbers, model.scores)
@@ -284,3 +293,33 @@ def measure_stability(before: Path, seen: Predictions, keys: Sequence[str], clas
         return None
     old, new = ([which.answer(which.places[key], classes) for key in shared] for which in (last, seen))
     return ANSWER_TYPES[seen.kind].stability(old, new, list(classes.names))
+
+
+def shadow_curve(
+    session: Session, learner: Learner, training_set: TrainingSet, pool: Any, seed: int
+) -> dict[str, Any]:
+    """Return the errors of models that learned from audit answers alone, which stand for random picking.
+
+    They are stored with the round and never touch its model. Empty below 60 audited answers, and where answers are not
+    one class.
+    """
+    labels = audit.audit_sample(session).labels
+    where = {key: place for place, key in enumerate(training_set.keys)}
+    keys = [key for key in labels if key in where]
+    if not session.type.has_one_class or len(keys) < MIN_AUDITED or not isinstance(learner, ProbeLearner):
+        return {}
+    rows = pool.numpy()[[where[key] for key in keys]]
+    numbers, classes = np.unique([as_class(labels[key]) for key in keys], return_inverse=True)
+
+    def predict(inside: Rows, known: NDArray[np.int64], outside: Rows) -> NDArray[np.int64]:
+        """Return the classes that a probe on labeled examples gives to others."""
+        both = np.concatenate([inside, outside]).astype(np.float32)
+        probe, _ = fit_classifier(SOFTMAX, both, np.arange(len(known)), np.eye(len(numbers))[known], seed)
+        with torch.inference_mode():
+            guesses: NDArray[np.int64] = probe(torch.from_numpy(both[len(known) :])).argmax(1).numpy()
+        return guesses
+
+    size = round(TRAIN_SHARE * len(keys))
+    errors = shadow_errors(rows, classes, predict, size, splits=8, seed=seed)
+    known = [None if np.isnan(error) else float(error) for error in errors]
+    return {"shadow": {"labels": size, "keys": keys, "errors": known}}
