@@ -16,6 +16,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
+from jostle.utils.registry import field_docs
+
 if TYPE_CHECKING:
     from jostle.experiments.experiment import Plan
     from jostle.experiments.store import Cycle
@@ -73,6 +75,9 @@ def command_help(command: Any, ctx: Any) -> Iterator[str]:
     shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     arguments = [each for each in shown if each.param_type_name == "argument"]
     options = [each for each in shown if each.param_type_name != "argument"]
+    docs = [field_docs(group) for group in getattr(command.callback, "groups", ())]
+    for each in options:
+        each.help = each.help or next((found[each.name] for found in docs if each.name in found), "")
     text, _, examples = (command.help or "").partition("\n\nExamples:\n")
     yield " ".join([f"Usage: {ctx.command_path}", *map(argument_name, arguments), "[OPTIONS]"])
     for paragraph in text.split("\n\n"):

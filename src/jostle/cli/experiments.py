@@ -19,105 +19,10 @@ if TYPE_CHECKING:
     from jostle.experiments import Plan, Protocol
 
 
-EXPERIMENT = "Experiment"  # group of options in the help text
-
 Name = Annotated[str, typer.Argument(help="A protocol's name (see `jostle list protocols`) or a .toml file.")]
-Strategies = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT,
-        "LIST",
-        "Strategies to run, by comma: labels of the protocol, names of the registry, file.py:name, or "
-        "label=name(setting=value, ...). Default: all of the protocol.",
-    ),
-]
-Seeds = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT, "LIST", "10 means seeds 0 to 9; 3,5 means those two. Default: the protocol's number."
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out-dir", callback=options.named, metavar="DIR", help="Folder of the runs. Default: runs/NAME."
-    ),
-]
-Jobs = Annotated[
-    int,
-    options.option(
-        options.COMPUTE,
-        None,
-        "Runs at the same time. Every run computes with one thread, so results stay the same.",
-        min=1,
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    options.option(
-        EXPERIMENT,
-        "FIELD=VALUE",
-        "Set a field of the protocol, such as rounds=5 or training.epochs=10. Repeatable.",
-        "--set",
-    ),
-]
-DataSet = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT,
-        "SPEC",
-        "A different data set: a name, folder:PATH, csv:PATH or file.py:function, with settings in brackets: "
-        "'folder:photos(size=64)'. Default: the protocol's.",
-    ),
-]
-Model = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT,
-        "SPEC",
-        "A different network: a name or file.py:function, with settings in brackets: 'resnet18(width=0.5)'. A function "
-        "may take `classes`, `channels`, `inputs` and `outputs` of the data. Default: the protocol's.",
-    ),
-]
-OwnFit = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT,
-        "SPEC",
-        "Your function file.py:function(dataset, seed) that returns a trained model, in place of the protocol's "
-        "recipe; if it takes `model`, it receives a fresh network.",
-    ),
-]
-Encoder = Annotated[
-    str | None,
-    options.option(
-        EXPERIMENT, "NAME", "For texts: the folder or hub name of a pretrained encoder like BERT."
-    ),
-]
-RunDevice = Annotated[
-    str, options.option(options.COMPUTE, "NAME", "Where to train: cpu, cuda, cuda:1, mps.", "--device")
-]
-WithReport = Annotated[
-    bool, typer.Option("--report/--no-report", help="Write the report when the runs are done.")
-]
 
 
-def run(
-    protocol: Name,
-    strategies: Strategies = None,
-    seeds: Seeds = None,
-    out: Out = None,
-    jobs: Jobs = 1,
-    engine: options.Engine = None,
-    data: options.DataRoot = None,
-    set_: Set = None,
-    dataset: DataSet = None,
-    model: Model = None,
-    fit: OwnFit = None,
-    encoder: Encoder = None,
-    device: RunDevice = "cpu",
-    report: WithReport = True,
-) -> None:
+def run(protocol: Name, asked: options.RunOptions) -> None:
     """Run an experiment: strategies compared on the same seeds, from a protocol.
 
     Runs go to runs/NAME, one file for each strategy and seed. After an interruption the same command resumes. More
@@ -131,16 +36,14 @@ def run(
     from jostle.experiments import protocol as protocols
     from jostle.utils.names import parse_specs
 
-    overrides = [f"dataset={dataset}"] if dataset else []
-    overrides += [f"model={model}"] if model else []
-    overrides += [f"fit={fit}"] if fit else []
-    overrides += [f'text.encoder="{encoder}"'] if encoder else []
-    overrides += set_ or ()
-    chosen = protocols.load(protocol, overrides)
-    if strategies is not None:
-        chosen = chosen.chosen(parse_specs(strategies))
-    folder = out or Path("runs") / chosen.name
-    run_on_screen(chosen, folder, seeds_of(seeds, chosen), jobs, data, device, report, engine)
+    fields = {"dataset": asked.dataset, "model": asked.model, "fit": asked.fit}
+    overrides = [f"{name}={value}" for name, value in fields.items() if value]
+    overrides += [f'text.encoder="{asked.encoder}"'] if asked.encoder else []
+    chosen = protocols.load(protocol, [*overrides, *(asked.set_ or ())])
+    if asked.strategies is not None:
+        chosen = chosen.chosen(parse_specs(asked.strategies))
+    folder, seeds = asked.out or Path("runs") / chosen.name, seeds_of(asked.seeds, chosen)
+    run_on_screen(chosen, folder, seeds, asked)
 
 
 def demo(
@@ -165,7 +68,7 @@ def demo(
     )
     chosen = protocols.load("digits").chosen(parse_specs("default,noise-stability,badge,margin,random"))
     chosen = chosen.model_copy(update={"rounds": 4})  # 20 to 100 labels, where the curves differ most
-    run_on_screen(chosen, out, range(3), jobs, None, "cpu", report=True)
+    run_on_screen(chosen, out, range(3), options.RunOptions(jobs=jobs))
 
 
 def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
@@ -183,37 +86,30 @@ def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
     return range(numbers[0]) if "," not in words else list(dict.fromkeys(numbers))
 
 
-def run_on_screen(
-    chosen: Protocol,
-    folder: Path,
-    seeds: Sequence[int],
-    jobs: int,
-    data: Path | None,
-    device: str,
-    report: bool,
-    engine: str | None = None,
-) -> None:
+def run_on_screen(chosen: Protocol, folder: Path, seeds: Sequence[int], asked: options.RunOptions) -> None:
     """Run the experiment with a progress display, print its table, and list the runs that failed."""
     from jostle import engines
     from jostle.experiments import open_experiment
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    cluster = engines.engine(engine)
+    cluster = engines.engine(asked.engine)
     command = ["jostle", *sys.argv[1:]]
-    with open_experiment(chosen, folder, seeds, root=data, device=device, command=command) as experiment:
+    with open_experiment(
+        chosen, folder, seeds, root=asked.data, device=asked.device, command=command
+    ) as experiment:
         plan = experiment.plan
         stored = len(plan.done) - len(plan.missing)
         console.print(
             f"{chosen.name}: {len(plan.missing)} runs to do, {stored} done, in {folder}", markup=False
         )
         with (
-            closing(experiment.execute(jobs, cluster)) as events,
-            progress_display(console, plan, jobs) as show,
+            closing(experiment.execute(asked.jobs, cluster)) as events,
+            progress_display(console, plan, asked.jobs) as show,
         ):
             for event in events:
                 show(event)
     if any(points >= plan.points for points in plan.done.values()):
-        tell_results(folder, report, console)
+        tell_results(folder, asked.report, console)
     summarize(plan, console)
 
 

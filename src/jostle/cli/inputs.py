@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from jostle import datasets
-from jostle.cli.picking import Messages, QueryOptions, read_picked_names
+from jostle.cli.options import QueryOptions
+from jostle.cli.picking import Messages, read_picked_names
 from jostle.datasets import Data, ImageFiles
 from jostle.datasets.images import normalization_in_words
 from jostle.datasets.labels import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from jostle.cli import options, serving
 from jostle.cli.console import say
@@ -20,9 +20,11 @@ DEMO_PROJECT = Path("digits.labels")
 class ProjectOptions:
     """Options of a project and its answers, the same for all commands that open one."""
 
-    classes: options.Classes = None
+    classes: Annotated[str | None, options.option(options.ANSWERS, "LIST")] = None
+    """The classes to choose from, by comma: cat,dog,other; with keys of your own: cat=c,dog=d."""
     several: options.Several = False
-    target: options.Target = None
+    target: Annotated[str | None, options.option(options.ANSWERS, "NAME")] = None
+    """Answers are numbers of this name; a column of that name is neither shown nor learned from."""
     text: options.Text = None
     hide: options.Hide = None
     project: options.Project = None
@@ -79,29 +81,15 @@ class ProjectOptions:
 
 def label(
     asked: ProjectOptions,
+    goals: options.GoalOptions,
+    learning: options.LearningOptions,
+    page: options.LabelOptions,
     data: options.Data = None,
     add_classes: options.AddClasses = False,
-    demo: options.Demo = False,
-    goal: options.Goal = None,
-    find: options.FindClass = None,
-    strategy: options.StrategyName = None,
-    round_size: options.RoundSize = None,
-    audit: options.AuditShare = None,
-    audit_only: options.AuditOnly = None,
-    overlap: options.Overlap = None,
-    near_copies: options.NearCopies = None,
-    seed: options.ProjectSeed = None,
-    encoder: options.Encoder = None,
-    model: options.Network = None,
-    fit: options.Fit = None,
-    host: options.Host = "127.0.0.1",
-    port: options.Port = None,
-    token: options.Token = None,
-    guide: options.GuideFile = None,
-    suggest: options.Suggest = None,
-    suggest_model: options.SuggestModel = None,
-    suggest_limit: options.SuggestLimit = None,
-    browser: options.Browser = True,
+    demo: Annotated[
+        bool,
+        options.option(options.DATA, None, "--demo", help="Label handwritten digits that come with jostle."),
+    ] = False,
 ) -> None:
     """Label on a page while a model learns behind it, until an audit says that it is enough.
 
@@ -115,65 +103,68 @@ def label(
         jostle label --demo
     """
     from jostle.labeling.answers import parse_share
+    from jostle.labeling.audit.stopping import FIND_AUDIT
     from jostle.labeling.guide import check_guide
     from jostle.labeling.training.suggesters import check_suggest
 
-    if audit_only is not None and not audit_only.is_file():
-        raise ValueError(f"--audit-only {audit_only}: there is no such file of predictions")
+    if page.audit_only is not None and not page.audit_only.is_file():
+        raise ValueError(f"--audit-only {page.audit_only}: there is no such file of predictions")
+    if page.audit_only is not None and learning.audit is not None:
+        raise ValueError("--audit-only asks random questions alone: leave --audit out")
     settings = {
-        "strategy": None if strategy is None else check_strategy_name(strategy),
-        "batch": round_size,
-        "audit": audit_share(audit, audit_only, find),
-        "find": find,
-        "goal": goal,  # an accuracy or an error, as the project has classes or numbers
-        "overlap": None if overlap is None else parse_share(overlap, "--overlap"),
-        "near_copies": near_copies,
-        "seed": seed,
-        "encoder": encoder or ("pixels" if demo else None),  # as good for digits, and ready in a second
-        "model": model,
-        "fit": fit,
-        "guide": None if guide is None else check_guide(guide),
-        "suggest": None if suggest is None else check_suggest(suggest, suggest_model),
-        "suggest_model": suggest_model,
-        "suggest_limit": suggest_limit,
+        "find": goals.find,
+        "goal": goals.goal,  # an accuracy or an error, as the project has classes or numbers
+        **learning_settings(learning),
+        "overlap": None if page.overlap is None else parse_share(page.overlap, "--overlap"),
+        "near_copies": page.near_copies,
+        "seed": page.seed,
+        "guide": None if page.guide is None else check_guide(page.guide),
+        "suggest": None if page.suggest is None else check_suggest(page.suggest, page.suggest_model),
+        "suggest_model": page.suggest_model,
+        "suggest_limit": page.suggest_limit,
     }
-    nothing = not (data or add_classes or demo) and set(settings.values()) == {None}
-    if nothing and asked == ProjectOptions():
-        return serving.serve_projects(host, port, token, browser)
+    if page.audit_only is not None:
+        settings["audit"] = 1.0
+    elif goals.find is not None and learning.audit is None:
+        settings["audit"] = FIND_AUDIT
+    if not (data or add_classes or demo) and set(settings.values()) == {None} and asked == ProjectOptions():
+        return serving.serve_projects(page)
+    if demo:
+        settings["encoder"] = learning.encoder or "pixels"  # as good for digits, and ready in a second
     session = asked.open_session(data, demo, add_classes=add_classes, **settings)
-    if audit_only is not None:
+    if page.audit_only is not None:
         from jostle.labeling.audit.other_models import begin_audit_only
 
-        begin_audit_only(session, audit_only)
-    return serve(session, asked.title(data, demo), host, port, token, browser)
+        begin_audit_only(session, page.audit_only)
+    return serve(session, asked.title(data, demo), page)
 
 
-def audit_share(given: str | None, only: Path | None, find: str | None) -> float | None:
-    """Return the share of random questions: all of them for a given model, half of them in a search."""
+def learning_settings(learning: options.LearningOptions) -> dict[str, Any]:
+    """Return settings of a session; None where an option was not given."""
     from jostle.labeling.answers import parse_share
-    from jostle.labeling.audit.stopping import FIND_AUDIT
 
-    if only is not None and given is not None:
-        raise ValueError("--audit-only asks random questions alone: leave --audit out")
-    if only is not None:
-        return 1.0
-    if given is None:
-        return FIND_AUDIT if find is not None else None
-    return parse_share(given, "--audit")
+    return {
+        "strategy": None if learning.strategy is None else check_strategy_name(learning.strategy),
+        "batch": learning.round_size,
+        "audit": None if learning.audit is None else parse_share(learning.audit, "--audit"),
+        "encoder": learning.encoder,
+        "model": learning.model,
+        "fit": learning.fit,
+    }
 
 
-def serve(
-    session: Session, title: str, host: str, port: int | None, token: str | None, browser: bool
-) -> None:
+def serve(session: Session, title: str, page: options.LabelOptions) -> None:
     """Serve the page until Ctrl-C."""
     from jostle.labeling.project import register_project
     from jostle.labeling.server import create_server_app
     from jostle.labeling.training.suggesters import check_columns
 
     check_columns(session)
-    server = serving.bind_server(session.project, host, port, serving.PORT, token)
+    server = serving.bind_server(session.project, page, serving.PORT)
     register_project(session.project, session.open_args["db"])
-    serving.announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
+    serving.announce(
+        server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", page.browser
+    )
     announce_help(session)
     serving.serve_session(create_server_app(session, server.auth, title), server, session)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -251,9 +251,6 @@ def people(
     print(f"{address.partition('?')[0]}?token={token}")
 
 
-PEOPLE, SIMULATION = "Simulated people", "Simulation"  # groups of options
-
-
 def simulate(
     data: Annotated[
         str, typer.Argument(help="Labeled data: a folder by class, a .csv, a .parquet or file.py:name.")
@@ -264,43 +261,8 @@ def simulate(
             help="Column with the true answers; for a folder it is called folder, for file.py:name target."
         ),
     ],
-    several: options.Several = False,
-    numbers: Annotated[
-        bool, options.option(options.ANSWERS, None, "Answers are numbers.", "--numbers")
-    ] = False,
-    text: options.Text = None,
-    hide: options.Hide = None,
-    answers: Annotated[int, options.option(SIMULATION, None, "Answers in each run.", min=1)] = 400,
-    seeds: Annotated[
-        int, options.option(SIMULATION, None, "Runs with the strategy, and at random.", min=1)
-    ] = 5,
-    goal: Annotated[
-        str | None,
-        options.option(
-            SIMULATION,
-            "LIST",
-            "Count the answers needed to reach these accuracies, or mean errors of numbers, by comma. Default: "
-            "four values that random picks reached.",
-        ),
-    ] = None,
-    out_dir: Annotated[
-        Path | None,
-        options.option(
-            SIMULATION,
-            "DIR",
-            "Folder of the results; the same command resumes there. Default: photos.labels/simulation for photos.",
-            callback=options.named,
-        ),
-    ] = None,
-    people: Annotated[int, options.option(PEOPLE, None, "People who take turns.", min=1)] = 1,
-    error: Annotated[str, options.option(PEOPLE, "SHARE", "Share of wrong answers.")] = "0%",
-    delay: Annotated[float, options.option(PEOPLE, None, "Mean seconds that an answer takes.", min=0)] = 0.0,
-    strategy: options.StrategyName = None,
-    round_size: options.RoundSize = None,
-    audit: options.AuditShare = None,
-    encoder: options.Encoder = None,
-    model: options.Network = None,
-    fit: options.Fit = None,
+    asked: options.SimulationOptions,
+    learning: options.LearningOptions,
 ) -> None:
     """Label data whose answers are known, without people, and count the answers that picking saves.
 
@@ -314,24 +276,18 @@ def simulate(
     from jostle.labeling.project import default_folder
     from jostle.labeling.simulation import Habits, Study
 
-    if several and numbers:
+    if asked.several and asked.numbers:
         raise ValueError("--several is for classes, --numbers for numbers: pass one of them")
-    kind: AnswerKind = "number" if numbers else "several" if several else "one"
-    values = [ANSWER_TYPES[kind].parse_goal(word) for word in labeling.names(goal)]
-    settings: dict[str, Any] = {
-        "strategy": None if strategy is None else labeling.check_strategy_name(strategy),
-        "batch": round_size,
-        "audit": None if audit is None else parse_share(audit, "--audit"),
-        "encoder": encoder,
-        "model": model,
-        "fit": fit,
-        "text": labeling.names(text) or None,
-        "hide": (*labeling.names(hide), column) if hide else None,
+    kind: AnswerKind = "number" if asked.numbers else "several" if asked.several else "one"
+    values = [ANSWER_TYPES[kind].parse_goal(word) for word in labeling.names(asked.goal)]
+    settings = labeling.learning_settings(learning) | {
+        "text": labeling.names(asked.text) or None,
+        "hide": (*labeling.names(asked.hide), column) if asked.hide else None,
     }
     opening = {name: value for name, value in settings.items() if value is not None}
-    habits = Habits(people, parse_share(error, "--error"), delay)
-    study = Study(data, column, kind, answers, seeds, opening, habits)
-    run_simulation(study, out_dir or default_folder(data) / "simulation", values)
+    habits = Habits(asked.people, parse_share(asked.error, "--error"), asked.delay)
+    study = Study(data, column, kind, asked.answers, asked.seeds, opening, habits)
+    run_simulation(study, asked.out_dir or default_folder(data) / "simulation", values)
 
 
 def run_simulation(study: Study, out: Path, values: Sequence[float]) -> None:

@@ -124,10 +124,9 @@ def pull(
 def serve(
     data: options.Data,
     asked: labeling.ProjectOptions,
+    *,
     round_size: options.RoundSize = None,
-    host: options.Host = "127.0.0.1",
-    port: options.Port = None,
-    token: options.Token = None,
+    page: options.ServerOptions,
 ) -> None:
     """Be the ML backend of a Label Studio project: predict its tasks, learn from its annotations.
 
@@ -139,7 +138,7 @@ def serve(
     session = asked.open_session(data, batch=round_size)
     from jostle.labeling.labelstudio import create_backend_app
 
-    server = serving.bind_server(session.project, host, port, PORT, token)
+    server = serving.bind_server(session.project, page, PORT)
     address = server.auth.address.replace("/?token=", "/")
     serving.announce(
         address, server.auth, "Enter this address as the project's model in Label Studio. Ctrl-C ends it."

@@ -28,36 +28,7 @@ COLUMNS = ("name", "position", "order", "score")  # of the csv of picks
 MAX_SHOWN = 6  # strategies of a setting in the table of `jostle advise`
 
 
-@dataclass(frozen=True)
-class QueryOptions:
-    """Options of `jostle pick` and `jostle advise`: the model, the pool and how both are read."""
-
-    n: options.Count
-    model: options.Model
-    pool: options.Pool
-    labeled: options.Labeled = None
-    exclude: options.Exclude = None
-    transform: options.Transform = None
-    task: options.TaskName = None
-    encoder: options.TextEncoder = None
-    data: options.DataRoot = None
-    device: options.Device = None
-
-
-def pick(
-    asked: QueryOptions,
-    out: options.PicksFile = Path("picks.csv"),
-    strategy: options.PickStrategy = "default",
-    seed: options.Seed = 0,
-    gallery: options.Gallery = None,
-    overwrite: options.Overwrite = False,
-    plan: options.PlanOnly = False,
-    outputs: options.Outputs = None,
-    fit: options.CommitteeFit = None,
-    engine: options.Engine = None,
-    batch_size: options.BatchSize = None,
-    work: options.Work = None,
-) -> None:
+def pick(asked: options.PickOptions) -> None:
     """Pick the next examples to label, with your own trained model.
 
     Examples:
@@ -69,46 +40,46 @@ def pick(
     from jostle.cli.inputs import QueryInputs, own_function
     from jostle.inference.isolation import device_named
 
-    name, settings = name_and_settings(strategy)
-    if outputs is not None:
-        settings = {**settings, "outputs": outputs.value}
+    name, settings = name_and_settings(asked.strategy)
+    if asked.outputs is not None:
+        settings = {**settings, "outputs": asked.outputs.value}
     chosen = strategies.build(name, **settings)
-    chosen = chosen if work is None else keep_rows(chosen, name, work)
+    chosen = chosen if asked.work is None else keep_rows(chosen, name, asked.work)
     if asked.device is not None:
         device_named(asked.device)
-    cluster = engines.engine(engine)
-    files, messages = OutputFiles(out, gallery, overwrite), Messages()
-    specs = {f"--{each}": getattr(asked, each) for each in ("model", "pool", "labeled", "transform")}
-    files.check({**specs, "--fit": fit}, asked.exclude or ())
+    cluster = engines.engine(asked.engine)
+    files, messages = OutputFiles(asked.out, asked.gallery, asked.overwrite), Messages()
+    read = ("model", "pool", "labeled", "transform", "fit")
+    files.check({f"--{each}": getattr(asked, each) for each in read}, asked.exclude or ())
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
         inputs = QueryInputs.read(asked, messages, chosen)
         call: Options = {
             **inputs.call,
-            "fit": own_function("--fit", fit) if fit else None,
-            "seed": seed,
-            "batch_size": batch_size,
+            "fit": own_function("--fit", asked.fit) if asked.fit else None,
+            "seed": asked.seed,
+            "batch_size": asked.batch_size,
             "engine": cluster,
         }
-        if cluster is not None and not plan:
+        if cluster is not None and not asked.plan:
             query = chosen.select(inputs.model, inputs.pool, asked.n, **call)
         else:
             context = inputs.context(chosen, call)
-            if plan:
+            if asked.plan:
                 wanted = context.run(lambda context: chosen.plan_in(context, asked.n))
             else:
                 query = context.run(lambda context: chosen.select_in(context, asked.n))
-    if plan:
+    if asked.plan:
         print_wrapped(str(wanted), PLAN_INDENT)
         return
     if query.notes:
         messages.say("Note", "; ".join(query.notes))
     files.write_picks(query, inputs.examples)
-    where = "standard output" if str(out) == "-" else out
+    where = "standard output" if str(asked.out) == "-" else asked.out
     size = len(inputs.pool) - len(inputs.excluded)
-    messages.say("Picked", f"{len(query)} of {size} by {strategy}, seed {seed}: {where}")
-    if gallery is not None:
-        files.write_gallery(gallery, query, inputs.examples, messages.facts, inputs.answers(query))
-        messages.say("Gallery", str(gallery))
+    messages.say("Picked", f"{len(query)} of {size} by {asked.strategy}, seed {asked.seed}: {where}")
+    if asked.gallery is not None:
+        files.write_gallery(asked.gallery, query, inputs.examples, messages.facts, inputs.answers(query))
+        messages.say("Gallery", str(asked.gallery))
 
 
 @dataclass(frozen=True)
@@ -226,7 +197,7 @@ def source_of(spec: str) -> Path | None:
     return Path(path).expanduser() if colon and scheme in ("folder", "csv", "parquet") else None
 
 
-def advise(asked: QueryOptions) -> None:
+def advise(asked: options.QueryOptions) -> None:
     """Say which strategy to pick with, why, what it costs, and what the benchmark measured in similar settings.
 
     Examples:

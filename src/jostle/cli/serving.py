@@ -20,6 +20,7 @@ from rich.console import Console
 from jostle.utils.sockets import listener
 
 if TYPE_CHECKING:
+    from jostle.cli.options import LabelOptions, ServerOptions
     from jostle.labeling.server.security import ServerAuth
     from jostle.labeling.server.serving import ProjectSummary
     from jostle.labeling.session import Session
@@ -46,30 +47,28 @@ class BoundServer:
     lock: BaseFileLock | None
 
 
-def bind_server(
-    folder: Path, host: str, port: int | None, usual: int, token: str | None, project: bool = True
-) -> BoundServer:
+def bind_server(folder: Path, page: ServerOptions, usual: int, project: bool = True) -> BoundServer:
     """Bind the socket of a server; one that other machines reach needs a token that somebody chose.
 
     Args:
         folder: Where the server keeps its own token.
-        host: Address to listen on.
-        port: Port; None: the usual one, or any where that is taken.
+        page: Its address, port and token; without a port the usual one, or any where that is taken.
         usual: The usual port.
-        token: The token; None: the server's own.
         project: Whether the folder is a project, which has one server at a time.
     """
     from jostle.labeling.project import lock_project, write_address
     from jostle.labeling.server.security import ServerAuth, read_token
     from jostle.utils.sockets import is_loopback
 
-    if token is None and not is_loopback(host):
-        raise ValueError(f"--host {host} opens the server to other machines: say who gets in with --token")
-    chosen = read_token(folder) if token is None else token
-    ServerAuth(chosen, 0, host)  # a token that cannot be used is an error before anything listens
+    if page.token is None and not is_loopback(page.host):
+        raise ValueError(
+            f"--host {page.host} opens the server to other machines: say who gets in with --token"
+        )
+    chosen = read_token(folder) if page.token is None else page.token
+    ServerAuth(chosen, 0, page.host)  # a token that cannot be used is an error before anything listens
     lock = lock_project(folder) if project else None
-    listening = bind_socket(host, port, usual)
-    auth = ServerAuth(chosen, int(listening.getsockname()[1]), host)
+    listening = bind_socket(page.host, page.port, usual)
+    auth = ServerAuth(chosen, int(listening.getsockname()[1]), page.host)
     if project:
         write_address(folder, auth.address)
     return BoundServer(auth, listening, lock)
@@ -136,7 +135,7 @@ def serve_until_interrupt(app: Any, server: BoundServer) -> None:
     uvicorn.Server(config).run(sockets=[server.socket])
 
 
-def serve_projects(host: str, port: int | None, token: str | None, browser: bool) -> None:
+def serve_projects(page: LabelOptions) -> None:
     """Print the projects of this machine, and serve the page that opens them until Ctrl-C."""
     check_packages()
     from jostle.labeling.project import read_projects, register_project, state_folder
@@ -148,9 +147,9 @@ def serve_projects(host: str, port: int | None, token: str | None, browser: bool
             register_project(database.parent)
     print("\n".join(project_lines(summarize_all(read_projects()))), flush=True)
     state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    server = bind_server(state_folder(), host, port, PORT, token, project=False)
+    server = bind_server(state_folder(), page, PORT, project=False)
     app = ProjectsServer(server.auth)
-    announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", browser)
+    announce(server.auth.address, server.auth, "Ctrl-C ends it; every answer is on disk.", page.browser)
     try:
         serve_until_interrupt(app, server)
     finally:
