@@ -47,7 +47,9 @@ def test_a_help_text_fits_80_columns_and_ends_with_three_examples_that_parse(
         while hasattr(found, "resolve_command"):
             context = found.make_context("jostle", list(words), resilient_parsing=True)
             _, found, words = found.resolve_command(context, words)
-        context = found.make_context(command, words)  # raises for an option or an argument that does not exist
+        context = found.make_context(
+            command, words
+        )  # raises for an option or an argument that does not exist
     assert found.get_help(context)
     for parameter in found.params:
         assert parameter.name == "help" or parameter.help, parameter.name
