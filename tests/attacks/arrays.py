@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 import jostle
 from attacks.calls import check_picks, refuse_raw
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
 from jostle import strategies
 
 ARRAYS = {"probabilities", "features", "labeled set"}  # what a strategy may need that arrays can give
@@ -27,7 +26,6 @@ def attack(chance: Random, folder: Path) -> str:
     n = chance.choice([size, *[chance.randint(1, max(1, size))] * 4])
     call = arguments(chance, rng, size)
     shown = {key: getattr(value, "shape", value) for key, value in call.items()}
-    made: Any = SimpleNamespace(subject=SimpleNamespace(size=size), n=n, options=call)
     said = f"jostle.select({name!r}, n={n}, {shown})"
     before = {key: np.array(value, copy=True) for key, value in call.items() if isinstance(value, np.ndarray)}
     try:
@@ -35,12 +33,11 @@ def attack(chance: Random, folder: Path) -> str:
     except Exception as error:
         refuse_raw(error, said)
         return "refused with words"
-    check_picks(query, made, said)
-    if jostle.select(name, n=n, **call).indices.tolist() != query.indices.tolist():
-        raise BrokenPromiseError(f"the same call gave other picks\n{said}")
+    check_picks(query, size, n, call, said)
+    again = jostle.select(name, n=n, **call)
+    check(np.array_equal(again.indices, query.indices), f"the same call gave other picks\n{said}")
     changed = [key for key, value in before.items() if not np.array_equal(value, call[key], equal_nan=True)]
-    if changed:
-        raise BrokenPromiseError(f"{changed} changed\n{said}")
+    check(not changed, f"{changed} changed\n{said}")
     return "kept its promises"
 
 
@@ -48,23 +45,18 @@ def arguments(chance: Random, rng: np.random.Generator, size: int) -> dict[str, 
     """Arrays of a call, some of them odd."""
     found: dict[str, Any] = {"seed": chance.randrange(2**31)}
     classes, width = chance.choice([1, *[chance.randint(2, 6)] * 9]), chance.randint(1, 9)
+    p, known = (rng.dirichlet(np.ones(classes), many) for many in (size, 7))
+    labels = rng.integers(0, classes, 7)
     if chance.random() < 0.9:
-        found["probabilities"] = odd(chance, probabilities(rng, size, classes))
+        found["probabilities"] = odd(chance, p)
     if chance.random() < 0.9:
         found["features"] = odd(chance, rng.normal(size=(size, width)))
     if chance.random() < 0.8:
-        found["labeled"] = {
-            "features": rng.normal(size=(7, width)),
-            "probabilities": probabilities(rng, 7, classes),
-            "labels": rng.integers(0, classes, 7),
-        }
+        features = rng.normal(size=(7, width))
+        found["labeled"] = {"features": features, "probabilities": known, "labels": labels}
     if chance.random() < 0.2 and size > 3:
         found["exclude"] = chance.sample(range(size), 2)
     return found
-
-
-def probabilities(rng: np.random.Generator, size: int, classes: int) -> np.ndarray:
-    return rng.dirichlet(np.ones(classes), size)
 
 
 def odd(chance: Random, array: np.ndarray) -> Any:

@@ -6,7 +6,7 @@ import copy
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ from unchanged import remembered
 
 import jostle
 from attacks import networks, pools
-from attacks.driver import BrokenPromiseError, shortened
+from attacks.driver import BrokenPromiseError, check, shortened
 from attacks.networks import Keeping, Restless, Selfish, Subject
 from attacks.pools import Held
 from jostle import embeddings, selectors, strategies
@@ -43,19 +43,15 @@ class Scene:
     held: Held
     n: Any
     options: dict[str, Any]
-    must_work: bool
     value: str
-    pool: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pool = self.held.pool
+    must_work: bool = False
 
     def call(self, pool: Any = None) -> Query:
         """Do it, silently."""
         made = strategies.build(self.strategy, **self.settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return made.select(self.model, self.pool if pool is None else pool, self.n, **self.options)
+            return made.select(self.model, self.held.pool if pool is None else pool, self.n, **self.options)
 
     def __str__(self) -> str:
         shown = {key: value for key, value in self.options.items() if key not in ("labeled", "fit")}
@@ -83,17 +79,9 @@ def scene(chance: Random, folder: Path, must_work: bool = False) -> Scene:
         settings = {"embedding": chance.choice(HAVE_ROWS), "selector": chance.choice(selectors.names())}
         name = "compose"
     model = joined(name, settings, subject)
-    made = Scene(
-        name,
-        settings,
-        subject,
-        model,
-        pools.held(chance, subject.inputs, folder),
-        chance.randint(1, max(1, size)) if chance.random() < 0.85 else size,
-        options(chance, subject),
-        must_work=False,
-        value=value if isinstance(subject.inputs, Tensor) else "",
-    )
+    pool, n = pools.held(chance, subject.inputs, folder), chance.randint(1, max(1, size))
+    n, value = n if chance.random() < 0.85 else size, value if isinstance(subject.inputs, Tensor) else ""
+    made = Scene(name, settings, subject, model, pool, n, options(chance, subject), value)
     made.must_work = works(made)
     return made
 
@@ -116,8 +104,7 @@ def options(chance: Random, subject: Subject) -> dict[str, Any]:
     told = subject.task if subject.task not in SELF_EVIDENT or chance.random() < 0.5 else None
     found: dict[str, Any] = {"seed": chance.randrange(2**31), "task": told, "progress": False}
     if chance.random() < 0.9:
-        size = chance.randint(8, 14)
-        found["labeled"] = labeled_set(chance, subject, size)
+        found["labeled"] = labeled_set(chance, subject, chance.randint(8, 14))
     if chance.random() < 0.9:
         found["fit"] = committee(subject)
     if chance.random() < 0.3:
@@ -160,7 +147,7 @@ def works(scene: Scene) -> bool:
     if scene.strategy == "compose":  # not every selector takes the rows of every embedding
         return False
     card, subject = strategies.describe(scene.strategy), scene.subject
-    layers = list(subject.model.modules())
+    layers = {type(layer) for layer in subject.model.modules()}
     free = subject.size - len(scene.options.get("exclude", ()))
     return (
         subject.task in card.tasks
@@ -169,8 +156,8 @@ def works(scene: Scene) -> bool:
         and 1 <= scene.n <= free
         and {"labeled", "fit"} <= scene.options.keys()
         and ("images" not in card.needs or (isinstance(subject.inputs, Tensor) and subject.inputs.ndim == 4))
-        and ("dropout" not in card.needs or any(isinstance(layer, nn.Dropout) for layer in layers))
-        and not any(isinstance(layer, Selfish) for layer in layers)
+        and ("dropout" not in card.needs or nn.Dropout in layers)
+        and Selfish not in layers
         and "cannot be joined" not in subject.traits
     )
 
@@ -180,23 +167,23 @@ def attack(chance: Random, folder: Path) -> str:
     made = scene(chance, folder)
     if chance.random() < 0.2:
         return judged_mistake(chance, made)
-    check = everything_stays(made)
+    compare = everything_stays(made)
     outcome = judged(made)
-    check("a call")
+    compare("a call")
     return outcome
 
 
 def everything_stays(made: Scene) -> Callable[[str], None]:
-    """`check = everything_stays(made)`, then `check("a call")`: model, pool, labeled set, generators are as before."""
-    check, before = remembered(made.model), (made.held.fingerprint(), labeled_bytes(made))
+    """Return a function that checks that model, pool, labeled set and generators are as they were here."""
+    unchanged, before = remembered(made.model), (made.held.fingerprint(), labeled_bytes(made))
 
     def compare(after: str) -> None:
         try:
-            check()
+            unchanged()
         except AssertionError as changed:
             raise BrokenPromiseError(f"after {after}: {changed}\n{made}") from None
-        if (made.held.fingerprint(), labeled_bytes(made)) != before:
-            raise BrokenPromiseError(f"after {after} the pool or the labeled set has other bytes\n{made}")
+        same = (made.held.fingerprint(), labeled_bytes(made)) == before
+        check(same, f"after {after} the pool or the labeled set has other bytes\n{made}")
 
     return compare
 
@@ -204,13 +191,9 @@ def everything_stays(made: Scene) -> Callable[[str], None]:
 def labeled_bytes(made: Scene) -> str:
     found = made.options.get("labeled")
     items = getattr(found, "dataset", found)
-    tensors = [*getattr(items, "tensors", ())] or [leaf for item in items or () for leaf in leaves(item)]
-    return Held(None, "", tensors).fingerprint()
-
-
-def leaves(item: Any) -> list[Tensor]:
-    inside = item.values() if isinstance(item, dict) else item
-    return [each for each in inside if isinstance(each, Tensor)]
+    rows = [item.values() if isinstance(item, dict) else item for item in items or ()]
+    leaves = [leaf for row in rows for leaf in row if isinstance(leaf, Tensor)]
+    return Held(None, "", leaves).fingerprint()
 
 
 def judged(made: Scene) -> str:
@@ -218,11 +201,10 @@ def judged(made: Scene) -> str:
         query = made.call()
     except Exception as error:
         refuse_raw(error, made)
-        if made.must_work:
-            raise BrokenPromiseError(f"refused: {type(error).__name__}: {error}\n{made}") from None
+        check(not made.must_work, f"refused: {type(error).__name__}: {error}\n{made}")
         return "refused with words"
-    check_picks(query, made)
-    repeated(query, made, made.pool, "the same call")
+    check_picks(query, made.subject.size, made.n, made.options, made)
+    repeated(query, made, made.held.pool, "the same call")
     restless = any(
         isinstance(layer, Restless) for layer in made.model.modules()
     )  # other batches, other draws
@@ -231,28 +213,25 @@ def judged(made: Scene) -> str:
     return "kept its promises"
 
 
-def check_picks(query: Query, made: Scene, said: object = None) -> None:
+def check_picks(query: Query, size: int, n: int, options: dict[str, Any], made: object) -> None:
     positions = query.indices.tolist()
-    allowed = set(range(made.subject.size)) - set(made.options.get("exclude", ()))
     facts = {
         "int64": query.indices.dtype == np.int64,
-        "as many as asked for": len(positions) == made.n == len(query.scores),
+        "as many as asked for": len(positions) == n == len(query.scores),
         "distinct": len(set(positions)) == len(positions),
-        "of the pool and not excluded": set(positions) <= allowed,
+        "of the pool and not excluded": set(positions) <= set(range(size)) - set(options.get("exclude", ())),
         "no infinite score": not np.isinf(query.scores).any(),
     }
-    if wrong := [fact for fact, holds in facts.items() if not holds]:
-        raise BrokenPromiseError(f"picks {positions} are not {wrong}\n{said or made}")
+    wrong = [fact for fact, holds in facts.items() if not holds]
+    check(not wrong, f"picks {positions} are not {wrong}\n{made}")
 
 
 def repeated(query: Query, made: Scene, pool: Any, how: str) -> None:
     again = made.call(pool)
-    if again.indices.tolist() != query.indices.tolist():
-        raise BrokenPromiseError(
-            f"{how} gave {again.indices.tolist()}, before {query.indices.tolist()}\n{made}"
-        )
-    if not np.array_equal(again.scores, query.scores, equal_nan=True):
-        raise BrokenPromiseError(f"{how} gave other scores: {again.scores - query.scores}\n{made}")
+    found, before = again.indices.tolist(), query.indices.tolist()
+    check(found == before, f"{how} gave {found}, before {before}\n{made}")
+    same = np.array_equal(again.scores, query.scores, equal_nan=True)
+    check(same, f"{how} gave other scores: {again.scores - query.scores}\n{made}")
 
 
 def refuse_raw(error: Exception, made: object, models_fault: bool = False) -> None:
@@ -261,69 +240,62 @@ def refuse_raw(error: Exception, made: object, models_fault: bool = False) -> No
         return
     last = traceback.extract_tb(error.__traceback__)[-1]
     ours = last.filename.startswith(SOURCE) and str(last.line).startswith("raise")
-    if not ours or not isinstance(error, ValueError | TypeError) or not str(error).strip():
-        raise BrokenPromiseError(f"a raw error: {shortened(error)}\n{made}") from None
+    worded = isinstance(error, ValueError | TypeError) and bool(str(error).strip())
+    check(ours and worded, f"a raw error: {shortened(error)}\n{made}")
 
 
 def judged_mistake(chance: Random, made: Scene) -> str:
     """A call with a mistake in it: refused with words of ours."""
     mistake = chance.choice(sorted(MISTAKES))
-    MISTAKES[mistake](made)
+    name, value = MISTAKES[mistake]
+    value = value(made) if callable(value) else value
+    if name == "labeled" and value is None:
+        made.options.pop("labeled", None)
+    elif name == "pool":
+        made.held.pool = value
+    elif name in ("n", "model"):
+        setattr(made, name, value)
+    else:
+        made.options[name] = value
     try:
         made.call()
     except Exception as error:
         refuse_raw(error, made, models_fault=mistake in THE_MODELS)
         return "a mistake was told"
-    if (
-        mistake in THE_MODELS or mistake == "no labeled set" or made.strategy == "random"
-    ):  # which looks at nothing
-        return "a mistake did no harm"
-    raise BrokenPromiseError(f"the mistake {mistake!r} was not told\n{made}")
+    harmless = {*THE_MODELS, "no labeled set"}
+    check(mistake in harmless or made.strategy == "random", f"the mistake {mistake!r} was not told\n{made}")
+    return "a mistake did no harm"  # "random" looks at nothing
 
 
-def _set(name: str, value: Any) -> Callable[[Scene], None]:
-    def change(made: Scene) -> None:
-        if name in ("n", "pool", "model"):
-            setattr(made, name, value(made) if callable(value) else value)
-        else:
-            made.options[name] = value(made) if callable(value) else value
-
-    return change
-
-
-def _drop_labeled(made: Scene) -> None:
-    made.options.pop("labeled", None)
-
-
-MISTAKES: dict[str, Callable[[Scene], None]] = {
-    "n of zero": _set("n", 0),
-    "n below zero": _set("n", -3),
-    "n above the pool": _set("n", lambda made: made.subject.size + 1),
-    "n a fraction": _set("n", 1.5),
-    "n a word": _set("n", "3"),
-    "a seed that is a fraction": _set("seed", 0.5),
-    "a seed that is a word": _set("seed", "one"),
-    "an unknown task": _set("task", "clasification"),
-    "a task that is a number": _set("task", 3),
-    "a batch size of zero": _set("batch_size", 0),
-    "an option that is none": _set("sed", 3),
-    "a place outside the pool to exclude": _set("exclude", lambda made: [made.subject.size]),
-    "a mask to exclude": _set("exclude", lambda made: torch.ones(made.subject.size, dtype=torch.bool)),
-    "words to exclude": _set("exclude", lambda made: ["one"]),
-    "no pool": _set("pool", lambda made: 3),
-    "a pool of words": _set("pool", lambda made: ["one", "two", "three"] * 9),
-    "a pool of objects": _set("pool", lambda made: np.array([object()] * 20)),
-    "a pool without end": _set("pool", lambda made: iter(range(3))),
-    "a pool of another shape": _set("pool", lambda made: torch.randn(20, 13, 2, 5)),
-    "a pool of bytes": _set("pool", lambda made: torch.ones(20, 3, dtype=torch.uint8)),
-    "a pool of numbers that are complex": _set("pool", lambda made: torch.ones(20, 3, dtype=torch.cfloat)),
-    "a sparse pool": _set("pool", lambda made: torch.eye(20).to_sparse()),
-    "a pool that is nowhere": _set("pool", lambda made: torch.ones(20, 3, device="meta")),
-    "no model": _set("model", lambda made: "a model"),
-    "a labeled set without labels": _set("labeled", lambda made: torch.ones(3, 3)),
-    "a labeled set of words": _set("labeled", lambda made: [("one", "two")] * 3),
-    "no labeled set": _drop_labeled,
-    "a device that is none": _set("device", "gpu"),
+MISTAKES: dict[str, tuple[str, Any]] = {
+    "n of zero": ("n", 0),
+    "n below zero": ("n", -3),
+    "n above the pool": ("n", lambda made: made.subject.size + 1),
+    "n a fraction": ("n", 1.5),
+    "n a word": ("n", "3"),
+    "a seed that is a fraction": ("seed", 0.5),
+    "a seed that is a word": ("seed", "one"),
+    "an unknown task": ("task", "clasification"),
+    "a task that is a number": ("task", 3),
+    "a batch size of zero": ("batch_size", 0),
+    "an option that is none": ("sed", 3),
+    "a place outside the pool to exclude": ("exclude", lambda made: [made.subject.size]),
+    "a mask to exclude": ("exclude", lambda made: torch.ones(made.subject.size, dtype=torch.bool)),
+    "words to exclude": ("exclude", ["one"]),
+    "no pool": ("pool", 3),
+    "a pool of words": ("pool", ["one", "two", "three"] * 9),
+    "a pool of objects": ("pool", np.array([object()] * 20)),
+    "a pool without end": ("pool", lambda made: iter(range(3))),
+    "a pool of another shape": ("pool", lambda made: torch.randn(20, 13, 2, 5)),
+    "a pool of bytes": ("pool", torch.ones(20, 3, dtype=torch.uint8)),
+    "a pool of numbers that are complex": ("pool", torch.ones(20, 3, dtype=torch.cfloat)),
+    "a sparse pool": ("pool", torch.eye(20).to_sparse()),
+    "a pool that is nowhere": ("pool", torch.ones(20, 3, device="meta")),
+    "no model": ("model", "a model"),
+    "a labeled set without labels": ("labeled", torch.ones(3, 3)),
+    "a labeled set of words": ("labeled", [("one", "two")] * 3),
+    "no labeled set": ("labeled", None),
+    "a device that is none": ("device", "gpu"),
 }
 THE_MODELS = {  # the model itself may refuse these, in its own words, or be able to take them
     "a pool of another shape", "a pool of bytes", "a pool of numbers that are complex", "a labeled set of words",

@@ -16,7 +16,7 @@ import official_files as official
 from tiny import numbers, tiny_file
 
 from attacks import forge, forgeries, kills
-from attacks.driver import BrokenPromiseError
+from attacks.driver import BrokenPromiseError, check
 
 ANY_SHAPE = """
 import torch
@@ -36,33 +36,26 @@ def model():
 """
 
 
+KNOWN = "ants/image_0001.jpg,ants\nants/image_0002.jpg,ants\nbees/image_0001.jpg,bees\n"
+KEPT: list[tempfile.TemporaryDirectory[str]] = []
+
+
 @cache
 def originals() -> Path:
     """A folder of all that is to be spoilt, whole; kept until this process ends."""
-    keeper = tempfile.TemporaryDirectory(prefix="jostle-originals-")
-    KEPT.append(keeper)
-    home = Path(keeper.name)
+    KEPT.append(tempfile.TemporaryDirectory(prefix="jostle-originals-"))
+    home = Path(KEPT[0].name)
     (home / "own.py").write_text(ANY_SHAPE, encoding="utf-8")
     write_data(home / "data")
     official.write_classes(home / "photos", {"ants": 4, "bees": 4}, 12, 12)
     official.picture(12, 12, seed=9).save(home / "photos" / "bees" / "last.png")
     write_table(home / "table.csv")
-    tiny_file(home)
-    code, said = forge.run(["run", "tiny.toml", *kills.SETTINGS, "--out-dir", "runs"], home)
-    if code:
-        raise BrokenPromiseError(f"a run that nobody disturbed ended with {code}: {said}")
     (home / "known.csv").write_text("name,label\n" + KNOWN, encoding="utf-8")
-    code, said = forge.run(["label", "import", "known.csv", "photos", "--classes", "ants,bees"], home)
-    if code:
-        raise BrokenPromiseError(f"labels that nobody spoilt were not taken in, {code}: {said}")
-    forget_said(home)
+    tiny_file(home)
+    for words in (kills.WORDS, "label import known.csv photos --classes ants,bees"):
+        code, said = forge.run(words, home)
+        check(code == 0, f"{words} on files that nobody spoilt ended with {code}: {said}")
     return home
-
-
-KNOWN = "ants/image_0001.jpg,ants\nants/image_0002.jpg,ants\nbees/image_0001.jpg,bees\n"
-
-
-KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def write_data(root: Path) -> None:
@@ -109,7 +102,7 @@ def a_manifest(chance: Random, box: Path) -> tuple[Path, Use]:
 
 
 def a_protocol(chance: Random, box: Path) -> tuple[Path, Use]:
-    return box / "tiny.toml", lambda box: told(box, ["show", "tiny.toml"])
+    return box / "tiny.toml", command("show tiny.toml")
 
 
 def a_photo(chance: Random, box: Path) -> tuple[Path, Use]:
@@ -135,12 +128,12 @@ def an_earlier_round(chance: Random, box: Path) -> tuple[Path, Use]:
 
 
 def a_label_database(chance: Random, box: Path) -> tuple[Path, Use]:
-    words = ["label", "export", f"out/labels.{chance.choice(['csv', 'json', 'parquet'])}"]
-    return box / "photos.labels" / "labels.db", lambda box: told(box, words)
+    kind = chance.choice(["csv", "json", "parquet"])
+    return box / "photos.labels" / "labels.db", command(f"label export out/labels.{kind}")
 
 
 def labels_from_elsewhere(chance: Random, box: Path) -> tuple[Path, Use]:
-    return box / "known.csv", lambda box: told(box, ["label", "import", "known.csv"])
+    return box / "known.csv", command("label import known.csv")
 
 
 def a_manifest_with_code(chance: Random, box: Path) -> tuple[Path, Use]:
@@ -160,18 +153,21 @@ TARGETS: list[Callable[[Random, Path], tuple[Path, Use]]] = [
 ]  # fmt: skip
 
 
+def command(words: str | list[str]) -> Use:
+    """A use of the box by a command, which succeeds or is refused with words."""
+    return lambda box: judged(*forge.run(words, box))
+
+
+reported = command("report runs")
+
+
 def gone_on_with(box: Path) -> str:
     """The same command again: refused, or the numbers that were there."""
     truth = numbers(originals() / "runs")
-    code, said = command(box, ["run", "tiny.toml", *kills.SETTINGS, "--out-dir", "runs"])
-    if code == 0 and json.dumps(numbers(box / "runs")) != json.dumps(truth):
-        raise BrokenPromiseError("other numbers were taken for true")
+    code, said = forge.run(kills.WORDS, box)
+    same = json.dumps(numbers(box / "runs")) == json.dumps(truth) if code == 0 else True
+    check(same, "other numbers were taken for true")
     return judged(code, said)
-
-
-def reported(box: Path) -> str:
-    """The report of what is there."""
-    return told(box, ["report", "runs"])
 
 
 def picked(spec: str, chance: Random, *more: str) -> Use:
@@ -181,46 +177,25 @@ def picked(spec: str, chance: Random, *more: str) -> Use:
     words += ["--data", "data", "--out", "out/picks.csv", *more]
 
     def use(box: Path) -> str:
-        outcome = told(box, words)
-        if (box / "out" / "picks.csv").exists() != (outcome == "read"):
-            raise BrokenPromiseError(
-                f"{outcome}, and picks.csv {'is' if outcome != 'read' else 'is not'} there"
-            )
+        outcome = command(words)(box)
+        there = (box / "out" / "picks.csv").exists()
+        check(there == (outcome == "read"), f"{outcome}, and picks.csv {'is' if there else 'is not'} there")
         return outcome
 
     return use
 
 
-def told(box: Path, words: list[str]) -> str:
-    return judged(*command(box, words))
-
-
-def command(box: Path, words: list[str]) -> tuple[int, str]:
-    found = forge.run(words, box)
-    forget_said(box)
-    return found
-
-
-def forget_said(box: Path) -> None:
-    for path in box.glob(".said*"):
-        path.unlink()
-
-
 def judged(code: int, said: str) -> str:
-    if code == 0:
-        return "read"
-    if code == 2 and "jostle: " in said and "Error: " not in said.replace("DataError: ", ""):
-        return "refused with words"
-    raise BrokenPromiseError(f"it ended with {code}: {said[-1500:]}")
+    """Return how a command ended; a refusal has words of ours."""
+    refused = code == 2 and "jostle: " in said and "Error: " not in said.replace("DataError: ", "")
+    check(code == 0 or refused, f"it ended with {code}: {said[-1500:]}")
+    return "refused with words" if refused else "read"
 
 
 def listing(folder: Path) -> dict[str, str]:
     """Every file with the sum of its bytes."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 OURS = ("box/runs/", "box/out/", "box/photos.labels/")  # where commands may write
@@ -228,7 +203,5 @@ OURS = ("box/runs/", "box/out/", "box/photos.labels/")  # where commands may wri
 
 def stray(before: dict[str, str], after: dict[str, str]) -> None:
     """Refuse what was written where nothing should be."""
-    changed = [name for name in after if before.get(name) != after[name] and not name.startswith(OURS)]
-    changed += [name for name in before if name not in after and not name.startswith(OURS)]
-    if changed:
-        raise BrokenPromiseError(f"written or lost outside of the folders that were named: {changed}")
+    changed = {name for name, _ in before.items() ^ after.items() if not name.startswith(OURS)}
+    check(not changed, f"written or lost outside of the folders that were named: {changed}")

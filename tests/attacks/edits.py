@@ -14,7 +14,8 @@ import numpy as np
 from tiny import numbers
 
 from attacks import forge
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
+from attacks.kills import undisturbed
 
 PROTOCOL = """
 title = "edited"
@@ -48,71 +49,56 @@ class Own(first(Margin, Random)):
 def network(classes=2):
     return torch.nn.Linear(2, classes)
 """
-HELPER = "def first(one, other): return one\n"
-WORDS = ["run", "edited.toml", "--no-report", "--out-dir", "runs"]
+ROWS = np.random.default_rng(0).normal(size=(60, 2))
+FILES = {
+    "edited.toml": PROTOCOL,
+    "own.py": OWN,
+    "helper.py": "def first(one, other): return one\n",
+    "rows.csv": "a,b,label\n" + "".join(f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}\n" for a, b in ROWS),
+}
+EDITS = {"edited.toml": ("pick = 3", "pick = 4"), "own.py": ("(Margin, Random)", "(Random, Margin)"),
+         "helper.py": ("return one", "return other"), "rows.csv": ("yes", "no")}  # fmt: skip
+WORDS = "run edited.toml --no-report --out-dir runs"
 
 
 def write(folder: Path) -> None:
     """A protocol with a strategy, a network and data that are the user's own."""
-    rng = np.random.default_rng(0)
-    rows = [f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}" for a, b in rng.normal(size=(60, 2))]
-    texts = {"edited.toml": PROTOCOL, "own.py": OWN, "helper.py": HELPER}
-    for name, text in {**texts, "rows.csv": "\n".join(["a,b,label", *rows, ""])}.items():
+    for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 @cache
-def whole() -> tuple[str, float]:
-    """The numbers of runs whose files nobody edits, as JSON, and how long they take."""
-    for _ in range(2):  # the first one finds the forge cold
-        with tempfile.TemporaryDirectory(prefix="jostle-whole-") as name:
-            write(Path(name))
-            start = time.monotonic()
-            code, said = forge.run(WORDS, Path(name))
-            if code:
-                raise BrokenPromiseError(f"runs that nobody disturbed ended with {code}: {said}")
-            found = json.dumps(numbers(Path(name) / "runs")), time.monotonic() - start
-    return found
+def whole() -> tuple[dict[str, list[object]], float]:
+    """The numbers of runs whose files nobody edits, and how many seconds they take."""
+    with tempfile.TemporaryDirectory(prefix="jostle-whole-") as name:
+        write(Path(name))
+        forge.run("--help", Path(name))  # warms the forge
+        start = time.monotonic()
+        return json.loads(undisturbed(Path(name), WORDS)), time.monotonic() - start
 
 
 def attack(chance: Random, folder: Path) -> str:
     """Edit a file while the runs go on, put it back, and go on."""
-    expected, seconds = whole()
+    seconds = whole()[1]
     write(folder)
-    command = forge.start([*WORDS, *(["--jobs", "2"] if chance.random() < 0.1 else [])], folder)
-    wait_for(folder / "runs" / "manifest.json", seconds)
-    time.sleep(chance.uniform(0, seconds / 2))
-    path = folder / chance.choice(["own.py", "helper.py", "rows.csv", "edited.toml"])
-    before = path.read_text(encoding="utf-8")
-    replace(path, edited(chance, path.name, before))
-    code = command.ended()
-    if code not in (0, 1, 2):
-        raise BrokenPromiseError(f"{path.name} was edited, and it ended with {code}: {command.said[-1500:]}")
-    finished = done(folder, expected, f"after {path.name} was edited")
-    replace(path, before)
-    again, said = forge.run(WORDS, folder)
-    if again or done(folder, expected, "once it was put back") < 6:
-        raise BrokenPromiseError(f"{path.name} was put back, and it ended with {again}: {said[-1500:]}")
-    return "nobody noticed" if code == 0 and finished == 6 else "told with words"
-
-
-def wait_for(path: Path, seconds: float) -> None:
-    """Until then nothing was read, and an edit would be no edit."""
+    command = forge.Command(WORDS + (" --jobs 2" if chance.random() < 0.1 else ""), folder)
     end = time.monotonic() + 20 * seconds
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.001)
-
-
-def edited(chance: Random, name: str, text: str) -> str:
-    """The same file with other contents, whole or half written."""
-    if chance.random() < 0.3:
-        return text[: chance.randrange(len(text))]
-    return {
-        "own.py": text.replace("(Margin, Random)", "(Random, Margin)"),
-        "helper.py": text.replace("return one", "return other"),
-        "rows.csv": text.replace("yes", "no", chance.randint(1, 20)),
-        "edited.toml": text.replace("pick = 3", "pick = 4"),
-    }[name]
+    while not (folder / "runs" / "manifest.json").exists() and time.monotonic() < end:
+        time.sleep(0.001)  # until then nothing was read, and an edit would be no edit
+    time.sleep(chance.uniform(0, seconds / 2))
+    name, text = chance.choice(list(FILES.items()))
+    half = text[: chance.randrange(len(text))]
+    edited = text.replace(*EDITS[name], chance.randint(1, 20))
+    replace(folder / name, half if chance.random() < 0.3 else edited)
+    code = command.ended()
+    check(code in (0, 1, 2), f"{name} was edited, and it ended with {code}: {command.said[-1500:]}")
+    finished = done(folder, f"after {name} was edited")
+    replace(folder / name, text)
+    undisturbed(folder, WORDS, f"{name} was put back")
+    check(
+        done(folder, "once it was put back") == len(whole()[0]), f"{name} was put back, and runs are missing"
+    )
+    return "nobody noticed" if code == 0 and finished == len(whole()[0]) else "told with words"
 
 
 def replace(path: Path, text: str) -> None:
@@ -124,10 +110,10 @@ def replace(path: Path, text: str) -> None:
     other.replace(path)
 
 
-def done(folder: Path, expected: str, when: str) -> int:
+def done(folder: Path, when: str) -> int:
     """How many runs are whole; every line that is there must be the one that belongs there."""
-    truth, found = json.loads(expected), json.loads(json.dumps(numbers(folder / "runs")))
+    truth, found = whole()[0], json.loads(json.dumps(numbers(folder / "runs")))
     for run, lines in found.items():
-        if lines != truth[run][: len(lines)]:
-            raise BrokenPromiseError(f"{when}, {run} has other numbers: {lines}\nin place of {truth[run]}")
+        right = truth[run][: len(lines)]
+        check(lines == right, f"{when}, {run} has other numbers: {lines}\nin place of {right}")
     return sum(len(lines) == len(truth[run]) for run, lines in found.items())

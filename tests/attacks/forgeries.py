@@ -19,8 +19,7 @@ Spoil = Callable[[Random, bytes], bytes]
 def spoilt(chance: Random, path: Path, content: bytes) -> tuple[str, bytes]:
     """How it was spoilt, and the new content."""
     crafted = [forge for suffixes, forge in CRAFTED if path.name.endswith(suffixes)]
-    ways = [*SPOILS.values(), *crafted] if chance.random() < 0.3 else list(SPOILS.values())
-    way = chance.choice(ways)
+    way = chance.choice([*SPOILS, *crafted] if chance.random() < 0.3 else SPOILS)
     return way.__name__.replace("_", " "), way(chance, content)
 
 
@@ -30,11 +29,7 @@ def place(chance: Random, content: bytes) -> int:
 
 def a_flipped_bit(chance: Random, content: bytes) -> bytes:
     at = place(chance, content)
-    return (
-        content[:at] + bytes([content[at] ^ (1 << chance.randrange(8))]) + content[at + 1 :]
-        if content
-        else b"\1"
-    )
+    return content[:at] + bytes([(content or b"\0")[at] ^ (1 << chance.randrange(8))]) + content[at + 1 :]
 
 
 def another_digit(chance: Random, content: bytes) -> bytes:
@@ -88,20 +83,16 @@ def lines_exchanged(chance: Random, content: bytes) -> bytes:
     return b"".join(lines)
 
 
-SPOILS: dict[str, Spoil] = {
-    each.__name__: each
-    for each in (
-        a_flipped_bit, a_flipped_bit, another_digit, cut_short, cut_out, put_in, zeros, doubled, emptied, noise,
-        a_line_lost, lines_exchanged,
-    )
-}  # fmt: skip
+SPOILS: list[Spoil] = [
+    a_flipped_bit, another_digit, cut_short, cut_out, put_in, zeros, doubled, emptied, noise, a_line_lost,
+    lines_exchanged,
+]  # fmt: skip
 
 
 def a_vast_picture(chance: Random, content: bytes) -> bytes:
     """A PNG of few bytes that asks for many: its header says what it likes, with the right sum."""
-    width, height = chance.choice(
-        [(1, 100_000), (100_000, 1), (60_000, 60_000), (0, 5), (2**31 - 1, 2**31 - 1)]
-    )
+    sizes = [(1, 100_000), (100_000, 1), (60_000, 60_000), (0, 5), (2**31 - 1, 2**31 - 1)]
+    width, height = chance.choice(sizes)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = zlib.compress(bytes(1 + 3 * min(width, 10)))
     chunks = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
@@ -126,16 +117,12 @@ def an_archive_that_climbs(chance: Random, content: bytes) -> bytes:
     """Members that would lie outside, and links that lead there."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w:gz") as archive:
-        for name in (
-            "../escaped",
-            "/tmp/jostle-escaped",
-            "cifar-100-python/../../escaped",
-            "cifar-100-python/train",
-        ):
+        inside = "cifar-100-python/"
+        for name in ("../escaped", "/tmp/jostle-escaped", f"{inside}../../escaped", f"{inside}train"):
             info = tarfile.TarInfo(name)
             info.size = 4
             archive.addfile(info, io.BytesIO(b"evil"))
-        link = tarfile.TarInfo("cifar-100-python/test")
+        link = tarfile.TarInfo(f"{inside}test")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     return whole.getvalue()
@@ -143,13 +130,11 @@ def an_archive_that_climbs(chance: Random, content: bytes) -> bytes:
 
 def an_archive_that_swells(chance: Random, content: bytes) -> bytes:
     """Few bytes that become very many."""
-    return gzip.compress(bytes(2**28), 9) if chance.random() < 0.5 else zipped(bytes(2**28))
-
-
-def zipped(content: bytes) -> bytes:
+    if chance.random() < 0.5:
+        return gzip.compress(bytes(2**28), 9)
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("cifar-100-python/train", content)
+        archive.writestr("cifar-100-python/train", bytes(2**28))
     return whole.getvalue()
 
 
@@ -158,8 +143,8 @@ def json_that_nests(chance: Random, content: bytes) -> bytes:
 
 
 def json_of_another_kind(chance: Random, content: bytes) -> bytes:
-    return chance.choice(
-        [b"null\n", b"[]\n", b"3\n", b'"a"\n', b"{}\n", b'{"protocol": null}\n', b"NaN\n", b"1e999\n"]
+    return (
+        chance.choice([b"null", b"[]", b"3", b'"a"', b"{}", b'{"protocol": null}', b"NaN", b"1e999"]) + b"\n"
     )
 
 
@@ -169,7 +154,7 @@ def a_formula(chance: Random, content: bytes) -> bytes:
 
 CRAFTED: list[tuple[tuple[str, ...], Spoil]] = [
     ((".png", ".jpg"), a_vast_picture),
-    (("_batch", "batch_1", "batch_2", "batch_3", "batch_4", "batch_5"), a_pickle_that_runs),
+    (("_batch", *(f"batch_{i}" for i in range(1, 6))), a_pickle_that_runs),
     ((".tar.gz",), an_archive_that_climbs),
     ((".tar.gz", ".gz"), an_archive_that_swells),
     ((".json", ".jsonl"), json_that_nests),

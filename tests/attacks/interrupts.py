@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
 from attacks.calls import SOURCE, Scene, everything_stays, scene
-from attacks.driver import BrokenPromiseError
-from jostle.core import Query
+from attacks.driver import BrokenPromiseError, check
 
 AGAIN = 1e-3  # seconds until an interrupt that came while things were put back comes again
 
@@ -27,18 +27,14 @@ def restoring(file: str) -> frozenset[int]:
     for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Try):
             for line in node.finalbody:
-                found |= set(range(line.lineno, (line.end_lineno or line.lineno) + 1))
+                found.update(range(line.lineno, (line.end_lineno or line.lineno) + 1))
     return frozenset(found)
 
 
 def puts_back(frame: FrameType | None) -> bool:
     """Whether a frame runs such a line, or was called from one, through whatever libraries."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(SOURCE) and frame.f_lineno in restoring(file):
-            return True
-        frame = frame.f_back
-    return False
+    frames = (each for each, _ in walk_stack(frame) if each.f_code.co_filename.startswith(SOURCE))
+    return any(each.f_lineno in restoring(each.f_code.co_filename) for each in frames)
 
 
 class Lines:
@@ -89,25 +85,25 @@ def attack(chance: Random, folder: Path) -> str:
     """One call three times: whole, interrupted, and again."""
     made = workable(chance, folder)
     whole = undisturbed(made)
-    check = everything_stays(made)
+    compare = everything_stays(made)
     interrupted = at_a_line(made, chance) if chance.random() < 0.7 else at_a_moment(made, chance)
-    check(f"an interrupt at {interrupted}")
-    if made.call().indices.tolist() != whole.indices.tolist():
-        raise BrokenPromiseError(f"after an interrupt at {interrupted} the picks are others\n{made}")
+    compare(f"an interrupt at {interrupted}")
+    same = made.call().indices.tolist() == whole
+    check(same, f"after an interrupt at {interrupted} the picks are others\n{made}")
     return "nothing changed" if interrupted else "was over before"
 
 
 def workable(chance: Random, folder: Path) -> Scene:
     """A call that must succeed."""
-    while True:
-        made = scene(chance, folder, must_work=True)
-        if made.must_work:
-            return made
+    while not (made := scene(chance, folder, must_work=True)).must_work:
+        pass
+    return made
 
 
-def undisturbed(made: Scene) -> Query:
+def undisturbed(made: Scene) -> list[int]:
+    """The picks of a call that must succeed."""
     try:
-        return made.call()
+        return made.call().indices.tolist()
     except Exception as error:
         raise BrokenPromiseError(f"refused: {type(error).__name__}: {error}\n{made}") from None
 
@@ -117,14 +113,13 @@ def at_a_line(made: Scene, chance: Random) -> str:
     with counting.watching():
         made.call()
     interrupting = Lines(chance.randint(1, counting.count))
+    where = f"line {interrupting.at} of {counting.count}"
     try:
         with interrupting.watching():
             made.call()
     except KeyboardInterrupt:
-        return f"line {interrupting.at} of {counting.count}"
-    raise BrokenPromiseError(
-        f"the interrupt at line {interrupting.at} of {counting.count} was swallowed\n{made}"
-    )
+        return where
+    raise BrokenPromiseError(f"the interrupt at {where} was swallowed\n{made}")
 
 
 def at_a_moment(made: Scene, chance: Random) -> str:

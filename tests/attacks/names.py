@@ -10,8 +10,9 @@ from random import Random
 
 import official_files as official
 
-from attacks.corruptions import ANY_SHAPE, command, listing, stray
-from attacks.driver import BrokenPromiseError
+from attacks import forge
+from attacks.corruptions import ANY_SHAPE, listing, stray
+from attacks.driver import check
 
 PARTS = (
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"'><b>", "&lt;b&gt;", "{{ 7*7 }}", "{% x %}", "=1+1",
@@ -24,9 +25,7 @@ OPENING = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet compu
 
 def name(chance: Random) -> str:
     """A name that a file can have, and that nobody expects; a leading dot would hide it."""
-    made = (
-        "".join(chance.choice(PARTS) for _ in range(chance.randint(1, 3))).replace("/", "-").replace("\0", "")
-    )
+    made = "".join(chance.choices(PARTS, k=chance.randint(1, 3))).replace("/", "-")
     return os.fsdecode(os.fsencode(made.lstrip("."))[:200]) + f"{chance.randrange(1000)}"
 
 
@@ -43,35 +42,28 @@ def attack(chance: Random, folder: Path) -> str:
             official.picture(8, 8, seed=number).save(file, "PNG")
     before = listing(folder)
     first = picked(box, 1)
-    second = picked(box, 2, "--exclude", "out/1.csv")
-    if set(first) & set(second):
-        raise BrokenPromiseError(f"picked again: {set(first) & set(second)}")
+    again = set(first) & set(picked(box, 2, "--exclude out/1.csv"))
+    check(not again, f"picked again: {again}")
     labeled(box, first, chance.choice(["labels.csv", "labels.json", "sorted"]))
     stray(before, listing(folder))
     return "names stayed names"
 
 
-def picked(box: Path, round_: int, *more: str) -> list[str]:
+def succeeds(box: Path, words: str) -> None:
+    code, said = forge.run(words, box)
+    check(code == 0, f"{words} ended with {code}: {said[-1500:]}")
+
+
+def picked(box: Path, round_: int, more: str = "") -> list[str]:
     """Names of a round, after a look at the sheet and the page that tell them."""
-    words = ["pick", "--model", "own.py:model", "--pool", "folder:photos", "-n", "3", "--strategy", "margin"]
-    code, said = command(
-        box, [*words, "--out", f"out/{round_}.csv", "--gallery", f"out/{round_}.html", *more]
-    )
-    if code:
-        raise BrokenPromiseError(f"it ended with {code}: {said[-1500:]}")
-    page(box / "out" / f"{round_}.html")
-    return sheet(box / "out" / f"{round_}.csv")
-
-
-def sheet(path: Path) -> list[str]:
-    """The names in a sheet, none of which a spreadsheet would compute."""
-    with path.open(newline="", encoding="utf-8") as file:
+    words = "pick --model own.py:model --pool folder:photos -n 3 --strategy margin"
+    succeeds(box, f"{words} --out out/{round_}.csv --gallery out/{round_}.html {more}")
+    page((box / "out" / f"{round_}.html").read_text(encoding="utf-8"))
+    with (box / "out" / f"{round_}.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    if len(rows) != 4 or any(len(row) != len(rows[0]) for row in rows):
-        raise BrokenPromiseError(f"the sheet has other rows: {rows}")
+    check(len(rows) == 4 and len({len(row) for row in rows}) == 1, f"the sheet has other rows: {rows}")
     names = [row[0] for row in rows[1:]]
-    if formulas := [each for each in names if each.startswith(OPENING)]:
-        raise BrokenPromiseError(f"cells that compute: {formulas}")
+    check(not any(each.startswith(OPENING) for each in names), f"cells that compute: {names}")
     return names
 
 
@@ -90,25 +82,20 @@ class Page(HTMLParser):
                 self.wrong.append(f"<{tag} {key}={value!r}>")
 
 
-def page(path: Path) -> None:
+def page(text: str) -> None:
     """Refuse a page in which a name became an element."""
-    text = path.read_text(encoding="utf-8")
     looked = Page()
     looked.feed(text)
-    if looked.wrong or looked.scripts > 1 or text.count("<article") > 3:
-        raise BrokenPromiseError(f"a name became part of the page: {looked.wrong}, {looked.scripts} scripts")
+    whole = not looked.wrong and looked.scripts <= 1 and text.count("<article") <= 3
+    check(whole, f"a name became part of the page: {looked.wrong}, {looked.scripts} scripts")
 
 
 def labeled(box: Path, names: list[str], out: str) -> None:
     """Labels for these names taken into a project, and out again."""
-    rows = [["name", "label"], *([each, "yes"] for each in names)]
     with (box / "out" / "known.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
-    for words in (["import", "out/known.csv", "photos", "--classes", "yes,no"], ["export", f"out/{out}"]):
-        code, said = command(box, ["label", *words])
-        if code:
-            raise BrokenPromiseError(f"label {words} ended with {code}: {said[-1500:]}")
+        csv.writer(file).writerows([["name", "label"], *([each, "yes"] for each in names)])
+    succeeds(box, "label import out/known.csv photos --classes yes,no")
+    succeeds(box, f"label export out/{out}")
     made = box / "out" / out
     told = len([*made.glob("yes/*.png")]) if made.is_dir() else made.read_text(encoding="utf-8").count("yes")
-    if told < len(names):
-        raise BrokenPromiseError(f"labels of {names} are lost: {told} of {len(names)}")
+    check(told >= len(names), f"labels of {names} are lost: {told} of {len(names)}")

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
+from attacks.pools import Inputs, size
+
 WORDS = 17  # of the vocabulary; 0 is padding
 RETURNS = ("tensor", "tuple", "dict", "object")
 
@@ -24,13 +26,13 @@ class Subject:
     model: nn.Module
     task: str
     classes: int
-    inputs: Tensor | dict[str, Tensor]  # (n, ...) each
+    inputs: Inputs  # (n, ...) each
     traits: list[str] = field(default_factory=list)  # in words, for the report of a failure
 
     @property
     def size(self) -> int:
         """How many examples there are."""
-        return len(next(iter(self.inputs.values()))) if isinstance(self.inputs, dict) else len(self.inputs)
+        return size(self.inputs)
 
 
 class Body(nn.Module):
@@ -124,9 +126,8 @@ def wrapped(outputs: Tensor, how: str) -> Any:
 
 def activation(chance: Random) -> nn.Module:
     inplace = chance.random() < 0.5
-    return chance.choice(
-        [nn.ReLU(inplace), nn.GELU(), nn.Tanh(), nn.SiLU(inplace), nn.LeakyReLU(0.1, inplace)]
-    )
+    kinds = [nn.ReLU(inplace), nn.GELU(), nn.Tanh(), nn.SiLU(inplace), nn.LeakyReLU(0.1, inplace)]
+    return chance.choice(kinds)
 
 
 def vectors(chance: Random, out: int) -> tuple[nn.Sequential, tuple[int, ...]]:
@@ -144,16 +145,8 @@ def vectors(chance: Random, out: int) -> tuple[nn.Sequential, tuple[int, ...]]:
 
 def odd_layer(chance: Random, width: int) -> nn.Module:
     linear = nn.Linear(width, width)
-    makers = [
-        Counting,
-        Restless,
-        Keeping,
-        lambda: Selfish(width),
-        lambda: parametrizations.weight_norm(linear),
-        lambda: parametrizations.spectral_norm(linear),
-        nn.RReLU,
-    ]
-    return chance.choice(makers)()
+    normed = chance.choice([parametrizations.weight_norm, parametrizations.spectral_norm])(linear)
+    return chance.choice([Counting(), Restless(), Keeping(), Selfish(width), normed, normed, nn.RReLU()])
 
 
 def images(chance: Random, out: int, dense: bool) -> tuple[nn.Sequential, tuple[int, ...]]:
@@ -168,33 +161,33 @@ def images(chance: Random, out: int, dense: bool) -> tuple[nn.Sequential, tuple[
     return nn.Sequential(*layers, nn.LazyLinear(out)), (c, side, side)
 
 
-def outputs_for(task: str, chance: Random) -> tuple[int, int]:
-    """(classes, width of the output) of a task."""
-    if task in ("regression", "binary"):
-        return 2, 1
-    classes = chance.randint(2, 5)
-    return classes, classes
-
-
 def subject(chance: Random, task: str, size: int) -> Subject:
     """A random network for a task, with `size` examples."""
     torch.manual_seed(chance.randrange(2**31))
-    classes, width = outputs_for(task, chance)
+    classes = 2 if task in ("regression", "binary") else chance.randint(2, 5)
+    width = 1 if task in ("regression", "binary") else classes
     reads = task == "sequence" or (task in ("classification", "multi-label") and chance.random() < 0.2)
-    made = (
-        tokens(chance, task, classes, width, size) if reads else numbers(chance, task, classes, width, size)
-    )
-    for trait in (precision, freezing, mode):
-        trait(chance, made)
+    made = (tokens if reads else numbers)(chance, task, classes, width, size)
+    if chance.random() < 0.25:
+        dtype = chance.choice([torch.float16, torch.bfloat16, torch.float64])
+        made.model.to(dtype)
+        made.traits.append(str(dtype))
+    freezes = chance.random() < 0.2
+    made.traits += ["some weights frozen"] * freezes
+    for parameter in made.model.parameters():
+        parameter.requires_grad_(not freezes or chance.random() < 0.5)
+        if chance.random() < 0.2 and parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+    made.model.train(chance.random() < 0.5)
     return made
 
 
 def numbers(chance: Random, task: str, classes: int, width: int, size: int) -> Subject:
+    """A network over vectors or pictures, with examples."""
     pictures = task == "segmentation" or chance.random() < 0.4
     net, shape = images(chance, width, task == "segmentation") if pictures else vectors(chance, width)
     returns, spoils = chance.choice(RETURNS), chance.random() < 0.2
-    inputs = torch.randn(size, *shape)
-    model = Body(net, returns, spoils)
+    model, inputs = Body(net, returns, spoils), torch.randn(size, *shape)
     with torch.no_grad():
         model(torch.randn(3, *shape))  # lazy layers and running statistics
     traits = [str(net), f"inputs {tuple(inputs.shape)}", f"returns a {returns}"]
@@ -202,51 +195,25 @@ def numbers(chance: Random, task: str, classes: int, width: int, size: int) -> S
 
 
 def tokens(chance: Random, task: str, classes: int, width: int, size: int) -> Subject:
-    each, tied, kind = task == "sequence", chance.random() < 0.3, chance.choice(["gru", "transformer"])
-    tied = tied and task != "multi-label"
+    """A network that reads, with padded sentences."""
+    tied, kind = chance.random() < 0.3 and task != "multi-label", chance.choice(["gru", "transformer"])
     d, length, returns = 2 * chance.randint(1, 4), chance.randint(2, 7), chance.choice(RETURNS)
-    ids = torch.randint(1, WORDS, (size, length))
-    lengths = torch.randint(1, length + 1, (size,))
+    ids, lengths = torch.randint(1, WORDS, (size, length)), torch.randint(1, length + 1, (size,))
     mask = (torch.arange(length) < lengths[:, None]).long()
-    model = Reader(d, width, each, tied, kind, returns)
+    model = Reader(d, width, task == "sequence", tied, kind, returns)
     traits = [f"{kind} reader, width {d}, length {length}, returns a {returns}", *["tied"] * tied]
-    return Subject(
-        model, task, WORDS if tied else classes, {"input_ids": ids * mask, "attention_mask": mask}, traits
-    )
-
-
-def precision(chance: Random, made: Subject) -> None:
-    if chance.random() < 0.25:
-        dtype = chance.choice([torch.float16, torch.bfloat16, torch.float64])
-        made.model.to(dtype)
-        made.traits.append(str(dtype))
-
-
-def freezing(chance: Random, made: Subject) -> None:
-    if chance.random() < 0.2:
-        for parameter in made.model.parameters():
-            parameter.requires_grad_(chance.random() < 0.5 and parameter.is_floating_point())
-        made.traits.append("some weights frozen")
-
-
-def mode(chance: Random, made: Subject) -> None:
-    made.model.train(chance.random() < 0.5)
-    for parameter in made.model.parameters():
-        if chance.random() < 0.2 and parameter.requires_grad:
-            parameter.grad = torch.ones_like(parameter)
+    inputs = {"input_ids": ids * mask, "attention_mask": mask}
+    return Subject(model, task, WORDS if tied else classes, inputs, traits)
 
 
 def targets_for(made: Subject, size: int) -> Tensor:
     """Random labels (size, ...) that fit the task."""
-    inputs = made.inputs
     if made.task == "regression":
         return torch.randn(size)
     if made.task == "multi-label":
         return torch.randint(0, 2, (size, made.classes)).float()
-    if made.task == "segmentation":
-        assert isinstance(inputs, Tensor)
-        return torch.randint(0, made.classes, (size, *inputs.shape[2:]))
-    if made.task == "sequence":
-        assert isinstance(inputs, dict)
-        return torch.randint(0, made.classes, (size, inputs["input_ids"].shape[1]))
+    if isinstance(made.inputs, Tensor) and made.task == "segmentation":
+        return torch.randint(0, made.classes, (size, *made.inputs.shape[2:]))
+    if isinstance(made.inputs, dict) and made.task == "sequence":
+        return torch.randint(0, made.classes, (size, made.inputs["input_ids"].shape[1]))
     return torch.arange(size) % made.classes

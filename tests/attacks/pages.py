@@ -20,25 +20,13 @@ from typing import Any
 from labeling_data import tickets
 from tools.serving import TOKEN, Server
 
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
 
 EXAMPLES, ACTIONS, PATIENCE = 40, 12, 60_000
 KEYS = (
-    "1",
-    "2",
-    "3",
-    "Enter",
-    " ",
-    "Backspace",
-    "Escape",
-    "Tab",
-    "ArrowDown",
-    "x",
-    "?",
-    "0",
-    "Control+z",
-    "End",
-)
+    "1", "2", "3", "Enter", " ", "Backspace", "Escape", "Tab", "ArrowDown", "x", "?", "0", "Control+z", "End",
+)  # fmt: skip
+DEEDS = ("keys", "keys", "clicks", "double click", "tab", "back", "reload", "kill", "offline")
 WATCH = """
 addEventListener("DOMContentLoaded", () => {
   const look = () => {
@@ -125,17 +113,11 @@ def misuse_page(path: str, chance: Random, folder: Path) -> str:
     """Start a server and a browser, misuse the page, and judge what was stored."""
     from playwright.sync_api import sync_playwright
 
-    words = [
-        str(tickets(folder / "tickets.csv", EXAMPLES)),
-        "--classes",
-        "good,bad,ugly",
-        "--text",
-        "message",
-    ]
-    with Server([*words, "--encoder", "words"], folder / "project") as server, sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=path, args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
+    table = str(tickets(folder / "tickets.csv", EXAMPLES))
+    words = [table, "--classes", "good,bad,ugly", "--text", "message", "--encoder", "words"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu"]
+    with Server(words, folder / "project") as server, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=flags)
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         try:
             visit = Visit(context, server)
@@ -153,10 +135,7 @@ def misuse(chance: Random, visit: Visit) -> str:
     """Do careless things; what they were."""
     pages, kills = [visit.open("Ada")], 0
     for _ in range(ACTIONS):
-        page = chance.choice(pages)
-        what = chance.choice(
-            ["keys", "keys", "clicks", "double click", "tab", "back", "reload", "kill", "offline"]
-        )
+        page, what = chance.choice(pages), chance.choice(DEEDS)
         if what == "keys":
             ready(page)
             for key in chance.choices(KEYS, k=6):
@@ -194,17 +173,15 @@ def ready(page: Any) -> None:
     if page.query_selector("dialog[open]"):
         page.keyboard.press("Escape")
     page.evaluate("location.hash = 'label'")
-    page.wait_for_selector(
-        ".stage[data-key]:not([data-key='']), .stage:has-text('Nothing to ask'), .stage:has-text('answer')"
-    )
+    asked = ".stage[data-key]:not([data-key=''])"
+    page.wait_for_selector(f"{asked}, .stage:has-text('Nothing to ask'), .stage:has-text('answer')")
 
 
 def delivered(page: Any) -> None:
     """Wait until the page holds no answer that the server has not taken."""
     end = time.monotonic() + PATIENCE / 1000
     while page.evaluate(KEPT):
-        if time.monotonic() > end:
-            raise BrokenPromiseError("answers stay in the page though the server is there")
+        check(time.monotonic() < end, "answers stay in the page though the server is there")
         page.wait_for_timeout(100)
 
 
@@ -216,26 +193,19 @@ def double_click(page: Any, visit: Visit) -> None:
     page.evaluate(DOUBLE_CLICK)
     page.wait_for_timeout(400)
     delivered(page)
-    after = len(visit.stored())
-    if after > before + 1:
-        raise BrokenPromiseError(f"a double click stored {after - before} answers")
+    more = len(visit.stored()) - before
+    check(more <= 1, f"a double click stored {more} answers")
 
 
 def judge(visit: Visit) -> None:
     """What is on disk was shown and sent, and what was sent is on disk."""
     stored = visit.stored()
-    unseen = [
-        (person, key)
-        for _, person, key, act in stored
-        if act == "answer" and (person, key) not in visit.shown
-    ]
-    if unseen:
-        raise BrokenPromiseError(f"stored, and never shown: {unseen}")
+    answers = {id: (person, key) for id, person, key, act in stored if act == "answer"}
     lost = visit.sent - {row[0] for row in stored} - visit.refused()
-    if lost:
-        raise BrokenPromiseError(f"{len(lost)} answers were sent and are not stored")
-    answers = {row[0] for row in stored if row[3] == "answer"}
-    if answers - visit.sent:
-        raise BrokenPromiseError("an answer is stored that no page sent")
-    if visit.errors:
-        raise BrokenPromiseError(f"the page failed: {visit.errors[:3]}")
+    check(
+        set(answers.values()) <= visit.shown,
+        f"stored, and never shown: {set(answers.values()) - visit.shown}",
+    )
+    check(not lost, f"{len(lost)} answers were sent and are not stored")
+    check(set(answers) <= visit.sent, "an answer is stored that no page sent")
+    check(not visit.errors, f"the page failed: {visit.errors[:3]}")

@@ -11,7 +11,7 @@ from random import Random
 from databases import empty_schema, postgres_server
 from people_at_once import play
 
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
 
 
 @cache
@@ -31,6 +31,5 @@ def attack(chance: Random, folder: Path) -> str:
     address = server() if chance.random() < 0.5 else None
     url = empty_schema(address) if address else str(folder / "labels.db")
     done = play(url, people=chance.randint(2, 12), calls=chance.randint(10, 40), seed=chance.getrandbits(32))
-    if done.failures:
-        raise BrokenPromiseError("; ".join(done.failures[:5]))
+    check(not done.failures, "; ".join(done.failures[:5]))
     return "people on PostgreSQL" if address else "people on SQLite"

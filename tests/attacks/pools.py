@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -53,8 +53,6 @@ class Items(Dataset[Any]):
 def odd(chance: Random, inputs: Tensor, value: str) -> Tensor:
     """The same inputs, with values that nobody expects."""
     n = len(inputs)
-    if n == 0:
-        return inputs
     if value == "duplicates":
         return inputs[torch.tensor([chance.randrange(min(n, 3)) for _ in range(n)])]
     if value == "constant":
@@ -67,126 +65,78 @@ def odd(chance: Random, inputs: Tensor, value: str) -> Tensor:
 
 
 def held(chance: Random, inputs: Inputs, folder: Path) -> Held:
-    """The inputs in a random holder."""
+    """The inputs in a random holder, some with targets inside, which nobody may look at."""
+    targets = [chance.randrange(10**6) for _ in range(size(inputs))]
     if isinstance(inputs, dict):
-        return chance.choice(DICT_HOLDERS)(chance, inputs)
-    return chance.choice(TENSOR_HOLDERS)(chance, inputs, folder)
+        return chance.choice(holders_of_columns(chance, inputs, targets))()
+    return chance.choice(holders_of_tensors(chance, inputs, targets, folder))()
+
+
+def size(inputs: Inputs) -> int:
+    """How many examples there are."""
+    return len(next(iter(inputs.values()))) if isinstance(inputs, dict) else len(inputs)
 
 
 def plain(inputs: Inputs) -> Any:
     """The same inputs in the plainest holder there is: of their own memory."""
-    return (
-        {key: value.clone() for key, value in inputs.items()} if isinstance(inputs, dict) else inputs.clone()
-    )
+    return {key: x.clone() for key, x in inputs.items()} if isinstance(inputs, dict) else inputs.clone()
 
 
-def labels(chance: Random, n: int) -> list[int]:
-    """Targets inside a pool, which nobody may look at."""
-    return [chance.randrange(10**6) for _ in range(n)]
+def holders_of_tensors(
+    chance: Random, x: Tensor, targets: list[int], folder: Path
+) -> list[Callable[[], Held]]:
+    """Every way to hold the rows of a tensor."""
+    n, array, labels, batch = len(x), x.numpy().copy(), torch.tensor(targets), chance.randint(1, 9)
+    larger, mixed = torch.cat([x, x]).repeat_interleave(2, 0), torch.cat([torch.full_like(x, 7.0), x])
+
+    def read_only() -> Held:
+        array.flags.writeable = False
+        return Held(array, "read-only numpy array", [array])
+
+    def memory_map() -> Held:
+        path = folder / "pool.npy"
+        np.save(path, array)
+        return Held(np.load(path, mmap_mode=chance.choice(["r", "r+", "c"])), "memory map", [], path)
+
+    return [
+        lambda: Held(x, "tensor", [x]),
+        lambda: Held(larger[: 2 * n : 2], "view of a larger tensor", [larger]),
+        lambda: Held(array, "numpy array", [array]),
+        read_only,
+        memory_map if n else read_only,
+        lambda: Held(list(x), "list of tensors", [x]),
+        lambda: Held(list(zip(x, targets, strict=True)), "list of pairs", [x]),
+        lambda: Held(TensorDataset(*chance.choice([(x,), (x, labels)])), "TensorDataset", [x]),
+        lambda: Held(Items([row.numpy() for row in x]), "dataset of arrays", [x]),
+        lambda: Held(Subset(TensorDataset(mixed), range(n, 2 * n)), "subset", [mixed]),
+        lambda: Held(DataLoader(TensorDataset(x), batch_size=batch), f"loader of {batch}", [x]),
+    ]
 
 
-def as_tensor(chance: Random, x: Tensor, folder: Path) -> Held:
-    return Held(x, "tensor", [x])
+def holders_of_columns(chance: Random, x: dict[str, Tensor], targets: list[int]) -> list[Callable[[], Held]]:
+    """Every way to hold the rows of named tensors."""
+    rows, tensors = rows_of(x, targets), list(x.values())
+    columns: dict[str, Any] = chance.choice([dict(x), {key: each.numpy().copy() for key, each in x.items()}])
+    named = chance.choice([columns, columns | {"labels": targets}])
+    return [
+        lambda: Held(named, "dict of columns", [*tensors, *columns.values()]),
+        lambda: Held(rows, "list of dicts", tensors),
+        lambda: Held(Items(rows), "dataset of dicts", tensors),
+        lambda: Held(DataLoader(Items(rows), batch_size=3), "loader of dicts", tensors),
+    ]
 
 
-def as_view(chance: Random, x: Tensor, folder: Path) -> Held:
-    whole = torch.cat([x, x]).repeat_interleave(2, 0)
-    return Held(whole[: 2 * len(x) : 2], "view of a larger tensor", [whole])
-
-
-def as_numpy(chance: Random, x: Tensor, folder: Path) -> Held:
-    array = x.numpy().copy()
-    return Held(array, "numpy array", [array])
-
-
-def as_read_only(chance: Random, x: Tensor, folder: Path) -> Held:
-    array = x.numpy().copy()
-    array.flags.writeable = False
-    return Held(array, "read-only numpy array", [array])
-
-
-def as_memory_map(chance: Random, x: Tensor, folder: Path) -> Held:
-    if not len(x):
-        return as_numpy(chance, x, folder)
-    path = folder / "pool.npy"
-    np.save(path, x.numpy())
-    return Held(np.load(path, mmap_mode=chance.choice(["r", "r+", "c"])), "memory map", [], path)
-
-
-def as_list(chance: Random, x: Tensor, folder: Path) -> Held:
-    return Held(list(x), "list of tensors", [x])
-
-
-def as_pairs(chance: Random, x: Tensor, folder: Path) -> Held:
-    return Held(list(zip(x, labels(chance, len(x)), strict=True)), "list of pairs", [x])
-
-
-def as_dataset(chance: Random, x: Tensor, folder: Path) -> Held:
-    columns = (x, torch.tensor(labels(chance, len(x)))) if chance.random() < 0.5 else (x,)
-    return Held(TensorDataset(*columns), "TensorDataset", [x])
-
-
-def as_items(chance: Random, x: Tensor, folder: Path) -> Held:
-    return Held(Items([row.numpy() for row in x]), "dataset of arrays", [x])
-
-
-def as_subset(chance: Random, x: Tensor, folder: Path) -> Held:
-    mixed = torch.cat([torch.full_like(x, 7.0), x])
-    return Held(Subset(TensorDataset(mixed), range(len(x), 2 * len(x))), "subset", [mixed])
-
-
-def as_loader(chance: Random, x: Tensor, folder: Path) -> Held:
-    size = chance.randint(1, 9)
-    return Held(DataLoader(TensorDataset(x), batch_size=size), f"loader of {size}", [x])
-
-
-TENSOR_HOLDERS: list[Callable[[Random, Tensor, Path], Held]] = [
-    as_tensor, as_view, as_numpy, as_read_only, as_memory_map, as_list, as_pairs, as_dataset, as_items, as_subset,
-    as_loader,
-]  # fmt: skip
-
-
-def as_columns(chance: Random, x: dict[str, Tensor]) -> Held:
-    n = len(next(iter(x.values())))
-    pool: dict[str, Any] = dict(x) if chance.random() < 0.5 else {k: v.numpy().copy() for k, v in x.items()}
-    pool |= {"labels": labels(chance, n)} if chance.random() < 0.5 else {}
-    return Held(
-        pool, "dict of columns", [*x.values(), *(v for v in pool.values() if not isinstance(v, list))]
-    )
-
-
-def rows(chance: Random, x: dict[str, Tensor]) -> list[dict[str, Any]]:
-    n = len(next(iter(x.values())))
-    known = labels(chance, n)
-    return [{key: value[i] for key, value in x.items()} | {"labels": known[i]} for i in range(n)]
-
-
-def as_dicts(chance: Random, x: dict[str, Tensor]) -> Held:
-    return Held(rows(chance, x), "list of dicts", [*x.values()])
-
-
-def as_dict_items(chance: Random, x: dict[str, Tensor]) -> Held:
-    return Held(Items(rows(chance, x)), "dataset of dicts", [*x.values()])
-
-
-def as_dict_loader(chance: Random, x: dict[str, Tensor]) -> Held:
-    return Held(DataLoader(Items(rows(chance, x)), batch_size=3), "loader of dicts", [*x.values()])
-
-
-DICT_HOLDERS: list[Callable[[Random, dict[str, Tensor]], Held]] = [
-    as_columns, as_dicts, as_dict_items, as_dict_loader,
-]  # fmt: skip
+def rows_of(x: dict[str, Tensor], targets: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{key: each[i] for key, each in x.items()} | {"labels": y} for i, y in enumerate(targets)]
 
 
 def labeled(chance: Random, inputs: Inputs, targets: Tensor) -> Any:
     """A labeled set of these inputs, in one of the forms that are taken."""
-    if isinstance(inputs, dict):
-        items: list[Any] = [
-            {key: value[i] for key, value in inputs.items()} | {"labels": targets[i]}
-            for i in range(len(targets))
-        ]
-    elif chance.random() < 0.5:
+    if isinstance(inputs, Tensor) and chance.random() < 0.5:
         return TensorDataset(inputs, targets)
-    else:
-        items = list(zip(inputs, targets, strict=True))
+    items: list[Any] = (
+        rows_of(inputs, targets)  # type: ignore[arg-type]
+        if isinstance(inputs, dict)
+        else list(zip(inputs, targets, strict=True))
+    )
     return items if chance.random() < 0.7 else DataLoader(Items(items), batch_size=4)

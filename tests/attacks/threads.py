@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
 from attacks.calls import Scene, everything_stays
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
 from attacks.interrupts import undisturbed, workable
 from jostle import rng
 
 LONGEST = 600.0  # seconds that a forked child may take, however busy the machine is
-BETWEEN = (
-    60.0  # seconds that a fork waits for calls: beside longer ones locks of PyTorch's libraries may stay held
-)
+BETWEEN = 60.0  # seconds that a fork waits for calls: beside longer ones libraries' locks may stay held
 
 
 def attack(chance: Random, folder: Path) -> str:
@@ -30,33 +28,19 @@ def attack(chance: Random, folder: Path) -> str:
         scenes.append(workable(chance, place))
     if chance.random() < 0.3:
         scenes[1] = scenes[0]  # one model and one pool for both
-    expected = [undisturbed(each).indices.tolist() for each in scenes]
+    expected = [undisturbed(each) for each in scenes]
     checks = [everything_stays(each) for each in scenes]
-    found: dict[int, list[int] | Exception] = {}
-    threads = [threading.Thread(target=call, args=(each, i, found)) for i, each in enumerate(scenes)]
-    for thread in threads:
-        thread.start()
     forks = hasattr(os, "fork") and chance.random() < 0.5
-    if forks:
-        time.sleep(chance.uniform(0, 0.05))
-        with patch.object(rng, "MOMENT", BETWEEN):
-            forked(scenes[0], expected[0])
-    for thread in threads:
-        thread.join()
-    for i, each in enumerate(scenes):
-        if found[i] != expected[i]:
-            raise BrokenPromiseError(
-                f"beside other threads it gave {found[i]!r}, alone {expected[i]}\n{each}"
-            )
-        checks[i](f"{len(scenes)} threads")
+    with ThreadPoolExecutor(len(scenes)) as threads:
+        found = [threads.submit(undisturbed, each) for each in scenes]
+        if forks:
+            time.sleep(chance.uniform(0, 0.05))
+            with patch.object(rng, "MOMENT", BETWEEN):
+                forked(scenes[0], expected[0])
+    for own, alone, each, compare in zip(found, expected, scenes, checks, strict=True):
+        check(own.result() == alone, f"beside other threads it gave {own.result()}, alone {alone}\n{each}")
+        compare(f"{len(scenes)} threads")
     return "same picks, and in a fork" if forks else "same picks"
-
-
-def call(scene: Scene, number: int, found: dict[int, list[int] | Exception]) -> None:
-    try:
-        found[number] = scene.call().indices.tolist()
-    except Exception as error:
-        found[number] = error
 
 
 def forked(scene: Scene, expected: list[int]) -> None:
@@ -65,19 +49,14 @@ def forked(scene: Scene, expected: list[int]) -> None:
     if child == 0:
         code = 1
         try:
-            code = 0 if scene.call().indices.tolist() == expected else 3
+            code = 0 if undisturbed(scene) == expected else 3
         finally:
             os._exit(code)
     end = time.monotonic() + LONGEST
-    while time.monotonic() < end:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            if status:
-                raise BrokenPromiseError(
-                    f"a forked child ended with {os.waitstatus_to_exitcode(status)}\n{scene}"
-                )
-            return
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
         time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise BrokenPromiseError(f"a forked child waits for ever\n{scene}")
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    check(ended[0] == child, f"a forked child waits for ever\n{scene}")
+    check(ended[1] == 0, f"a forked child ended with {os.waitstatus_to_exitcode(ended[1])}\n{scene}")

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import jostle
+from attacks.driver import check
 from attacks.oracles import clusters, definitions, draws, greedy, recent, trained
 from attacks.oracles.asking import ask, count, doubt, entropy, tied
-from attacks.oracles.scene import CLASSES, Scene, check, scene
+from attacks.oracles.scene import CLASSES, Scene, scene
 
 SCORED = (*CLASSES, "segmentation", "multi-label", "sequence")
 ANY = (*SCORED, "regression")

@@ -11,9 +11,10 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
+from attacks.driver import check
 from attacks.oracles.asking import ask, count, doubt, tied
 from attacks.oracles.greedy import unit
-from attacks.oracles.scene import CLASSES, check, scene
+from attacks.oracles.scene import CLASSES, scene
 from jostle.rng import derive
 
 SCORED = (*CLASSES, "segmentation", "multi-label", "sequence")

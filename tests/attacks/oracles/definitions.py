@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
+from attacks.driver import check
 from attacks.oracles.asking import ask, count
-from attacks.oracles.scene import Scene, check, scene
+from attacks.oracles.scene import Scene, scene
 
 
 def plain_at(s: Scene, theta: Tensor) -> nn.Module:

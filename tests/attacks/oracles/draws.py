@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import jostle
+from attacks.driver import check
 from attacks.oracles import greedy
 from attacks.oracles.asking import ask, count, doubt
-from attacks.oracles.scene import CLASSES, check, scene
+from attacks.oracles.scene import CLASSES, scene
 
 SCORED = (*CLASSES, "segmentation", "multi-label", "sequence")
 SEEDS = 60  # of a frequency

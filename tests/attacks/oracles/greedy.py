@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attacks.oracles.scene import check
+from attacks.driver import check
 
 Value = Callable[[list[int]], Tensor]  # picks so far -> the value of every row, (n,)
 

@@ -14,10 +14,11 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 import jostle
+from attacks.driver import check
 from attacks.oracles import greedy
 from attacks.oracles.asking import ask, count, doubt, entropy
 from attacks.oracles.draws import SCORED, SEEDS, frequencies
-from attacks.oracles.scene import CLASSES, check, scene
+from attacks.oracles.scene import CLASSES, scene
 from jostle.rng import derive, generator
 from jostle.strategies.falcun import ContrastiveDraws
 from jostle.strategies.ldm_s import SCALES

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from attacks.driver import BrokenPromiseError
+from attacks.driver import check
 
 CLASSES = ("classification", "binary")
 ACTIVATIONS = (nn.Tanh, nn.ReLU, nn.GELU, nn.Softplus)
@@ -170,12 +170,6 @@ class Scene:
         check(0 < len(found) <= count, f"{len(found)} dropout passes were seen, expected {count}")
         found += [clean] * (count - len(found))  # a pass that dropped nothing looks like a clean one
         return torch.stack([self.sites(out) for out in found])
-
-
-def check(held: bool, words: str) -> None:
-    """Raise where something does not hold."""
-    if not held:
-        raise BrokenPromiseError(words)
 
 
 def scene(chance: Random, task: str, *, dropout: bool = False, images: bool = False) -> Scene:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 import jostle
+from attacks.driver import check
 from attacks.oracles import greedy
 from attacks.oracles.asking import ask, count
-from attacks.oracles.scene import Scene, check, scene
+from attacks.oracles.scene import Scene, scene
 from jostle.strategies.adversarial import uncertainty
 
 ANY = ("classification", "binary", "segmentation", "multi-label", "sequence", "regression")
