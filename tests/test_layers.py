@@ -111,7 +111,7 @@ def test_parts_of_labeling_import_downward_and_training_alone_imports_torch() ->
 EXECUTION = (  # modules on where and how work is done
     "jostle.core.planning",
     "jostle.engines",
-    "jostle.inference.cache",
+    "jostle.inference.perturbed",
     "jostle.inference.memory",
     "jostle.inference.perturbed",
     "jostle.selectors.shards",

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from zoo import mlp
 
 import jostle
-from jostle.inference.perturbed import CACHED_CHUNKS
+from jostle.inference.memory import CACHED_CHUNKS
 
 N, K, BATCH = 80, 3, 2
 CALL: dict[str, Any] = {"num_perturbations": K, "seed": 0, "batch_size": BATCH, "progress": False}

@@ -17,10 +17,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from jostle import datasets, models
 from jostle.experiments import protocol
-from jostle.inference.layers import layers_over_depth
 from jostle.inference.runner import ModelRunner
 from jostle.strategies import CoreSet, LearningLoss
-from jostle.strategies.learning_loss import LearningLossJoined, pair_loss
+from jostle.strategies.learning_loss import LearningLossJoined, layers_over_depth, pair_loss
 from jostle.tasks import TASKS
 from jostle.training.train import train
 

@@ -3,7 +3,7 @@
 from jostle.core.planning import Plan
 from jostle.core.query import Query
 from jostle.core.strategy import Choice, Embedded, Embedding, Joined, Strategy
-from jostle.inference.memory import Estimate, feature_estimate, score_estimate
+from jostle.inference.memory import Estimate, feature_estimate, perturbed_estimate, score_estimate
 
 __all__ = [
     "Choice",
@@ -15,5 +15,6 @@ __all__ = [
     "Query",
     "Strategy",
     "feature_estimate",
+    "perturbed_estimate",
     "score_estimate",
 ]

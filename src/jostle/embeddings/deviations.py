@@ -15,20 +15,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jostle.core import Embedded, Embedding, Estimate
+from jostle.core import Embedded, Embedding, Estimate, perturbed_estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.perturbed import (
-    Deviation,
+from jostle.inference.isolation import (
     Parameter,
-    PerturbedRows,
     Readout,
     before_head,
-    directional_derivative,
     fill_gaussian,
     parameters,
     reaching,
     squared_length,
 )
+from jostle.inference.perturbed import Deviation, PerturbedRows, directional_derivative
 from jostle.inference.reader import aligned, as_vectors
 from jostle.inputs import Inputs, Pool
 from jostle.selectors import selector
@@ -173,7 +171,7 @@ class Deviations(Embedding):
         pools = self.pools(context)
         with context.untracked():
             width = self.readout(context, *pools)(context.runner.example).shape[1]
-        return PerturbedRows(self, context, pools).estimate(width)
+        return perturbed_estimate(self, context, sum(map(len, pools)), width)
 
     def check_shardable(self, context: QueryContext) -> None:
         """Refuse a cache in one file, and rows of sequences, which are as wide as the longest of the pool."""

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Embedding
-from jostle.inference.cache import in_letters, row_identity
 from jostle.inference.context import Options, QueryContext
+from jostle.inference.perturbed import in_letters, row_identity
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool
 from jostle.inputs.pool import positions_in

@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jostle.inference.isolation import guarded, scoring_device
+from jostle.inference.isolation import InputMutatedError, guarded, scoring_device
 from jostle.inference.memory import MemoryBudget, RowBuffer, non_finite
-from jostle.inference.reader import BatchReader, Mask, Outputs, Reduction, output_reader
-from jostle.inference.runner import Head, InputMutatedError, ModelRunner, tallied
+from jostle.inference.outputs import Outputs, output_reader
+from jostle.inference.reader import BatchReader, Mask, Reduction
+from jostle.inference.runner import Head, ModelRunner, tallied
 from jostle.inputs import Collate, Inputs, Labeled, Pool, count
 from jostle.rng import as_seed, generator
 from jostle.tasks import TASKS, Task, task_for, task_for_labels, task_named
@@ -175,15 +176,15 @@ class QueryContext:
         return self.runner_on(self.options.get("device"), self.model, self.pool.first(2))
 
     def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
-        """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
+        """Copy a `model` to a `device` and trace it on a couple of inputs."""
         read = output_reader(self.read, self.options.get("task"))
         return ModelRunner(model, example, self.head, read, device, self.copy_inputs)
 
     @cached_property
     def probe(self) -> list[Inputs]:
         """Prepared micro-batches of the first few examples, to try what the model reads."""
-        few = self.pool.take(torch.arange(min(PROBE_EXAMPLES, len(self.pool)), device="cpu"))
-        return list(self.batches(replace(few, workers=0)))
+        few = torch.arange(min(PROBE_EXAMPLES, len(self.pool)), device="cpu")
+        return list(self.batches(replace(self.pool.take(few), workers=0)))
 
     @cached_property
     def reader(self) -> BatchReader:
@@ -262,8 +263,7 @@ class QueryContext:
     @contextmanager
     def untracked(self) -> Iterator[None]:
         """Look at a few examples: no passes are counted, no draws are used, no gradients are kept."""
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.no_grad(), tallied(), torch.random.fork_rng(devices):
+        with torch.no_grad(), tallied(), torch.random.fork_rng([self.device] * (self.device.type == "cuda")):
             yield
 
     def rng(self, *purpose: str | int, device: torch.device | str | None = None) -> torch.Generator:

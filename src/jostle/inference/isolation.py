@@ -1,20 +1,28 @@
-"""What keeps a call apart from the user's process: a private copy of the model, its device, full float32, seeds."""
+"""What keeps a call apart from the user's process: a private copy of the model, its parameters, full float32, seeds."""
 
 from __future__ import annotations
 
 import copy
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from jostle.inputs import Inputs
 from jostle.rng import alone, seeded_globals
 
+if TYPE_CHECKING:
+    from jostle.inference.context import QueryContext
+    from jostle.inference.runner import ModelRunner
+
+Readout = Callable[[Inputs], Tensor]  # inputs -> f(x; theta), (n, d)
 WITHOUT_FLOAT64 = frozenset({"mps"})  # kinds of devices on which nothing can be computed in double precision
 
 
@@ -48,16 +56,26 @@ def scoring_device(model: nn.Module, given: torch.device | str | None = None) ->
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
 
 
+def device_named(name: str, anyway: Collection[str] = ()) -> torch.device:
+    """A device that can be computed on, or an error that says what there is; of kinds in `anyway` it is not asked."""
+    try:
+        device = torch.device(name)
+        if device.type not in anyway:
+            torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as wrong:
+        raise ValueError(f"cannot compute on the device {name!r}: {str(wrong).splitlines()[0]}") from None
+    return device
+
+
 def private_copy(model: nn.Module) -> nn.Module:
     """A deep copy that shares no module, parameter or buffer with the original, whatever `__deepcopy__` says.
 
     Other things that cannot be copied (locks, open files) are shared.
     """
-    for parameter in model.parameters():
-        if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise ValueError(
-                "the model has lazy layers that have not seen an input: run it once before selecting"
-            )
+    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in model.parameters()):
+        raise ValueError(
+            "the model has lazy layers that have not seen an input: run it once before selecting"
+        )
     made = deep_copy(model)
     if wrong_parts(made, model):
         made = deep_copy(model, force=True)
@@ -69,26 +87,28 @@ def private_copy(model: nn.Module) -> nn.Module:
     return made
 
 
-def deep_copy(model: nn.Module, force: bool = False) -> nn.Module:
-    """A deep copy; with force, modules, parameters and buffers are copied past their own `__deepcopy__`."""
+def deep_copy(model: nn.Module, force: bool = False, *, share: bool = False) -> nn.Module:
+    """A deep copy; with force, modules, parameters and buffers are copied past their own `__deepcopy__`.
+
+    What cannot be copied is shared, once copying has failed.
+    """
+    memo = activations(model) | (shared_leaves(model) if share else {})
     try:
-        return deep_copy_with(model, activations(model), force)
+        if force:
+            shells = {m: type(m).__new__(type(m)) for m in model.modules() if refuses_copies(m)}
+            memo |= {id(module): shell for module, shell in shells.items()}
+            memo |= {id(p): nn.Parameter(p.detach().clone(), p.requires_grad) for p in model.parameters()}
+            memo |= {id(b): b.detach().clone() for b in model.buffers()}
+            for (
+                module,
+                shell,
+            ) in shells.items():  # all are known before any is filled: they may hold each other
+                vars(shell).update(copy.deepcopy(vars(module), memo))
+        return copy.deepcopy(model, memo)
     except (TypeError, RuntimeError, ValueError):
-        return deep_copy_with(model, activations(model) | shared_leaves(model), force)
-
-
-def deep_copy_with(model: nn.Module, memo: dict[int, Any], force: bool) -> nn.Module:
-    """A deep copy under a memo of what is copied already."""
-    if force:
-        shells = {
-            module: type(module).__new__(type(module)) for module in model.modules() if refuses_copies(module)
-        }
-        memo |= {id(module): shell for module, shell in shells.items()}
-        memo |= {id(p): nn.Parameter(p.detach().clone(), p.requires_grad) for p in model.parameters()}
-        memo |= {id(b): b.detach().clone() for b in model.buffers()}
-        for module, shell in shells.items():  # all are known before any is filled: they may hold each other
-            vars(shell).update(copy.deepcopy(vars(module), memo))
-    return copy.deepcopy(model, memo)
+        if share:
+            raise
+        return deep_copy(model, force, share=True)
 
 
 def refuses_copies(module: nn.Module) -> bool:
@@ -108,15 +128,19 @@ def wrong_parts(made: nn.Module, model: nn.Module) -> list[str]:
     """Modules and tensors of a copy that are the original's own or lie in their memory, and those that are missing."""
     modules = {id(module) for module in model.modules()}
     same = [name or "itself" for name, module in made.named_modules() if id(module) in modules]
-    own, new = tensors_of(model), tensors_of(made)
-    taken = merged_extents(extent for tensor in own.values() if (extent := memory_extent(tensor)))
-    within = [name for name, tensor in new.items() if overlaps(memory_extent(tensor), taken)]
+    own, new = (dict(each.named_parameters()) | dict(each.named_buffers()) for each in (model, made))
+    taken = sorted({extent for tensor in own.values() if (extent := memory_extent(tensor))})
+    ends = list(
+        accumulate(taken, lambda one, other: max(one, other, key=lambda extent: (extent[0], extent[2])))
+    )
+
+    def lies_inside(tensor: Tensor) -> bool:
+        device, start, end = memory_extent(tensor) or ("", 0, 0)
+        before = bisect_left(taken, (device, end, 0)) - 1  # the last that begins before its end
+        return before >= 0 and ends[before][0] == device and start < ends[before][2]
+
+    within = [name for name, tensor in new.items() if lies_inside(tensor)]
     return same + within + sorted(own.keys() ^ new.keys())
-
-
-def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """All parameters and buffers by name."""
-    return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
 Extent = tuple[str, int, int]  # a device, the first byte there and the one after the last
@@ -124,31 +148,14 @@ Extent = tuple[str, int, int]  # a device, the first byte there and the one afte
 
 def memory_extent(tensor: Tensor) -> Extent | None:
     """Return the addresses of the whole storage of a tensor, of which it may be a view; None without one."""
-    if tensor.layout != torch.strided or tensor.device.type == "meta":
+    if (
+        tensor.layout != torch.strided
+        or tensor.device.type == "meta"
+        or not tensor.untyped_storage().nbytes()
+    ):
         return None
-    storage = tensor.untyped_storage()
-    start = storage.data_ptr()
-    return (str(tensor.device), start, start + storage.nbytes()) if storage.nbytes() else None
-
-
-def merged_extents(extents: Iterable[Extent]) -> list[Extent]:
-    """Merge extents that overlap, in order."""
-    found: list[Extent] = []
-    for device, start, end in sorted(set(extents)):
-        if found and found[-1][0] == device and start < found[-1][2]:
-            found[-1] = (device, found[-1][1], max(end, found[-1][2]))
-        else:
-            found.append((device, start, end))
-    return found
-
-
-def overlaps(extent: Extent | None, taken: Sequence[Extent]) -> bool:
-    """Whether an extent has a byte in one of those that were merged."""
-    if extent is None:
-        return False
-    device, start, end = extent
-    before = bisect_left(taken, (device, end, 0)) - 1  # the last that begins before its end
-    return before >= 0 and taken[before][0] == device and start < taken[before][2]
+    start = tensor.untyped_storage().data_ptr()
+    return str(tensor.device), start, start + tensor.untyped_storage().nbytes()
 
 
 def retie(module: nn.Module, original: nn.Module) -> None:
@@ -165,27 +172,151 @@ def memory(tensor: Tensor) -> tuple[Any, ...]:
 
 def shared_leaves(model: nn.Module) -> dict[int, Any]:
     """Attributes that refuse to be copied, as a memo that shares them."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        for key, value in vars(module).items():
-            if key in ("_parameters", "_buffers", "_modules") or isinstance(value, nn.Module):
-                continue
+    own, memo = {id(module): module for module in model.modules()}, dict[int, Any]()
+    held = (item for module in model.modules() for item in vars(module).items())
+    for key, value in held:
+        if key not in ("_parameters", "_buffers", "_modules") and not isinstance(value, nn.Module):
             try:
-                copy.deepcopy(value, {id(m): m for m in model.modules()})
+                copy.deepcopy(value, dict(own))
             except Exception:
                 memo[id(value)] = value
     return memo
 
 
-def device_named(name: str, anyway: Collection[str] = ()) -> torch.device:
-    """A device that can be computed on, or an error that says what there is; of kinds in `anyway` it is not asked."""
+class InputMutatedError(RuntimeError):
+    """A model wrote into its inputs or features, as it did not in the first pass: a copy_inputs network is needed."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
+
+    names: list[str]  # several where distinct parameters share memory
+    aliases: list[str]  # these, and all other names of the same parameters
+    copy: Tensor
+    own: Tensor
+
+    @property
+    def clean(self) -> Tensor:
+        """The user's own values."""
+        return self.own.detach()
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
+    def restore(self) -> None:
+        """Put the very bytes of the user's own values back into the copy."""
+        self.copy.copy_(self.clean)
+
+
+def parameters(runner: ModelRunner) -> list[Parameter]:
+    """Floating parameters, each tensor once however often it is tied."""
+    own = dict(runner.original.named_parameters(remove_duplicate=False))
+    objects = dict(runner.module.named_parameters())
+    found: dict[Any, Parameter] = {}
+    for name, parameter in runner.module.named_parameters(remove_duplicate=False):
+        if parameter.is_floating_point() or parameter.is_complex():
+            tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
+            tied.aliases.append(name)
+            if name in objects:
+                tied.names.append(name)
+    return list(found.values())
+
+
+def before_head(runner: ModelRunner, parameter: str) -> bool:
+    """Whether a parameter can move the features: the head's and those of layers after it cannot."""
+    if callable(runner.given_head):
+        return True
+    order, owner = runner.order, parameter.rpartition(".")[0]
+    in_head = owner == runner.head or owner.startswith(runner.head + ".")
+    return not in_head and order.get(owner, -1) < order[runner.head]
+
+
+def reaching(context: QueryContext, readout: Readout, some: Sequence[Parameter]) -> list[Parameter]:
+    """Return the parameters that an output depends on; a head that nothing reads is not among them.
+
+    Those in the autograd graph of a couple of outputs are. A model may hide others from that graph, so the rest are
+    set to NaN: those that change an output of the first few examples are, too.
+    """
+    with context.untracked():
+        seen = graph_leaves(context.runner, readout)
+        rest = [p for p in some if memory(p.copy) not in seen]
+        if not rest:
+            return list(some)
+        clean = [(inputs, readout(inputs)) for inputs in context.probe]
+        hidden = {p.name for p in changing(readout, clean, rest)}
+    return [p for p in some if memory(p.copy) in seen or p.name in hidden]
+
+
+def graph_leaves(runner: ModelRunner, readout: Readout) -> set[Any]:
+    """Return where the tensors lie that the autograd graph of a couple of outputs begins with; no gradient is made."""
+    own = (p for p in runner.module.parameters() if p.is_floating_point() or p.is_complex())
+    frozen = [p for p in own if not p.requires_grad]
     try:
-        device = torch.device(name)
-        if device.type not in anyway:
-            torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as wrong:
-        raise ValueError(f"cannot compute on the device {name!r}: {str(wrong).splitlines()[0]}") from None
-    return device
+        for p in frozen:
+            p.requires_grad_(True)
+        with torch.enable_grad():
+            output = readout(runner.example)
+    except InputMutatedError:
+        raise
+    except (RuntimeError, TypeError, ValueError):
+        return set()  # a model that cannot be differentiated
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
+    found, seen, nodes = set(), set(), [output.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [before for before, _ in node.next_functions]
+            if isinstance(leaf := getattr(node, "variable", None), Tensor):
+                found.add(memory(leaf))
+    return found
+
+
+def changing(
+    readout: Readout, clean: Sequence[tuple[Inputs, Tensor]], some: Sequence[Parameter]
+) -> Sequence[Parameter]:
+    """Return those of some parameters that change an output, searched in halves."""
+    try:
+        for p in some:
+            p.copy.fill_(torch.nan)
+        same = all(torch.equal(readout(inputs), outputs) for inputs, outputs in clean)
+    except InputMutatedError:
+        raise
+    except Exception:
+        same = False  # the model looked at NaN, and raised
+    finally:
+        for p in some:
+            p.restore()
+    if same or len(some) == 1:
+        return [] if same else some
+    half = len(some) // 2
+    return [*changing(readout, clean, some[:half]), *changing(readout, clean, some[half:])]
+
+
+def fill_gaussian(tensors: Sequence[Tensor], rng: Callable[[torch.device], torch.Generator]) -> None:
+    """Write standard normal numbers into tensors, from one generator for each device."""
+    generators = {tensor.device: rng(tensor.device) for tensor in tensors}
+    for tensor in tensors:
+        plain_numbers(tensor).normal_(generator=generators[tensor.device])
+
+
+def squared_length(tensor: Tensor) -> float:
+    """Sum of squares, accumulated so that millions of float32 entries do not round it away."""
+    flat = plain_numbers(tensor.detach()).flatten()
+    squares = [part.float().dot(part.float()) for part in flat.split(2**16)] or [flat.new_zeros(())]
+    return float(torch.stack(squares).to("cpu", torch.float64).sum())
+
+
+def plain_numbers(tensor: Tensor) -> Tensor:
+    """A view of the memory as real numbers, contiguous: normal_ is several times slower on a channels_last tensor."""
+    if not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last):
+        tensor = tensor.permute(0, 2, 3, 1)
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 _theirs: ContextVar[torch.device | None] = ContextVar("_theirs", default=None)
@@ -218,11 +349,6 @@ class Switch(NamedTuple):
     put: Callable[[Any], object]
     off: tuple[Any, ...]  # its values for full float32, the one to write first
 
-    @classmethod
-    def of(cls, place: Any, name: str, *off: Any) -> Switch:
-        """An attribute that is one."""
-        return cls(partial(getattr, place, name), partial(setattr, place, name), off)
-
     def read(self) -> Any:
         """Its value; None where PyTorch refuses to read an older switch since a user has set the newer ones."""
         try:
@@ -251,18 +377,23 @@ def switches() -> Iterator[Switch]:
     """The older ones, which models and compiled code read and must find in agreement; then what they do not reach."""
     backends: Any = torch.backends
     yield Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, ("highest",))
-    yield Switch.of(backends.cudnn, "allow_tf32", False)
+    attributes: list[tuple[Any, str, tuple[Any, ...]]] = [(backends.cudnn, "allow_tf32", (False,))]
     if hasattr(backends, "fp32_precision"):  # PyTorch 2.9 and later
         cudnn, cpu = backends.cudnn, backends.mkldnn
-        for operation in (backends.cuda.matmul, cudnn.conv, cudnn.rnn, cpu.matmul, cpu.conv, cpu.rnn):
-            yield Switch.of(operation, "fp32_precision", "ieee", "none")
+        operations = backends.cuda.matmul, cudnn.conv, cudnn.rnn, cpu.matmul, cpu.conv, cpu.rnn
+        attributes += [(operation, "fp32_precision", ("ieee", "none")) for operation in operations]
+    for place, name, off in attributes:
+        yield Switch(partial(getattr, place, name), partial(setattr, place, name), off)
 
 
 @contextmanager
 def guarded(seed: int, where: torch.device) -> Iterator[None]:
     """Seed the global generators, and compute in full float32 with gradients allowed, on the device `where`."""
-    everywhere = alone(), torch.inference_mode(False), our_device()  # alone: a fork waits for the whole of it
-    with ExitStack() as stack:
-        for each in (*everywhere, seeded_globals(seed, where), full_float32(where)):
-            stack.enter_context(each)
+    with (
+        alone(),  # around all others: a fork waits for the whole of it
+        torch.inference_mode(False),
+        our_device(),
+        seeded_globals(seed, where),
+        full_float32(where),
+    ):
         yield

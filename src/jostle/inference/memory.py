@@ -13,11 +13,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from jostle.inputs import arrays, count
 from jostle.rows.geometry import RELEASE, release, spill_folder, spilled_rows
 
 if TYPE_CHECKING:
@@ -139,6 +140,59 @@ def feature_estimate(context: QueryContext, extra: int = 0, *, labeled: bool = T
     held = size * (d * context.row_type.itemsize + extra)
     what = f"features of {size:,} examples, {d:,} numbers each, and selection among them"
     return Estimate(passes=size, rows=held, width=d, may_spill=True, what=what)
+
+
+FEW, NARROW = 10, 512  # perturbations, and numbers in a row, that are often enough
+CACHED_CHUNKS = 20  # of a scoring with a cache, at least: an interrupt loses one of them
+
+
+def largest_chunk(settings: Any, size: int) -> int:
+    """The most examples, of so many in all, that are held together under all perturbations, whatever a buffer holds."""
+    return size if settings.cache_path is None else -(-size // CACHED_CHUNKS)
+
+
+def perturbed_estimate(settings: Any, context: QueryContext, size: int, width: int) -> Estimate:
+    """Estimate rows under K perturbations.
+
+    Args:
+        settings: A strategy with num_perturbations, projection_dim, buffer_bytes and cache_path.
+        context: The context of the query.
+        size: The number of examples.
+        width: Numbers in an output, d.
+    """
+    number, wide, cached = (
+        settings.num_perturbations,
+        settings.projection_dim,
+        settings.cache_path is not None,
+    )
+    item, full = context.row_type.itemsize, number * width
+    row = wide or full
+    example = context.runner.example
+    each = sum(array.nbytes for array in arrays(example)) // count(example) + width * item
+    chunk = min(largest_chunk(settings, size) * each, context.budget.buffer(settings.buffer_bytes))
+    remedies = (
+        f"keep rows narrow with projection_dim={NARROW}" if row > NARROW else "",
+        "" if cached else "keep rows on disk with cache_path=",
+        "pass a part of the pool",
+    )
+    suggestions = (
+        f"num_perturbations={FEW}: {size * (FEW + 1):,} passes, with rougher rows" if number > FEW else "",
+        f"projection_dim={NARROW}: {in_words(size * NARROW * item)} of rows, with distances that are right on average"
+        if wide is None and full > NARROW
+        else "",
+    )
+    return Estimate(
+        passes=size * (number + 1),
+        rows=size * row * item,
+        width=row,
+        may_spill=True,
+        cached=cached,
+        buffer=max(min(size, context.micro_batch) * each, chunk),
+        working=(wide or 0) * width * item,
+        what=f"deviations of {size:,} examples under {number} perturbations, {width:,} numbers each, and selection",
+        remedy=", or ".join(filter(None, remedies)),
+        suggestions=tuple(filter(None, suggestions)),
+    )
 
 
 MAPPED_BYTES = 5 * RELEASE // 4  # of rows in a file, the pages that are in memory at a time

@@ -1,176 +1,39 @@
-"""Perturbations of a model: which of its parameters reach an output, noise in them, and rows of a pool under K of them.
-
-Chunks of the pool are read once. Rows go to memory, a temporary file or a cache.
-"""
+"""Rows of a pool under K perturbations of a model, in memory, a temporary file or a cache; its chunks are read once."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from jostle.inference.cache import RowCache
 from jostle.inference.context import QueryContext
-from jostle.inference.isolation import memory
-from jostle.inference.layers import plain_attention
-from jostle.inference.memory import Estimate, check_shapes, in_words, non_finite
-from jostle.inference.runner import InputMutatedError, ModelRunner
+from jostle.inference.isolation import Readout
+from jostle.inference.memory import check_shapes, largest_chunk, non_finite
+from jostle.inference.reader import plain_attention
+from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool, arrays, count
-from jostle.rows.geometry import RELEASE, blocks, is_mapped, release
+from jostle.rows.geometry import RELEASE, blocks, check_rows_file, is_mapped, mapped_rows, release, rows_again
+from jostle.utils.files import check_target
 from jostle.utils.names import cached_property
 
-FEW, NARROW = 10, 512  # perturbations, and numbers in a row, that are often enough
-CACHED_CHUNKS = 20  # of a scoring with a cache, at least: an interrupt loses one of them
-
-Readout = Callable[[Inputs], Tensor]  # inputs -> f(x; theta), (n, d)
 Deviation = Callable[[Inputs, Tensor], Tensor]  # inputs, f(x; theta) -> deviation, (n, d)
 Perturb = Callable[[int], AbstractContextManager[Deviation]]  # k -> the k-th deviation, for a while
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A tensor of the private copy beside the user's own parameter, which holds the clean values."""
-
-    names: list[str]  # several where distinct parameters share memory
-    aliases: list[str]  # these, and all other names of the same parameters
-    copy: Tensor
-    own: Tensor
-
-    @property
-    def clean(self) -> Tensor:
-        """The user's own values."""
-        return self.own.detach()
-
-    @property
-    def name(self) -> str:
-        """The first of its names."""
-        return self.names[0]
-
-    def restore(self) -> None:
-        """Put the very bytes of the user's own values back into the copy."""
-        self.copy.copy_(self.clean)
-
-
-def parameters(runner: ModelRunner) -> list[Parameter]:
-    """Floating parameters, each tensor once however often it is tied."""
-    own = dict(runner.original.named_parameters(remove_duplicate=False))
-    objects = dict(runner.module.named_parameters())
-    found: dict[Any, Parameter] = {}
-    for name, parameter in runner.module.named_parameters(remove_duplicate=False):
-        if parameter.is_floating_point() or parameter.is_complex():
-            tied = found.setdefault(memory(own[name]), Parameter([], [], parameter.detach(), own[name]))
-            tied.aliases.append(name)
-            if name in objects:
-                tied.names.append(name)
-    return list(found.values())
-
-
-def before_head(runner: ModelRunner, parameter: str) -> bool:
-    """Whether a parameter can move the features: the head's and those of layers after it cannot."""
-    if callable(runner.given_head):
-        return True
-    order, owner = runner.order, parameter.rpartition(".")[0]
-    in_head = owner == runner.head or owner.startswith(runner.head + ".")
-    return not in_head and order.get(owner, -1) < order[runner.head]
-
-
-def reaching(context: QueryContext, readout: Readout, some: Sequence[Parameter]) -> list[Parameter]:
-    """Return the parameters that an output depends on; a head that nothing reads is not among them.
-
-    Those in the autograd graph of a couple of outputs are. A model may hide others from that graph, so the rest are
-    set to NaN: those that change an output of the first few examples are, too.
-    """
-    with context.untracked():
-        seen = graph_leaves(context.runner, readout)
-        rest = [p for p in some if memory(p.copy) not in seen]
-        if not rest:
-            return list(some)
-        clean = [(inputs, readout(inputs)) for inputs in context.probe]
-        hidden = {p.name for p in changing(readout, clean, rest)}
-    return [p for p in some if memory(p.copy) in seen or p.name in hidden]
-
-
-def graph_leaves(runner: ModelRunner, readout: Readout) -> set[Any]:
-    """Return where the tensors lie that the autograd graph of a couple of outputs begins with; no gradient is made."""
-    own = [p for p in runner.module.parameters() if p.is_floating_point() or p.is_complex()]
-    frozen = [p for p in own if not p.requires_grad]
-    try:
-        for p in frozen:
-            p.requires_grad_(True)
-        with torch.enable_grad():
-            output = readout(runner.example)
-    except InputMutatedError:
-        raise
-    except (RuntimeError, TypeError, ValueError):
-        return set()  # a model that cannot be differentiated
-    finally:
-        for p in frozen:
-            p.requires_grad_(False)
-    found, seen, nodes = set(), set(), [output.grad_fn]
-    while nodes:
-        node = nodes.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            nodes += [before for before, _ in node.next_functions]
-            if isinstance(leaf := getattr(node, "variable", None), Tensor):
-                found.add(memory(leaf))
-    return found
-
-
-def changing(
-    readout: Readout, clean: Sequence[tuple[Inputs, Tensor]], some: Sequence[Parameter]
-) -> Sequence[Parameter]:
-    """Return those of some parameters that change an output, searched in halves."""
-    try:
-        for p in some:
-            p.copy.fill_(torch.nan)
-        same = all(torch.equal(readout(inputs), outputs) for inputs, outputs in clean)
-    except InputMutatedError:
-        raise
-    except Exception:
-        same = False  # the model looked at NaN, and raised
-    finally:
-        for p in some:
-            p.restore()
-    if same or len(some) == 1:
-        return [] if same else some
-    half = len(some) // 2
-    return [*changing(readout, clean, some[:half]), *changing(readout, clean, some[half:])]
-
-
-def fill_gaussian(tensors: Sequence[Tensor], rng: Callable[[torch.device], torch.Generator]) -> None:
-    """Write standard normal numbers into tensors, from one generator for each device."""
-    generators = {tensor.device: rng(tensor.device) for tensor in tensors}
-    for tensor in tensors:
-        as_real(contiguous_view(tensor)).normal_(generator=generators[tensor.device])
-
-
-def squared_length(tensor: Tensor) -> float:
-    """Sum of squares, accumulated so that millions of float32 entries do not round it away."""
-    flat = as_real(contiguous_view(tensor.detach())).flatten()
-    squares = [part.float().dot(part.float()) for part in flat.split(2**16)] or [flat.new_zeros(())]
-    return float(torch.stack(squares).to("cpu", torch.float64).sum())
-
-
-def contiguous_view(tensor: Tensor) -> Tensor:
-    """Return a contiguous view of the memory: normal_ is several times slower on a channels_last tensor."""
-    if tensor.is_contiguous() or not tensor.is_contiguous(memory_format=torch.channels_last):
-        return tensor
-    return tensor.permute(0, 2, 3, 1)
-
-
-def as_real(tensor: Tensor) -> Tensor:
-    """Complex parameters as pairs of reals."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 @contextmanager
@@ -232,19 +95,13 @@ class PerturbedRows:
     @cached_property
     def cache(self) -> RowCache | None:
         """The file of rows that the settings name."""
-        return (
-            None if self.settings.cache_path is None else RowCache.of(self.settings, self.context, self.size)
-        )
+        keeps = self.settings.cache_path is not None
+        return RowCache.of(self.settings, self.context, self.size) if keeps else None
 
     @property
     def size(self) -> int:
         """n, the examples of all pools."""
         return sum(map(len, self.pools))
-
-    @property
-    def largest_chunk(self) -> int:
-        """The most examples of a chunk, whatever the buffer holds."""
-        return self.size if self.cache is None else -(-self.size // CACHED_CHUNKS)
 
     def compute(self, readout: Readout, perturb: Perturb, scale: float) -> Tensor:
         """Compute all rows: (n, K * d) or (n, projection_dim).
@@ -296,10 +153,11 @@ class PerturbedRows:
     def chunks(self, batches: Iterator[Inputs], readout: Readout) -> Iterator[Chunk]:
         """Read micro-batches with their unperturbed outputs, as many at once as the buffer holds."""
         limit, chunk = self.context.budget.buffer(self.settings.buffer_bytes), Chunk()
+        most = largest_chunk(self.settings, self.size)
         for inputs in batches:
             chunk.add(inputs, readout(inputs))
             del inputs
-            if chunk.held >= limit or chunk.size >= self.largest_chunk:
+            if chunk.held >= limit or chunk.size >= most:
                 yield chunk
                 chunk = Chunk()
         if chunk.inputs:
@@ -333,47 +191,209 @@ class PerturbedRows:
 
     def projection(self, k: int, width: int, dtype: torch.dtype) -> Tensor | None:
         """The part of the one fixed Gaussian projection for the k-th deviation, (d, projection_dim)."""
-        if self.settings.projection_dim is None:
+        narrow = self.settings.projection_dim
+        if narrow is None:
             return None
         rng = self.context.rng("projection", k)
-        drawn = torch.randn(
-            width, self.settings.projection_dim, generator=rng, device=rng.device, dtype=dtype
-        )
-        return drawn / math.sqrt(self.settings.projection_dim)
+        return torch.randn(width, narrow, generator=rng, device=rng.device, dtype=dtype) / math.sqrt(narrow)
 
-    def estimate(self, width: int) -> Estimate:
-        """Estimate these rows for outputs of this `width` d."""
-        example, item = self.context.runner.example, self.context.row_type.itemsize
-        n, number, wide = self.size, self.settings.num_perturbations, self.settings.projection_dim
-        each = sum(array.nbytes for array in arrays(example)) // count(example) + width * item
-        limit = self.context.budget.buffer(self.settings.buffer_bytes)
-        held = max(min(n, self.context.micro_batch) * each, min(self.largest_chunk * each, limit))
-        return Estimate(
-            passes=n * (number + 1),
-            rows=n * (wide or number * width) * item,
-            width=wide or number * width,
-            may_spill=True,
-            cached=self.cache is not None,
-            buffer=held,
-            working=(wide or 0) * width * item,
-            what=f"deviations of {n:,} examples under {number} perturbations, {width:,} numbers each, and selection",
-            remedy=self.remedy(wide or number * width),
-            suggestions=tuple(self.suggestions(width, item)),
-        )
 
-    def remedy(self, wide: int) -> str:
-        """Advice where rows of this width do not fit."""
-        ways = (
-            f"keep rows narrow with projection_dim={NARROW}" if wide > NARROW else "",
-            "keep rows on disk with cache_path=" if self.cache is None else "",
-            "pass a part of the pool",
-        )
-        return ", or ".join(filter(None, ways))
+IRRELEVANT = ("cache_path", "buffer_bytes", "memory_bytes", "selector")  # settings that change no row
+DEEPEST = 6  # functions and holders in each other that are looked into
+OURS = b'{"rows of jostle"'
 
-    def suggestions(self, width: int, item: int) -> Iterator[str]:
-        """Cheaper settings."""
-        if self.settings.num_perturbations > FEW:
-            yield f"num_perturbations={FEW}: {self.size * (FEW + 1):,} passes, with rougher rows"
-        if self.settings.projection_dim is None and self.settings.num_perturbations * width > NARROW:
-            size = in_words(self.size * NARROW * item)
-            yield f"projection_dim={NARROW}: {size} of rows, with distances that are right on average"
+Line = tuple[int, str, str]  # examples done by the end of a chunk, checksums of its inputs and of its rows
+
+
+@dataclass
+class RowCache:
+    """Rows in a file: a call that was killed resumes, one that differs is refused.
+
+    A journal lies beside the rows. Its first line says which call the rows are of. Each further line says how many
+    examples are done, with checksums of their inputs and of their rows; inputs are read again before the work resumes.
+    """
+
+    rows: Path
+    identity: dict[str, Any]  # of the call
+    done: int = 0  # examples
+    chunks: Sequence[Line] = ()
+    replaced: str = ""  # a message on finished rows of a different call that were removed
+
+    @classmethod
+    def of(cls, settings: Any, context: QueryContext, examples: int) -> RowCache:
+        """The cache at the `cache_path` of a strategy's `settings`, for this many examples."""
+        call = {
+            "examples": examples,
+            "seed": context.seed,
+            "micro-batch": context.micro_batch,
+            "device": str(context.device),
+            "task": context.task.name,
+            "mask": in_letters(context.options.get("mask")),
+        }
+        return cls(Path(settings.cache_path), call | row_identity(settings, context.model))
+
+    @property
+    def path(self) -> Path:
+        """The journal beside the rows."""
+        return self.rows.with_name(self.rows.name + ".journal")
+
+    def open(self, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+        """Open the rows, as far as an earlier call has come, or zeros in a new file."""
+        check_rows_file(self.rows)
+        check_target(
+            self.path, lambda head: head.startswith(OURS), advice="remove it, or name another cache_path="
+        )
+        found, chunks = self._read()
+        if found == self.identity and (rows := rows_again(self.rows, shape, dtype)) is not None:
+            self.chunks = chunks
+            return rows
+        if found is not None and found != self.identity and self.rows.exists():
+            changes, done = differences(found, self.identity), chunks[-1][0] if chunks else 0
+            if done < found["examples"]:
+                raise ValueError(
+                    f"{self.rows} holds {done:,} of {found['examples']:,} rows of another call: {changes}; "
+                    "make the same call to resume it, or remove it to begin anew"
+                )
+            self.replaced = f"{self.rows} held rows of another call, which make way: {changes}"
+        rows = mapped_rows(self.rows, shape, dtype)
+        self._write(())
+        return rows
+
+    def resume(self, batches: Iterator[Inputs], rows: Tensor) -> int:
+        """Return how many examples are done, once their inputs were read again and compared.
+
+        Rows whose checksum differs, and all after them, are computed again.
+        """
+        for number, (end, inputs_digest, rows_digest) in enumerate(self.chunks):
+            before = self.done
+            if digest([rows[before:end]]) != rows_digest:
+                self._write(self.chunks[:number])
+                break
+            if self._digest(batches, end) != inputs_digest or self.done != end:
+                raise ValueError(
+                    f"the pool has changed: its examples {before:,} to {end - 1:,} are not those whose rows are in "
+                    f"{self.rows}; pass the pool as it was, or remove that file to begin anew"
+                )
+        return self.done
+
+    def add(self, batches: Sequence[Inputs], rows: Tensor) -> None:
+        """Record that the `rows` of these batches are written."""
+        line = self._digest(iter(batches), self.done + len(rows)), digest([rows])
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([self.done, *line]) + "\n")
+
+    def _digest(self, batches: Iterator[Inputs], end: int) -> str:
+        """The checksum of the next inputs, up to this many examples, which are done then."""
+
+        def read() -> Iterator[Tensor]:
+            while self.done < end and (inputs := next(batches, None)) is not None:
+                yield from arrays(inputs)
+                self.done += count(inputs)
+
+        return digest(read())
+
+    def _write(self, lines: Sequence[Line]) -> None:
+        """Begin the journal anew with these lines."""
+        text = [json.dumps({"rows of jostle": self.identity}), *map(json.dumps, lines)]
+        self.path.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+    def _read(self) -> tuple[dict[str, Any] | None, list[Line]]:
+        """Read the journal, up to a last line that may not be whole."""
+        if not self.path.is_file():
+            return None, []
+        first, *lines = self.path.read_text(encoding="utf-8").split("\n")[:-1] or [""]
+        try:
+            known = [(int(end), str(read), str(written)) for end, read, written in map(json.loads, lines)]
+            return json.loads(first)["rows of jostle"], known
+        except (ValueError, KeyError, TypeError):
+            return None, []
+
+
+def digest(parts: Iterable[Tensor | str]) -> str:
+    """A checksum of tensors, by shape, type and numbers, and of texts."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, str):
+            found.update(part.encode())
+        else:
+            found.update(f"{tuple(part.shape)}{part.dtype}".encode())
+            plain = part.detach().cpu().contiguous().reshape(-1)
+            found.update(np.asarray(plain.view(torch.uint8)).data)
+    return found.hexdigest()
+
+
+def row_identity(settings: Any, model: nn.Module) -> dict[str, Any]:
+    """Everything that rows depend on beside the call: the model, the strategy's settings, the versions.
+
+    Args:
+        settings: A strategy, which is a dataclass.
+        model: The user's model.
+    """
+    values = {each.name: in_letters(getattr(settings, each.name)) for each in fields(settings)}
+    return {
+        "model": fingerprint(model),
+        **{name: value for name, value in values.items() if name not in IRRELEVANT},
+        "jostle": version("jostle"),
+        "torch": str(torch.__version__),
+    }
+
+
+def fingerprint(model: nn.Module) -> str:
+    """A checksum of a model's weights and of what it is made of."""
+    held = dict(model.named_buffers()) | model.state_dict()  # no file keeps some buffers
+    return digest(
+        [str(model), *(part for pair in held.items() for part in pair if isinstance(part, Tensor | str))]
+    )
+
+
+def in_letters(value: Any) -> Any:
+    """A setting in letters: a function by its name and a checksum of its code, not by its place in memory."""
+    if callable(value):
+        return f"{name_of(value)} {hashlib.blake2b(in_full(value).encode(), digest_size=4).hexdigest()}"
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def name_of(value: Any) -> str:
+    """Return the name of a function, or of the type of anything else."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def in_full(value: Any, depth: int = 0) -> str:
+    """Return the parts that decide how a function behaves, equal in every process: its code and bound values.
+
+    What it finds under global names is not looked at, nor what lies deeper than a few functions in each other.
+    """
+    if isinstance(value, nn.Module):
+        return fingerprint(value)
+    if isinstance(value, (Tensor, np.ndarray)):
+        return digest([torch.as_tensor(value)])
+    if isinstance(value, (str, bytes, int, float, complex, type(None))):
+        return repr(value)
+    parts = [in_full(part, depth + 1) for part in parts_of(value)] if depth < DEEPEST else []
+    return f"{name_of(value)}({', '.join(sorted(parts) if isinstance(value, (set, frozenset)) else parts)})"
+
+
+def parts_of(value: Any) -> Iterable[Any]:
+    """Return the parts of a function, a piece of code, a callable object or a container."""
+    match value:
+        case CodeType():
+            return value.co_code, value.co_names, value.co_consts
+        case partial():
+            return value.func, value.args, value.keywords
+        case Mapping():
+            return *value.keys(), *value.values()
+        case tuple() | list() | set() | frozenset():
+            return value
+        case MethodType():
+            return value.__func__, value.__self__
+        case FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+            return value.__code__, value.__defaults__, value.__kwdefaults__, *cells
+    return [getattr(value, "__dict__", None)] if callable(value) and not isinstance(value, type) else []
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Describe the differences between two identities: was -> is."""
+    changed = (name for name in {**old, **new} if old.get(name) != new.get(name))
+    return ", ".join(f"{name} {old.get(name)} -> {new.get(name)}" for name in changed)

@@ -13,9 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from jostle.inference.isolation import private_copy, retie, scoring_device, their_device, unwrapped
-from jostle.inference.layers import by_convention
-from jostle.inference.reader import (
+from jostle.inference.isolation import (
+    InputMutatedError,
+    private_copy,
+    retie,
+    scoring_device,
+    their_device,
+    unwrapped,
+)
+from jostle.inference.outputs import (
     ModelInputError,
     Read,
     batched,
@@ -24,6 +30,7 @@ from jostle.inference.reader import (
     refused_at_first,
     refused_later,
 )
+from jostle.inference.reader import by_convention
 from jostle.inputs import ExampleList, Inputs, arrays, count, mapped, unshared, versions
 from jostle.utils.names import cached_property, unknown
 
@@ -291,10 +298,6 @@ def known_arguments(module: nn.Module, named: Mapping[str, Any]) -> dict[str, An
 
 class HeadReached(Exception):  # noqa: N818
     """Ends a forward pass once the features are known."""
-
-
-class InputMutatedError(RuntimeError):
-    """A model wrote into its inputs or features, as it did not in the first pass: a copy_inputs network is needed."""
 
 
 def same_contents(inputs: Inputs, others: Inputs) -> bool:
