@@ -26,7 +26,7 @@ from torch.utils.data import TensorDataset
 from jostle.core import Joined
 from jostle.datasets.data import Fields, take_rows
 from jostle.datasets.views import Examples, split_columns
-from jostle.inference.reader import output_of
+from jostle.inference.outputs import output_of
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.sources.contents import Cell, GoneError, Index, ProgressCallback
 from jostle.labeling.training.encoders import (
