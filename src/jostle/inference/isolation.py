@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -130,9 +130,9 @@ def wrong_parts(made: nn.Module, model: nn.Module) -> list[str]:
     same = [name or "itself" for name, module in made.named_modules() if id(module) in modules]
     own, new = (dict(each.named_parameters()) | dict(each.named_buffers()) for each in (model, made))
     taken = sorted({extent for tensor in own.values() if (extent := memory_extent(tensor))})
-    ends = list(
-        accumulate(taken, lambda one, other: max(one, other, key=lambda extent: (extent[0], extent[2])))
-    )
+    ends = taken[:1]  # of what begins up to each, what ends last
+    for extent in taken[1:]:
+        ends.append(max(ends[-1], extent, key=itemgetter(0, 2)))
 
     def lies_inside(tensor: Tensor) -> bool:
         device, start, end = memory_extent(tensor) or ("", 0, 0)
