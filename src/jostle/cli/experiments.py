@@ -46,12 +46,7 @@ def run(protocol: Name, asked: options.RunOptions) -> None:
     run_on_screen(chosen, folder, seeds, asked)
 
 
-def demo(
-    out: Annotated[
-        Path, typer.Option("--out-dir", callback=options.named, metavar="DIR", help="Folder of the runs.")
-    ] = Path("runs/demo"),
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
-) -> None:
+def demo(asked: options.DemoOptions) -> None:
     """See it work: five strategies on scikit-learn's digits, 3 seeds, a table and a report. Half a minute.
 
     Examples:
@@ -68,7 +63,7 @@ def demo(
     )
     chosen = protocols.load("digits").chosen(parse_specs("default,noise-stability,badge,margin,random"))
     chosen = chosen.model_copy(update={"rounds": 4})  # 20 to 100 labels, where the curves differ most
-    run_on_screen(chosen, out, range(3), options.RunOptions(jobs=jobs))
+    run_on_screen(chosen, asked.out, range(3), options.RunOptions(jobs=asked.jobs))
 
 
 def seeds_of(words: str | None, chosen: Protocol) -> Sequence[int]:
@@ -162,40 +157,9 @@ SHOWN_COLUMNS = (
     "ahead : behind",
     "p, sets",
 )
-MetricName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou. Default: the task's main "
-        "metric.",
-    ),
-]
 
 
-def report(
-    folder: Folder,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out-dir", callback=options.named, metavar="DIR", help="Where to write. Default: FOLDER/report."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str, typer.Option(metavar="LABEL", help="Gains and saved labels are counted against this strategy.")
-    ] = "random",
-    metric: MetricName = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Count the labels needed to reach these values of the metric, by comma; in percent where it is a "
-            "share. Default: levels between the first and the last point.",
-        ),
-    ] = None,
-    gallery: Annotated[
-        bool, typer.Option("--gallery/--no-gallery", help="Show what each strategy picked first.")
-    ] = True,
-) -> None:
+def report(folder: Folder, asked: options.ReportOptions) -> None:
     """Write report.html with tables (Markdown, LaTeX, CSV) and figures (PNG, SVG), and print the AUBC table.
 
     Examples:
@@ -208,23 +172,16 @@ def report(
     from jostle.experiments.summary import aubc_table
 
     check_runs(folder)
-    goals = parse_goals(goal)
+    goals = parse_goals(asked.goal)
     results = load(folder)
-    page = write_report(results, out, baseline, metric=metric, goals=goals, gallery=gallery)
-    print_table(aubc_table(results, results.metric(metric)))
+    page = write_report(
+        results, asked.out, asked.baseline, metric=asked.metric, goals=goals, gallery=asked.gallery
+    )
+    print_table(aubc_table(results, results.metric(asked.metric)))
     say(f"Report: {page}")
 
 
-def compare(
-    folders: Folders,
-    out: Annotated[
-        Path, typer.Option("--out-dir", callback=options.named, metavar="DIR", help="Folder for the page.")
-    ] = Path("compare"),
-    metric: MetricName = None,
-    baseline: Annotated[
-        str, typer.Option(metavar="LABEL", help="Gains and saved labels are counted against this strategy.")
-    ] = "random",
-) -> None:
+def compare(folders: Folders, asked: options.CompareOptions) -> None:
     """Judge strategies over several folders of runs: ranks, gains, wins, worst cases; compare.html and a table.
 
     Examples:
@@ -235,8 +192,8 @@ def compare(
     from jostle.experiments.across import Across, overview_table
     from jostle.experiments.comparison import load_all, write_comparison
 
-    across = Across.of(load_all(folders_of_runs(folders)), metric, baseline)
-    page = write_comparison(across, out)
+    across = Across.of(load_all(folders_of_runs(folders)), asked.metric, asked.baseline)
+    page = write_comparison(across, asked.out)
     print_table(overview_table(across).only(SHOWN_COLUMNS))
     say(f"Comparison: {page}")
 

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN = 5  # names that a message lists
-Format = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="csv, parquet, json, table (your own .csv or .parquet with columns added), huggingface (.parquet or a "
-        "folder), imagefolder, folders (by class), fiftyone, coco or labelstudio. Default: by the name or the content.",
-    ),
-]
 
 
 def export(
@@ -40,26 +32,7 @@ def export(
             "class.",
         ),
     ],
-    format: Format = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="Also write the model's predictions for the rest.")
-    ] = False,
-    with_audit: Annotated[
-        bool,
-        typer.Option(
-            "--with-audit",
-            help="Also write the answers of the audit, marked as such. A model that is trained on them cannot be "
-            "scored by them.",
-        ),
-    ] = False,
-    copy: Annotated[
-        bool, typer.Option("--copy", help="Copy pictures into a folder. Default: links.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write over a file that jostle did not write.")
-    ] = False,
-    project: options.Project = None,
-    db: options.Database = None,
+    asked: options.ExportOptions,
 ) -> None:
     """Write the labels of a project to a file, or its pictures into a folder for each class.
 
@@ -70,12 +43,12 @@ def export(
     """
     from jostle.labeling.export import count_audited, export
 
-    session = labeling.ProjectOptions(project=project, db=db).open_session(None)
-    left_out = 0 if with_audit else count_audited(session)
+    session = labeling.ProjectOptions(project=asked.project, db=asked.db).open_session(None)
+    left_out = 0 if asked.with_audit else count_audited(session)
     note = f" ({left_out} audit answers left out; --with-audit adds them)" if left_out else ""
     count = export(
-        session, file, format=format, predictions=predictions, with_audit=with_audit, overwrite=overwrite,
-        means="copy" if copy else "link",
+        session, file, format=asked.format, predictions=asked.predictions, with_audit=asked.with_audit,
+        overwrite=asked.overwrite, means="copy" if asked.copy else "link",
     )  # fmt: skip
     linked = any(path.is_symlink() for path in file.rglob("*")) if file.is_dir() else False
     how = " (links to the originals, which --copy would copy)" if linked else ""
@@ -91,7 +64,7 @@ def import_labels(
     ],
     asked: labeling.ProjectOptions,
     data: options.Data = None,
-    format: Format = None,
+    format: options.Format = None,
     add_classes: options.AddClasses = False,
 ) -> None:
     """Add labels that were made elsewhere to a project; with DATA, begin one.
@@ -123,15 +96,7 @@ def audit(
             help="Predictions of a model: .csv, .parquet or .json with name, prediction and, if known, chance."
         ),
     ],
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Predictions of a second model to compare with. Default: the project's model.",
-        ),
-    ] = None,
-    project: options.Project = None,
-    db: options.Database = None,
+    asked: options.AuditOptions,
 ) -> None:
     """Score any model on the audited answers of a project, and compare it with a second one.
 
@@ -146,7 +111,8 @@ def audit(
     """
     from jostle.labeling.audit import other_models
 
-    session = labeling.ProjectOptions(project=project, db=db).open_session(None)
+    session = labeling.ProjectOptions(project=asked.project, db=asked.db).open_session(None)
+    against = asked.against
     for path in (file, against):
         if path is not None and not path.is_file():
             raise ValueError(f"{path} does not exist: name a .csv, .parquet or .json of predictions")
@@ -207,17 +173,8 @@ def people(
         str, typer.Argument(help="Folder of the project, or its name in the list of `jostle label`.")
     ],
     name: Annotated[str | None, typer.Argument(help="The person, to add or to remove.")] = None,
-    role: Annotated[
-        Literal["label", "review", "manage"],
-        typer.Option(
-            metavar="ROLE",
-            help="label: answer questions; review: also see and correct everybody's answers; manage: everything.",
-        ),
-    ] = "label",
-    db: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Database of the answers. Default: that of the project."),
-    ] = None,
+    *,
+    asked: options.PersonOptions,
 ) -> None:
     """Give a person a token of their own for a project, list who has one, or withdraw it.
 
@@ -233,8 +190,8 @@ def people(
     from jostle.labeling.server.security import add_person, list_people, remove_person
     from jostle.labeling.store import Store
 
-    entry = find_project(project) if db is None else ProjectEntry(project, project)
-    store = Store(db or entry.db or str(Path(entry.folder) / DATABASE))
+    entry = find_project(project) if asked.db is None else ProjectEntry(project, project)
+    store = Store(asked.db or entry.db or str(Path(entry.folder) / DATABASE))
     if action == "list":
         found = list_people(store)
         print("\n".join(f"{each.name}\t{each.role}" for each in found) or "nobody has a token of their own")
@@ -245,7 +202,7 @@ def people(
         remove_person(store, name)
         say(f"{name} can no longer open {project}; the answers stay.")
         return
-    token, running = add_person(store, name, role), Path(entry.folder) / ADDRESS
+    token, running = add_person(store, name, asked.role), Path(entry.folder) / ADDRESS
     say(f"The address of {name}, with a token that is shown this once:")
     address = running.read_text(encoding="utf-8") if running.exists() else f"http://127.0.0.1:{serving.PORT}/"
     print(f"{address.partition('?')[0]}?token={token}")

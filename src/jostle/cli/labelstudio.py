@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,34 +22,38 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Url = Annotated[
-    str,
-    typer.Option(
-        envvar="LABEL_STUDIO_URL",
-        metavar="ADDRESS",
-        help="Label Studio's address; also the variable LABEL_STUDIO_URL.",
-    ),
-]
-Key = Annotated[
-    str,
-    typer.Option(
-        envvar="LABEL_STUDIO_API_KEY",
-        metavar="TOKEN",
-        help="An access token of your Label Studio account; also the variable LABEL_STUDIO_API_KEY.",
-    ),
-]
-LOCAL = "http://localhost:8080"
+
+@dataclass(frozen=True)
+class StudioOptions:
+    """Options of `jostle labelstudio`: where Label Studio is."""
+
+    url: Annotated[str, options.option(None, "ADDRESS", envvar="LABEL_STUDIO_URL")] = "http://localhost:8080"
+    """Label Studio's address; also the variable LABEL_STUDIO_URL."""
+    key: Annotated[str, options.option(None, "TOKEN", envvar="LABEL_STUDIO_API_KEY")] = ""
+    """An access token of your Label Studio account; also the variable LABEL_STUDIO_API_KEY."""
 
 
-def client(url: str, key: str) -> Client:
+@dataclass(frozen=True)
+class PushOptions:
+    """Options of `jostle labelstudio push`."""
+
+    to: Annotated[int | None, options.option(None, "N")] = None
+    """The number of the Label Studio project. Default: a new one is made."""
+    n: Annotated[int, options.option(None, None, "-n", min=1)] = 100
+    """How many tasks."""
+    images: Annotated[str, options.option(None, "PREFIX")] = "/data/local-files/?d="
+    """What comes before a picture's name in its address, for Label Studio to find it."""
+
+
+def client(studio: StudioOptions) -> Client:
     """Return a client of Label Studio; raise ValueError without a key."""
     from jostle.labeling.labelstudio import Client
 
-    if not key:
+    if not studio.key:
         raise ValueError(
             "name an access token with --key or LABEL_STUDIO_API_KEY: Account & Settings, Access Tokens"
         )
-    return Client(url, key)
+    return Client(studio.url, studio.key)
 
 
 @app.command(cls=HelpCommand)
@@ -56,20 +61,8 @@ def client(url: str, key: str) -> Client:
 def push(
     data: options.Data,
     asked: labeling.ProjectOptions,
-    to: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="The number of the Label Studio project. Default: a new one is made."),
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many tasks.")] = 100,
-    images: Annotated[
-        str,
-        typer.Option(
-            metavar="PREFIX",
-            help="What comes before a picture's name in its address, for Label Studio to find it.",
-        ),
-    ] = "/data/local-files/?d=",
-    url: Url = LOCAL,
-    key: Key = "",
+    tasks: PushOptions,
+    place: StudioOptions,
 ) -> None:
     """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions.
 
@@ -81,12 +74,13 @@ def push(
     from jostle.labeling import labelstudio
     from jostle.labeling.export import json_files
 
-    studio, session = client(url, key), asked.open_session(data)
+    studio, session = client(place), asked.open_session(data)
+    to = tasks.to
     if to is None:
         configuration = json_files.make_config(session.kind, session.source.kind, session.classes())
         to = studio.create(asked.title(data), configuration)
     tags = json_files.parse_tags(studio.project(to)["label_config"], session.kind)
-    new, again = studio.push(to, labelstudio.make_tasks(session, n, tags, images))
+    new, again = studio.push(to, labelstudio.make_tasks(session, tasks.n, tags, tasks.images))
     say(f"{new} tasks set and {again} brought up to date in project {to}: {studio.url}/projects/{to}/data")
     say("Sort by jostle_order to label them in order.")
 
@@ -97,8 +91,7 @@ def pull(
     data: options.Data,
     asked: labeling.ProjectOptions,
     to: Annotated[int, typer.Option("--from", metavar="N", help="The number of the Label Studio project.")],
-    url: Url = LOCAL,
-    key: Key = "",
+    place: StudioOptions,
 ) -> None:
     """Read the annotations of a Label Studio project back; those that were read before change nothing.
 
@@ -110,7 +103,7 @@ def pull(
     from jostle.labeling import labelstudio
     from jostle.labeling.export import json_files
 
-    studio, session = client(url, key), asked.open_session(data)
+    studio, session = client(place), asked.open_session(data)
     answers, skips, wrong = labelstudio.import_annotations(
         session, json_files.read_annotations(studio.tasks(to), session.kind)
     )

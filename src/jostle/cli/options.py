@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -83,6 +83,17 @@ Engine = Annotated[
         "process.",
     ),
 ]  # fmt: skip
+Baseline = Annotated[
+    str, option(None, "LABEL", help="Gains and saved labels are counted against this strategy.")
+]
+MetricName = Annotated[
+    str | None,
+    option(
+        None, "NAME",
+        help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou. Default: the task's main "
+        "metric.",
+    ),
+]  # fmt: skip
 Data = Annotated[
     str | None,
     typer.Argument(
@@ -90,6 +101,14 @@ Data = Annotated[
         "file.py:name."
     ),
 ]
+Format = Annotated[
+    str | None,
+    option(
+        None, "NAME",
+        help="csv, parquet, json, table (your own .csv or .parquet with columns added), huggingface (.parquet or a "
+        "folder), imagefolder, folders (by class), fiftyone, coco or labelstudio. Default: by the name or the content.",
+    ),
+]  # fmt: skip
 Several = Annotated[bool, option(ANSWERS, None, "--several", help="Several classes can be right at once.")]
 AddClasses = Annotated[
     bool, option(ANSWERS, None, "--add-classes", help="Add classes that the project does not have yet.")
@@ -220,6 +239,41 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class DemoOptions:
+    """Options of `jostle demo`."""
+
+    out: Annotated[Path, option(None, "DIR", "--out-dir", callback=named)] = Path("runs/demo")
+    """Folder of the runs."""
+    jobs: Annotated[int, option(None, None, min=1)] = 2
+    """Runs at the same time."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Options of `jostle report`."""
+
+    out: Annotated[Path | None, option(None, "DIR", "--out-dir", callback=named)] = None
+    """Where to write. Default: FOLDER/report."""
+    baseline: Baseline = "random"
+    metric: MetricName = None
+    goal: Annotated[str | None, option(None, "LIST")] = None
+    """Count the labels needed to reach these values of the metric, by comma; in percent where it is a share. Default:
+    levels between the first and the last point."""
+    gallery: Annotated[bool, option(None, None, "--gallery/--no-gallery")] = True
+    """Show what each strategy picked first."""
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """Options of `jostle compare`."""
+
+    out: Annotated[Path, option(None, "DIR", "--out-dir", callback=named)] = Path("compare")
+    """Folder for the page."""
+    metric: MetricName = None
+    baseline: Baseline = "random"
+
+
+@dataclass(frozen=True)
 class GoalOptions:
     """Options of `jostle label`: when it is enough."""
 
@@ -307,3 +361,40 @@ class LabelOptions(ServerOptions):
     """The most calls to that address, over all starts of the project. Default: 1000."""
     browser: Annotated[bool, option(PAGE, None, "--browser/--no-browser")] = True
     """Open the page."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of `jostle label export`."""
+
+    format: Format = None
+    predictions: Annotated[bool, option(None, None, "--predictions")] = False
+    """Also write the model's predictions for the rest."""
+    with_audit: Annotated[bool, option(None, None, "--with-audit")] = False
+    """Also write the answers of the audit, marked as such. A model that is trained on them cannot be scored by them."""
+    copy: Annotated[bool, option(None, None, "--copy")] = False
+    """Copy pictures into a folder. Default: links."""
+    overwrite: Annotated[bool, option(None, None, "--overwrite")] = False
+    """Write over a file that jostle did not write."""
+    project: Project = None
+    db: Database = None
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """Options of `jostle label audit`."""
+
+    against: Annotated[Path | None, option(None, "FILE")] = None
+    """Predictions of a second model to compare with. Default: the project's model."""
+    project: Project = None
+    db: Database = None
+
+
+@dataclass(frozen=True)
+class PersonOptions:
+    """Options of `jostle label people`."""
+
+    role: Annotated[Literal["label", "review", "manage"], option(None, "ROLE")] = "label"
+    """label: answer questions; review: also see and correct everybody's answers; manage: everything."""
+    db: Annotated[str | None, option(None, "ADDRESS")] = None
+    """Database of the answers. Default: that of the project."""

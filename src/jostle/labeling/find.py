@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from jostle.labeling.answer_types import AnswerType
-from jostle.labeling.answers import Answer, StoredAnswer
-from jostle.labeling.records import Suggestion
+from jostle.labeling.answers import StoredAnswer
+from jostle.labeling.records import Match
 from jostle.labeling.review import class_chances
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.store.edits import RemarkKind, current_remarks
@@ -64,15 +64,6 @@ class Search(BaseModel):
     def by_answer(self) -> bool:
         """Whether it selects by answers, which the audit has to be left out of."""
         return bool(self.answered or self.answer or self.person or self.remark)
-
-
-@dataclass(frozen=True)
-class Match:
-    """Example that was found."""
-
-    question: Question
-    answer: Answer | None
-    suggestion: Suggestion | None
 
 
 @dataclass(frozen=True)
@@ -154,12 +145,9 @@ class Finder:
         for key in keys:
             value = None if key in audited else labels.get(key)
             answer = None if value is None else session.type.decode(value, classes)
-            known = predictions is not None and key in predictions.places
-            said = (
-                predictions.suggestion(key, classes, session.store.last_model())
-                if known and predictions
-                else None
-            )
+            said = None
+            if predictions is not None and key in predictions.places:
+                said = predictions.suggestion(key, classes, session.store.last_model())
             found.append(Match(Question(key, session.source.kind, names[key]), answer, said))
         return tuple(found)
 
@@ -179,14 +167,9 @@ class Finder:
             keys = [key for key in keys if key in chances]
         keys = self._by_answers(search, keys)
         if search.order != "name" and predictions is not None:
-            sign, sure, places = (
-                1 if search.order == "doubtful" else -1,
-                predictions.confidence,
-                predictions.places,
-            )
-            keys = sorted(
-                (key for key in keys if key in places), key=lambda key: sign * float(sure[places[key]])
-            )
+            sign, places = 1 if search.order == "doubtful" else -1, predictions.places
+            sure = {key: float(predictions.confidence[places[key]]) for key in keys if key in places}
+            keys = sorted(sure, key=lambda key: sign * sure[key])
         return keys
 
     def _candidates(self, search: Search) -> list[str]:
@@ -219,10 +202,8 @@ class Finder:
             theirs = {one.key for one in session.snapshot().answers if one.person == search.person}
             keys = [key for key in keys if key in theirs and key in labels]
         if search.remark is not None:
-            said = {
-                each.key for each in current_remarks(session.store) if each.kind == search.remark
-            } - audited
-            keys = [key for key in keys if key in said]
+            said = {each.key for each in current_remarks(session.store) if each.kind == search.remark}
+            keys = [key for key in keys if key in said and key not in audited]
         return keys
 
     def _notes(self) -> dict[str, str]:

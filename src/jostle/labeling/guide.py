@@ -30,26 +30,10 @@ if TYPE_CHECKING:
 
 NO_GUIDE = "none"  # on the command line: the project has no guide any more
 MAX_GUIDE_BYTES = 2**20
-TAGS = {
-    "paragraph": "p",
-    "bullet_list": "ul",
-    "ordered_list": "ol",
-    "list_item": "li",
-    "blockquote": "blockquote",
-    "em": "em",
-    "strong": "strong",
-    "code_inline": "code",
-    "code_block": "pre",
-    "fence": "pre",
-    "hr": "hr",
-    "hardbreak": "br",
-    "table": "table",
-    "thead": "thead",
-    "tbody": "tbody",
-    "tr": "tr",
-    "th": "th",
-    "td": "td",
-}
+TAGGED = {  # parts of a text that become an element; of any other, the inside is shown
+    "paragraph", "bullet_list", "ordered_list", "list_item", "blockquote", "em", "strong", "code_inline", "code_block",
+    "fence", "hr", "hardbreak", "table", "thead", "tbody", "tr", "th", "td",
+}  # fmt: skip
 PICTURE_SIDE = 720  # pixels of the longer side of a picture
 LINKS = ("http", "https", "mailto")  # that a click may follow
 
@@ -185,9 +169,10 @@ class GuideBuilder:
             return [{"tag": f"h{min(int(node.tag[1]) + 1, 6)}", "inside": inside}]
         if node.type == "link" and urlsplit(href := str(node.attrGet("href"))).scheme in LINKS:
             return [{"tag": "a", "href": href, "inside": inside}]
-        if node.type not in TAGS or (node.type == "paragraph" and (node.hidden or not words(inside))):
+        if node.type not in TAGGED or (node.type == "paragraph" and (node.hidden or not words(inside))):
             return inside
-        return [{"tag": TAGS[node.type], "inside": inside or [node.content]}]
+        tag = "pre" if node.type in ("code_block", "fence") else node.tag
+        return [{"tag": tag, "inside": inside or [node.content]}]
 
     def picture(self, place: str, alt: str, section: Section) -> list[Node]:
         """Return a picture, or put it with the examples of its class; one that is not there becomes a problem."""

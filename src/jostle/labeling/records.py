@@ -129,7 +129,7 @@ class Advice:
     reasons: tuple[str, ...]
     gain: (
         float | None
-    )  # estimate of what the next hundred answers add to the accuracy, or take from the error
+    )  # what the next hundred answers add to the accuracy, or take from the error, by an estimate
     details: tuple[str, ...] = ()  # how it is computed, in the words of statistics
 
 
@@ -143,11 +143,12 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Card:
-    """Example of the grid, with the model's answer."""
+class Match:
+    """Example of the grid or of a search, with the model's answer."""
 
     question: Question
-    suggestion: Suggestion
+    answer: Answer | None = None
+    suggestion: Suggestion | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,15 +13,15 @@ from sqlalchemy import select
 
 from jostle.labeling import audit
 from jostle.labeling.answer_types import ANSWER_TYPES
-from jostle.labeling.answers import Answer, Classes, StoredAnswer
+from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.audit import is_blind, other_models, queue, stopping
 from jostle.labeling.audit.queue import CurrentAnswer
 from jostle.labeling.records import (
-    Card,
     Disagreement,
     Doubt,
     Entries,
     Entry,
+    Match,
     Predictions,
     Progress,
     Suggestion,
@@ -45,11 +46,11 @@ def suggestion(session: Session, key: str) -> Suggestion | None:
         return None
     made = found.suggestion(
         key, session.book.classes(), session.store.last_model()
-    )  # also for a blind one: as fast
+    )  # for a blind one too: as fast
     return None if is_blind(session, key) else made
 
 
-def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> list[Card]:
+def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> list[Match]:
     """Return the surest, or the most doubtful, examples of a class that nobody was asked.
 
     Examples chosen by the model's confidence no longer measure: neither those shown, should the audit come to them, nor
@@ -70,10 +71,12 @@ def grid(session: Session, name: str, n: int, order: GridOrder = "surest") -> li
     shown = [row for row in rows if row.purpose is None][:n]
     if shown:
         session.store.mark_wanted([row.key for row in rows[: rows.index(shown[-1]) + 1]])
-    questions = [Question(row.key, session.source.kind, row.name) for row in shown]
     return [
-        Card(question, found.suggestion(question.key, classes, session.store.last_model()))
-        for question in questions
+        Match(
+            Question(row.key, session.source.kind, row.name),
+            suggestion=found.suggestion(row.key, classes, session.store.last_model()),
+        )
+        for row in shown
     ]
 
 
@@ -147,64 +150,46 @@ def disagreements(session: Session) -> list[Disagreement]:
     by_key: dict[str, list[CurrentAnswer]] = defaultdict(list)
     for one in snapshot.answers:
         by_key[one.key].append(one)
-    found = []
+    found: list[tuple[int, Disagreement]] = []
     for key, group in by_key.items():
-        answers = {one.person: one.value for one in group if one.act == "answer"}
+        answers = {one.person: one.value for one in group if one.act == "answer" and one.value is not None}
         settled = any(one.act == "correction" for one in group)
         if not settled and any(value != next(iter(answers.values())) for value in answers.values()):
+            words = {person: session.type.decode(value, classes) for person, value in answers.items()}
             question = Question(key, session.source.kind, group[0].name)
-            words = {
-                person: session.type.decode(value, classes)
-                for person, value in answers.items()
-                if value is not None
-            }
-            found.append(
-                (
-                    group[-1].seq,
-                    Disagreement(question, words, session.type.decode(snapshot.labels[key], classes)),
-                )
-            )
+            consensus = session.type.decode(snapshot.labels[key], classes)
+            found.append((group[-1].seq, Disagreement(question, words, consensus)))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 
 def entries(session: Session, search: str, page: int, size: int) -> Entries:
     """Return a page of all answers, the latest first."""
-    classes, wanted = session.book.classes(), search.casefold().strip()
-    rows = [_make_entry(session, one, classes) for one in reversed(session.snapshot().answers)]
-    if wanted:
-        rows = [row for row in rows if wanted in _search_text(row) or wanted in _content_text(session, row)]
+    classes, wanted, rows = session.book.classes(), search.casefold().strip(), list[Entry]()
+    for one in reversed(session.snapshot().answers):
+        answer = None if one.value is None else session.type.decode(one.value, classes)
+        question = Question(one.key, session.source.kind, one.name)
+        assert one.act != "withdrawal"  # those do not stand
+        purpose = one.purpose or "pick"
+        row = Entry(question, one.person, one.act, answer, purpose, one.seconds, one.at, one.here)
+        if wanted in _search_text(row) or wanted in _content_text(session, row):
+            rows.append(row)
     pages = max(1, math.ceil(len(rows) / size))
     page = min(max(1, page), pages)
     return Entries(tuple(rows[(page - 1) * size : page * size]), len(rows), page, pages)
 
 
-def _make_entry(session: Session, one: CurrentAnswer, classes: Classes) -> Entry:
-    words = None if one.value is None else session.type.decode(one.value, classes)
-    question = Question(one.key, session.source.kind, one.name)
-    assert one.act != "withdrawal"  # those do not stand
-    return Entry(question, one.person, one.act, words, one.purpose or "pick", one.seconds, one.at, one.here)
-
-
 def _search_text(row: Entry) -> str:
-    return "\n".join([row.question.name, row.person, row.act, answer_text(row.answer)]).casefold()
+    answer = ", ".join(row.answer) if isinstance(row.answer, tuple) else str(row.answer)
+    words = [row.question.name, row.person, row.act, *([] if row.answer is None else [answer])]
+    return "\n".join(words).casefold()
 
 
 def _content_text(session: Session, row: Entry) -> str:
     """Return the text of a content; a picture has none."""
-    if not row.here or row.question.kind == "image":
-        return ""
-    try:
-        content = session.index.content(row.question.key, guess=row.question.name)
-    except GoneError:
-        return ""
-    return content.search_text
-
-
-def answer_text(answer: Answer | None) -> str:
-    """Return an answer as one text."""
-    if answer is None:
-        return ""
-    return ", ".join(answer) if isinstance(answer, tuple) else str(answer)
+    if row.here and row.question.kind != "image":
+        with suppress(GoneError):
+            return session.index.content(row.question.key, guess=row.question.name).search_text
+    return ""
 
 
 def progress(session: Session) -> Progress:

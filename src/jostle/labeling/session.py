@@ -8,11 +8,11 @@ threads, and several processes may open one project. Everything but `train` work
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jostle.labeling import audit, review, sources
 from jostle.labeling.answer_types import ANSWER_TYPES
@@ -33,10 +33,10 @@ from jostle.labeling.project import (
 from jostle.labeling.records import (
     Accuracy,
     Advice,
-    Card,
     Disagreement,
     Doubt,
     Entries,
+    Match,
     Point,
     Predictions,
     Progress,
@@ -52,6 +52,14 @@ from jostle.labeling.store.edits import ClassBook
 if TYPE_CHECKING:
     from jostle.labeling.server.widget import LabelWidget
     from jostle.labeling.training.learners import Learner
+
+
+PictureForm = Literal["full", "small", "stretched"]
+PICTURE_FORMS: dict[PictureForm, Callable[[Content], Content]] = {
+    "full": contents.to_browser_format,
+    "small": lambda found: contents.to_browser_format(contents.make_thumbnail(found)),
+    "stretched": contents.stretch_picture,
+}
 
 
 class Session:
@@ -224,26 +232,17 @@ class Session:
             raise UnknownKeyError(key)
         return Question(key, self.source.kind, names[key])
 
-    def content(self, key: str) -> Content:
-        """Return the content of a `key` in a format for browsers; raise GoneError if it is no longer in the data."""
+    def content(self, key: str, form: PictureForm = "full") -> Content:
+        """Return the content of a `key` in a format for browsers; raise GoneError if it is no longer in the data.
+
+        Args:
+            key: Key of the example.
+            form: Of a picture: "full", "small" for a list, or "stretched" over the full range of brightness.
+        """
         found = self.index.content(self.question(key).key)
         if found.kind != "image":
             return found
-        return self._pictures.get(key, lambda: contents.to_browser_format(found))
-
-    def stretched(self, key: str) -> Content:
-        """Return the picture of a `key` over the full range of brightness; other contents as they are."""
-        found = self.index.content(self.question(key).key)
-        if found.kind != "image":
-            return found
-        return self._pictures.get(f"stretched {key}", lambda: contents.stretch_picture(found))
-
-    def thumbnail(self, key: str) -> Content:
-        """Return the picture of a `key` in small; other contents as they are."""
-        found = self.content(key)
-        if found.kind != "image":
-            return found
-        return self._pictures.get(f"small {key}", lambda: contents.make_thumbnail(found))
+        return self._pictures.get(f"{form} {key}", lambda: PICTURE_FORMS[form](found))
 
     def widget(self, person: str = "you", height: str = "40rem") -> LabelWidget:
         """Return the question view for a notebook: a `person` answers in a cell, in a view of this `height`."""
@@ -357,7 +356,7 @@ class Session:
         """Return the model's answer to the question of a `key`; None for audit questions and for as many others."""
         return review.suggestion(self, key)
 
-    def grid(self, name: str, n: int = 60, order: review.GridOrder = "surest") -> list[Card]:
+    def grid(self, name: str, n: int = 60, order: review.GridOrder = "surest") -> list[Match]:
         """Return at most n unanswered examples that the model takes for the class `name`, in this `order`."""
         return review.grid(self, name, n, order)
 

@@ -207,8 +207,7 @@ def add_question_routes(routes: Routes, session: Session) -> None:
 
     @routes.label.get("/api/content/{key}")
     def content(key: str, small: bool = False, stretch: bool = False) -> Response:
-        read = session.thumbnail if small else session.stretched if stretch else session.content
-        shown = read(key)
+        shown = session.content(key, "small" if small else "stretched" if stretch else "full")
         if shown.kind != "image":
             raise HTTPException(404, f"the example {key} is no picture")
         return Response(shown.data, media_type=shown.mime, headers=PICTURE_HEADERS)

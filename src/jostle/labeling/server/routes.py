@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jostle.labeling.answers import Answer, clean_person_name
 from jostle.labeling.audit import HeldFigures, other_models
-from jostle.labeling.find import ColorBy, Finder, Match, Search
+from jostle.labeling.find import ColorBy, Finder, Search
 from jostle.labeling.guide import GuideReader
-from jostle.labeling.records import Suggestion
+from jostle.labeling.records import Match, Suggestion
 from jostle.labeling.review import GridOrder
 from jostle.labeling.server.security import PICTURE_HEADERS, Routes, Sender
 from jostle.labeling.session import Session
