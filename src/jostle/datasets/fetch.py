@@ -102,7 +102,7 @@ def fetch(root: Path | None, source: Source, *also: str) -> Path:
         return local
     if source.checksum:
         return download(root, source)
-    raise MissingDataError(f"{_absent(root, source)} jostle may not download it: {_advice(root, source)}")
+    raise _missing(root, source, "jostle may not download it:")
 
 
 def check_sum(path: Path, source: Source) -> None:
@@ -123,47 +123,34 @@ def download(root: Path | None, source: Source) -> Path:
     """Download into the cache, showing progress; a file that does not fit its checksum is not kept."""
     import pooch
 
-    place = cache() / source.folder
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # pooch announces every download; the bar says it already
     try:
-        with _quiet(pooch.get_logger()), _bar(source.name) as bar:
-            getter = pooch.HTTPDownloader(progressbar=bar)
-            path = pooch.retrieve(source.url, source.checksum, source.name, place, downloader=getter)
+        with _bar(source.name) as bar:
+            getter, place = pooch.HTTPDownloader(progressbar=bar), cache() / source.folder
+            return Path(pooch.retrieve(source.url, source.checksum, source.name, place, downloader=getter))
     except OSError as reason:  # no network, no such address, no space: all of them
-        raise MissingDataError(
-            f"{_absent(root, source)} It could not be downloaded from {source.url} ({_short(reason)}). "
-            f"Without a network, {_advice(root, source)}"
-        ) from reason
+        words = reason.strerror or f"{type(reason).__name__}: {reason}"
+        why = f"It could not be downloaded from {source.url} ({words:.100}). Without a network,"
+        raise _missing(root, source, why) from reason
     except ValueError as reason:
         raise DataError(
             f"{source.name} from {source.url} is not the expected file: it does not fit {source.checksum}"
         ) from reason
-    return Path(path)
-
-
-def _absent(root: Path | None, source: Source) -> str:
-    places = " or ".join(str(home) for home in homes(root, source.folder))
-    return f"{source.folder}: {source.name} is not in {places}."
-
-
-def _advice(root: Path | None, source: Source) -> str:
-    place = homes(root, source.folder)[0] / source.name
-    other = f" (or set --data or {VARIABLE} to a folder that holds {source.folder}/{source.name})"
-    return f"get it from {source.url} and put it at {place}{'' if root else other}"
-
-
-def _short(reason: OSError, most: int = 100) -> str:
-    words = reason.strerror or f"{type(reason).__name__}: {reason}"
-    return words if len(words) <= most else words[:most] + " ..."
-
-
-@contextmanager
-def _quiet(logger: Any) -> Iterator[None]:
-    level = logger.level
-    logger.setLevel("WARNING")  # pooch announces every download; the bar says it already
-    try:
-        yield
     finally:
         logger.setLevel(level)
+
+
+def _missing(root: Path | None, source: Source, why: str) -> MissingDataError:
+    places = homes(root, source.folder)
+    other = (
+        "" if root else f" (or set --data or {VARIABLE} to a folder that holds {source.folder}/{source.name})"
+    )
+    return MissingDataError(
+        f"{source.folder}: {source.name} is not in {' or '.join(map(str, places))}. {why} get it from {source.url} "
+        f"and put it at {places[0] / source.name}{other}"
+    )
 
 
 class _Bar:

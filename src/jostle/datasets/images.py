@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -37,7 +37,6 @@ CALTECH101 = Source(
     "md5:3138e1922a9193bfa496528edbbc45d0",
 )  # fmt: skip
 CATEGORIES = "101_ObjectCategories"
-BACKGROUND = "BACKGROUND_Google"  # clutter, not a class
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 KEEP_BYTES = 2**31  # decoded images of a whole split are kept when they fit into this
@@ -53,11 +52,11 @@ def standardize(pixels: Tensor, mean: Sequence[float], std: Sequence[float], whi
     return values.sub_(shift).div_(scale)
 
 
-def per_channel(name: str, value: float | Sequence[float], channels: int) -> tuple[float, ...]:
-    """Return a setting as one number for each channel of images."""
-    values = (float(value),) * channels if isinstance(value, int | float) else tuple(value)
-    if len(values) != channels:
-        raise DataError(f"{name} has {len(values)} numbers, but images have {channels} channels (mode)")
+def per_channel(name: str, value: float | Sequence[float], mode: str) -> tuple[float, ...]:
+    """Return a setting as one number for each channel of images of a mode, "RGB" or "L"."""
+    values = (float(value),) * len(mode) if isinstance(value, int | float) else tuple(value)
+    if len(values) != len(mode):
+        raise DataError(f"{name} has {len(values)} numbers, but images have {len(mode)} channels (mode)")
     return values
 
 
@@ -76,7 +75,7 @@ class Pixels:
         return len(self.files)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        positions = _positions(index, len(self))
+        positions = torch.arange(len(self))[index.cpu()]
         kept, known = self._kept
         if kept is None:
             return self._decode(positions.tolist())
@@ -104,19 +103,15 @@ class Pixels:
     def _decode(self, positions: list[int]) -> Tensor:
         if not positions:
             return torch.empty(0, *(self.shape if len(self) else ()), dtype=torch.uint8)
-        return torch.stack([torch.from_numpy(array) for array in self._arrays(positions)])
-
-    def _arrays(self, positions: list[int]) -> Iterator[NDArray[np.uint8]]:
-        with ThreadPoolExecutor(max(1, min(THREADS, len(positions)))) as workers:
-            images = workers.map(self.image, positions)
-            for position, image in zip(positions, images, strict=True):
-                array = _array(image)
-                if array.shape != self.shape:
-                    raise DataError(
-                        f"{self.files[position]} has shape {array.shape}, {self.files[0]} has {self.shape}: "
-                        "give a size, so that images can share a batch, as in folder:PATH(size=224)"
-                    )
-                yield array
+        with ThreadPoolExecutor(min(THREADS, len(positions))) as workers:
+            arrays = [_array(image) for image in workers.map(self.image, positions)]
+        for position, array in zip(positions, arrays, strict=True):
+            if array.shape != self.shape:
+                raise DataError(
+                    f"{self.files[position]} has shape {array.shape}, {self.files[0]} has {self.shape}: "
+                    "give a size, so that images can share a batch, as in folder:PATH(size=224)"
+                )
+        return torch.from_numpy(np.stack(arrays))
 
 
 class ImageFiles:
@@ -173,16 +168,18 @@ class ImageFiles:
 
     def part(self, start: int, stop: int) -> ImageFiles:
         """Return the files from `start` up to `stop`, counted from the first of them, by absolute paths."""
-        pixels = self.pixels
-        keep = pixels.keep_bytes * (stop - start) // max(1, len(self))
-        files = [file.absolute() if isinstance(file, Path) else file for file in pixels.files[start:stop]]
-        return ImageFiles(files, pixels.frame, self.mean, self.std, keep, scale=255 / self.white)
+        files = [
+            file.absolute() if isinstance(file, Path) else file for file in self.pixels.files[start:stop]
+        ]
+        return self._with_files(files, self.pixels.keep_bytes * (stop - start) // max(1, len(self)))
 
     def take(self, positions: Tensor) -> ImageFiles:
         """Return some of the files, by their positions."""
-        pixels = self.pixels
-        files = [pixels.files[position] for position in positions.tolist()]
-        return ImageFiles(files, pixels.frame, self.mean, self.std, pixels.keep_bytes, scale=255 / self.white)
+        files = self.pixels.files
+        return self._with_files([files[position] for position in positions.tolist()], self.pixels.keep_bytes)
+
+    def _with_files(self, files: Sequence[File], keep: int) -> ImageFiles:
+        return ImageFiles(files, self.pixels.frame, self.mean, self.std, keep, scale=255 / self.white)
 
     def preview(self, position: int) -> Image.Image:
         """The image at a `position` as it is framed, before normalizing."""
@@ -217,13 +214,12 @@ class MapFiles:
 
 def normalization_in_words(mean: Sequence[float], std: Sequence[float]) -> str:
     """Return the mean and std of a normalization in words; empty if it changes nothing."""
-    words = {
-        "less the mean": mean if any(mean) else (),
-        "over the std": std if any(s != 1 for s in std) else (),
-    }
-    return ", ".join(
-        f"{what} {' '.join(f'{v:g}' for v in values)}" for what, values in words.items() if values
-    )
+    words = []
+    if any(mean):
+        words.append("less the mean " + " ".join(f"{v:g}" for v in mean))
+    if any(s != 1 for s in std):
+        words.append("over the std " + " ".join(f"{v:g}" for v in std))
+    return ", ".join(words)
 
 
 def _array(image: Image.Image) -> NDArray[np.uint8]:
@@ -231,15 +227,6 @@ def _array(image: Image.Image) -> NDArray[np.uint8]:
     if array.ndim == 2:
         return array[None]  # (1, height, width)
     return np.ascontiguousarray(array.transpose(2, 0, 1))  # (channels, height, width)
-
-
-def _positions(index: Tensor, n: int) -> Tensor:
-    index = index.cpu()
-    if index.dtype == torch.bool:
-        return index.nonzero().flatten()
-    if len(index) and not -n <= int(index.min()) <= int(index.max()) < n:
-        raise IndexError(f"positions {int(index.min())} to {int(index.max())} in a set of {n}")
-    return index
 
 
 Groups = Mapping[str, Sequence[File]]  # class -> its files
@@ -257,10 +244,16 @@ def caltech101(root: Path | None, size: int = 224, short: int = 256) -> Data:
         size: The side of the square that is cut out of the middle, in pixels.
         short: Length of the short side before that, in pixels.
     """
-    local = find(root, "caltech101", CATEGORIES, f"caltech-101/{CATEGORIES}")
-    source = local or _caltech_archive(root) or fetch(root, CALTECH101)
-    found = _class_folders(source) if source.is_dir() else _archived_folders(source)
-    groups = {name: files for name, files in found.items() if name != BACKGROUND}
+    homes_here = (home for home in homes(root, "caltech101") if home.is_dir())
+    files = (file for home in homes_here for file in sorted(home.iterdir()))
+    archives = (file for file in files if is_archive(file.name) and "101" in file.name)
+    local = find(root, "caltech101", CATEGORIES, f"caltech-101/{CATEGORIES}") or next(archives, None)
+    source = local or fetch(root, CALTECH101)
+    groups = _class_folders(source) if source.is_dir() else dict[str, list[File]]()
+    if not source.is_dir():
+        for member in sorted(archive_members(source, is_image), key=path_in):
+            groups.setdefault(printable(path_in(member).parent.name), []).append(member)
+    groups.pop("BACKGROUND_Google", None)  # clutter, not a class
     if not groups:
         raise DataError(
             f"{source} holds no images: expected {CATEGORIES} with a folder of JPEGs for each class"
@@ -298,8 +291,7 @@ def folder(
     if not path.is_dir():
         raise DataError(f"folder:{path} is not a folder")
     train, held = _own_groups(path, test)
-    channels = {"L": 1, "RGB": 3}[mode]
-    constants = per_channel("mean", mean, channels), per_channel("std", std, channels)
+    constants = per_channel("mean", mean, mode), per_channel("std", std, mode)
     frame = make_frame(size, short, mode)
     return _image_data(printable(f"folder:{path}"), train, held, frame, constants, path, scale, classes)
 
@@ -313,7 +305,8 @@ def _own_groups(path: Path, test: float | None) -> tuple[Groups, Groups]:
         alone = list[Path]()
         groups = {label: [*groups.get(label, ()), *held.get(label, ())] for label in sorted({*groups, *held})}
     else:
-        alone, groups = _images(path.iterdir()), _class_folders(path)
+        alone = sorted(file for file in path.iterdir() if is_image(file) and file.is_file())
+        groups = _class_folders(path)
     if not alone and not groups:
         raise DataError(f"{path} holds no images, neither alone nor in folders")
     if alone and groups and test is not None:
@@ -326,31 +319,13 @@ def _own_groups(path: Path, test: float | None) -> tuple[Groups, Groups]:
     return _hold_out(groups, test)
 
 
-def _caltech_archive(root: Path | None) -> Path | None:
-    there = (home for home in homes(root, "caltech101") if home.is_dir())
-    files = (file for home in there for file in sorted(home.iterdir()))
-    return next((file for file in files if is_archive(file.name) and "101" in file.name), None)
-
-
-def _images(paths: Iterable[Path]) -> list[Path]:
-    return sorted(path for path in paths if is_image(path) and path.is_file())
-
-
 def _class_folders(path: Path) -> dict[str, list[File]]:
     groups: dict[str, list[File]] = {}
     for entry in sorted(path.iterdir()):
-        if is_hidden(entry.name) or not entry.is_dir():
-            continue
-        inside = (file for file in entry.rglob("*") if not any(map(is_hidden, file.relative_to(entry).parts)))
-        if files := _images(inside):
+        inside = entry.rglob("*") if entry.is_dir() and not is_hidden(entry.name) else ()
+        shown = (file for file in inside if not any(map(is_hidden, file.relative_to(entry).parts)))
+        if files := sorted(file for file in shown if is_image(file) and file.is_file()):
             groups.setdefault(printable(entry.name), []).extend(files)
-    return groups
-
-
-def _archived_folders(archive: Path) -> dict[str, list[File]]:
-    groups: dict[str, list[File]] = {}
-    for member in sorted(archive_members(archive, is_image), key=path_in):
-        groups.setdefault(printable(path_in(member).parent.name), []).append(member)
     return groups
 
 
@@ -372,7 +347,10 @@ def _image_data(
     scale: float = 1,
     order: Sequence[str] | None = None,
 ) -> Data:
-    classes = _classes({*train, *test} - {""}, order, source)
+    found = {*train, *test} - {""}
+    classes = tuple(order) if found and order is not None else tuple(sorted(found))  # some may have no image
+    if more := sorted(found - {*classes}):
+        raise DataError(f"{source} has a folder {more[0]} that is not among classes {list(classes)}")
     mean, std = constants
 
     def name_in_source(file: File) -> str:
@@ -388,12 +366,3 @@ def _image_data(
 
     task = "classification" if classes else None
     return Data(name, task, split(train), split(test), classes, mean, std, sources=(source,))
-
-
-def _classes(found: Set[str], order: Sequence[str] | None, source: Path) -> tuple[str, ...]:
-    """Return the classes in alphabetical order, or in the order given, which may name some that have no image."""
-    if not found or order is None:
-        return tuple(sorted(found))
-    if more := sorted(found - set(order)):
-        raise DataError(f"{source} has a folder {more[0]} that is not among classes {list(order)}")
-    return tuple(order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Fields, Inputs, Split, Texts, take_rows
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts, batch_row, take_rows
 from jostle.datasets.fetch import DataError, File, Member, file_size
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.parquet import ParquetInputs
@@ -35,21 +35,26 @@ def find_shared(pool: Data, known: Data) -> Tensor:
     kinds = {_kind(ours), _kind(theirs)}
     if kinds == {"images"}:
         return _places(_same_files(ours, theirs))
-    if _has_ids(pool) and _has_ids(known):
-        ids = set(known.train.names)
-        return _places([name in ids for name in pool.train.names])
+    if all(data.train.names and not data.train.numbered for data in (pool, known)):
+        return _places_among(pool.train.names, known.train.names)
     if kinds == {"texts"}:
-        texts = set(_texts(theirs))
-        return _places([text in texts for text in _texts(ours)])
+        return _places_among(_texts(ours), _texts(theirs))
     tables = bool(pool.columns and known.columns)
-    contents = set(_contents(theirs, known.columns if tables else ()))
-    return _places([row in contents for row in _contents(ours, pool.columns if tables else ())])
+    rows = (
+        _contents(ours, pool.columns if tables else ()),
+        _contents(theirs, known.columns if tables else ()),
+    )
+    return _places_among(*rows)
 
 
 def find_named(pool: Data, names: Collection[str]) -> Tensor:
     """Return the positions of the pool's examples with one of these names."""
-    wanted = set(names)
-    return _places([pool.names(position) in wanted for position in range(len(pool.train))])
+    return _places_among(map(pool.names, range(len(pool.train))), names)
+
+
+def _places_among(ours: Iterable[Hashable], theirs: Iterable[Hashable]) -> Tensor:
+    known = set(theirs)
+    return _places([each in known for each in ours])
 
 
 def _places(known: Sequence[bool]) -> Tensor:
@@ -59,10 +64,6 @@ def _places(known: Sequence[bool]) -> Tensor:
 def _inputs(data: Data) -> Inputs:
     inputs = data.train.inputs
     return inputs.inputs if isinstance(inputs, Transformed) else inputs
-
-
-def _has_ids(data: Data) -> bool:
-    return bool(data.train.names) and not data.train.numbered
 
 
 def _kind(inputs: Inputs) -> str:
@@ -117,10 +118,12 @@ def _contents(inputs: Inputs, columns: Sequence[str]) -> list[Hashable]:
     found: list[Hashable] = []
     for positions in _batches(inputs):
         batch = inputs[positions]
-        parts = batch if isinstance(batch, dict) else {"": batch}
         for place in range(len(positions)):
-            row = {name: part[place] for name, part in parts.items()}
-            found.append(_cells(row[""], columns) if columns else _bytes(row))
+            row = batch_row(batch, place)
+            if columns and isinstance(row, Tensor):
+                found.append(frozenset(pair for pair in zip(columns, row.tolist(), strict=True) if pair[1]))
+            else:
+                found.append(_bytes(row))
     return found
 
 
@@ -133,13 +136,9 @@ def _unpadded(fields: Fields, position: int) -> dict[str, Tensor]:
     return {name: part[used] if part.shape == used.shape else part for name, part in row.items()}
 
 
-def _cells(row: Tensor, columns: Sequence[str]) -> Hashable:
-    return frozenset(pair for pair in zip(columns, row.tolist(), strict=True) if pair[1])
-
-
-def _bytes(row: dict[str, Tensor]) -> Hashable:
+def _bytes(row: Batch) -> bytes:
     whole = hashlib.sha256()
-    for name, part in sorted(row.items()):
+    for name, part in sorted(row.items()) if isinstance(row, dict) else [("", row)]:
         whole.update(f"{name} {part.dtype} {tuple(part.shape)} ".encode())
         whole.update(part.detach().cpu().contiguous().numpy().tobytes())
     return whole.digest()
@@ -217,7 +216,7 @@ def align_columns(pool: Data, labeled: Data) -> tuple[Data, Data]:
     tables = all(data.columns and isinstance(data.train.inputs, Tensor) for data in (pool, labeled))
     if pool.columns == labeled.columns or not tables:
         return pool, labeled
-    known, other = (dict.fromkeys(_variable(name) for name in data.columns) for data in (pool, labeled))
+    known, other = (dict.fromkeys(map(_variable, data.columns)) for data in (pool, labeled))
     for lacking, data, rest in ((known.keys() - other, labeled, pool), (other.keys() - known, pool, labeled)):
         if lacking:
             raise DataError(
@@ -282,8 +281,8 @@ def match_classes(labeled: Data, outputs: int, pool: Data | None = None) -> Data
     if names and all(name.isdecimal() and int(name) < outputs for name in names):
         numbers = torch.tensor([int(name) for name in names])
         targets = numbers[labeled.train.targets[torch.arange(len(labeled.train))]]
-        every = tuple(map(str, range(outputs)))
-        return replace(labeled, train=replace(labeled.train, targets=targets), classes=every)
+        train = replace(labeled.train, targets=targets)
+        return replace(labeled, train=train, classes=tuple(map(str, range(outputs))))
     raise DataError(
         f"{labeled.name} has {len(names)} classes ({shown}), but the model has {outputs}: {remedy}"
     )

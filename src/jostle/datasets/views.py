@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, TensorDataset, default_collate
 
-from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts, batch_row
 from jostle.datasets.fetch import DataError
 from jostle.inputs import Batched, Pool
 from jostle.inputs.sources import cut
@@ -86,8 +86,7 @@ class Examples(Dataset[tuple[Any, Tensor]]):
         if isinstance(index, Tensor):
             return self.inputs[index], self.targets[index]
         row, target = self[torch.tensor([index])]
-        first = {key: column[0] for key, column in row.items()} if isinstance(row, dict) else row[0]
-        return first, target[0]
+        return batch_row(row, 0), target[0]
 
 
 def as_dataset(inputs: Any, targets: Any) -> Dataset[Any]:
@@ -141,16 +140,22 @@ class Transformed:
 
     def __getitem__(self, index: Tensor) -> Batch:
         positions = index.tolist()
-        made = [self._made(i, x) for i, x in zip(positions, self._originals(positions), strict=True)]
-        shapes = [_shapes(each) for each in made]
+        if hasattr(self.inputs, "originals"):
+            originals = self.inputs.originals(positions)
+        else:
+            batch = self.inputs[index]  # a copy of its own, which the transform may change
+            originals = (batch_row(batch, place) for place in range(len(positions)))
+        made = [self._made(i, x) for i, x in zip(positions, originals, strict=True)]
+        shapes = [{name: tuple(part.shape) for name, part in columns.items()} for columns in made]
         for position, shape in zip(positions, shapes, strict=True):
             if shape != shapes[0]:
+                this, first = (each.get("", each) for each in (shape, shapes[0]))
                 raise DataError(
-                    f"{self.name} returned {shape} for {self._named(position)} and {shapes[0]} for "
+                    f"{self.name} returned {this} for {self._named(position)} and {first} for "
                     f"{self._named(positions[0])}: examples of a batch need one shape"
                 )
-        batch: Batch = torch.utils.data.default_collate(made)
-        return batch
+        batch = default_collate(made)
+        return batch.get("", batch)  # type: ignore[no-any-return]
 
     def part(self, start: int, stop: int) -> Transformed | None:
         """Return the examples from `start` up to `stop`, counted from the first of them; None if they cannot be cut."""
@@ -161,33 +166,17 @@ class Transformed:
     def __str__(self) -> str:
         return f"as {self.name} makes them"
 
-    def _made(self, position: int, example: Any) -> Batch:
+    def _made(self, position: int, example: Any) -> dict[str, Tensor]:
+        """Return what the transform makes of an example, by column; a single tensor has no name."""
         made = self.transform(example)
         try:
             columns = made if isinstance(made, dict) else {"": made}
-            tensors = {key: torch.as_tensor(value) for key, value in columns.items()}
+            return {key: torch.as_tensor(value) for key, value in columns.items()}
         except (TypeError, ValueError, RuntimeError):
             raise DataError(
                 f"{self.name} returned {type(made).__name__} for {self._named(position)}; "
                 "expected a tensor, or a dict of tensors"
             ) from None
-        return tensors if isinstance(made, dict) else tensors[""]
-
-    def _originals(self, positions: list[int]) -> Iterator[Any]:
-        if hasattr(self.inputs, "originals"):
-            yield from self.inputs.originals(positions)
-        else:
-            batch = self.inputs[torch.tensor(positions, dtype=torch.int64)]
-            for place in range(len(positions)):
-                yield (
-                    {key: column[place] for key, column in batch.items()}
-                    if isinstance(batch, dict)
-                    else batch[place].clone()  # it may change what it is given
-                )
 
     def _named(self, position: int) -> str:
         return self.names[position] if self.names else f"example {position}"
-
-
-def _shapes(made: Batch) -> Any:
-    return {k: tuple(v.shape) for k, v in made.items()} if isinstance(made, dict) else tuple(made.shape)

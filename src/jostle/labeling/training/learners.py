@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
 from jostle.core import Joined
 from jostle.datasets.data import Fields, take_rows
-from jostle.datasets.views import Examples, split_columns
+from jostle.datasets.views import as_dataset, split_columns
 from jostle.inference.outputs import output_of
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.sources.contents import Cell, GoneError, Index, ProgressCallback
@@ -250,7 +249,7 @@ class Learner(ABC):
     def labeled_dataset(self, pool: Any, targets: TrainingTargets) -> Any:
         """Return the labeled examples as a dataset of (x, y)."""
         inputs, values = take_rows(pool, torch.from_numpy(targets.places)), targets.tensor()
-        return TensorDataset(inputs, values) if isinstance(inputs, Tensor) else Examples(inputs, values)
+        return as_dataset(inputs, values)
 
 
 class ProbeLearner(Learner):
