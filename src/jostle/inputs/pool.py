@@ -166,17 +166,15 @@ class Pool:
         """The first inputs, at most `count`, as one batch."""
         if not len(self):
             raise ValueError("the pool is empty: there is nothing to choose from")
-        return next(
-            replace(self.take(torch.arange(min(count, len(self)), device="cpu")), workers=0).batches(count)
-        )
+        few = self.take(torch.arange(min(count, len(self)), device="cpu"))
+        return next(replace(few, workers=0).batches(count))
 
 
 def as_source(holder: Any, collate: Collate | None) -> Source:
     """Whole arrays where the holder is made of them, else its items."""
-    if isinstance(holder, TensorDataset) and collate is None:
-        return columns(holder.tensors[0])
-    if isinstance(holder, (Tensor, np.ndarray)) and collate is None:
-        return columns(holder)
+    array = holder.tensors[0] if isinstance(holder, TensorDataset) else holder
+    if isinstance(array, (Tensor, np.ndarray)) and collate is None:
+        return columns(array)
     if getattr(holder, "by_batch", False):
         return Batched(holder)
     if isinstance(holder, Mapping):
@@ -190,9 +188,8 @@ def as_source(holder: Any, collate: Collate | None) -> Source:
             "a tuple could be examples or (inputs, targets): pass the inputs alone, "
             "a TensorDataset of both, or a list of examples"
         )
-    if isinstance(holder, IterableDataset) or not (
-        hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
-    ):
+    by_position = hasattr(holder, "__getitem__") and hasattr(holder, "__len__")
+    if isinstance(holder, IterableDataset) or not by_position:
         raise TypeError(
             f"a pool needs examples by position (len and []); got {type(holder).__name__}: "
             "use a map-style dataset, a tensor, an array or a list"
@@ -235,16 +232,15 @@ def columns(array: Tensor | np.ndarray) -> Columns:
     return Columns(array)
 
 
-SPARSE = "a pool is cut into rows, which only dense arrays allow"
-
-
 def check_dense(array: Tensor | np.ndarray) -> None:
     """Refuse tensors that are sparse, nested or without numbers."""
     if isinstance(array, Tensor) and array.device.type == "meta":
         raise ValueError("the pool is on the meta device, which holds no numbers: make it on the cpu")
     if isinstance(array, Tensor) and (array.layout != torch.strided or array.is_nested):
         how = "pass a list of its tensors and collate_fn=" if array.is_nested else "pass pool.to_dense()"
-        raise TypeError(f"{SPARSE}; got a tensor of {array.layout}: {how}")
+        raise TypeError(
+            f"a pool is cut into rows, which only dense arrays allow; got a tensor of {array.layout}: {how}"
+        )
 
 
 def unshuffled(
@@ -270,25 +266,22 @@ def unshuffled(
 
 def positions_in(excluded: Any, size: int) -> Tensor:
     """Distinct positions of a pool of this `size`, ascending, or an error; none for None."""
-    gone = torch.empty(0, dtype=torch.int64) if excluded is None else as_positions(excluded).unique()
+    if isinstance(excluded, Tensor):
+        excluded = excluded.cpu()
+    if excluded is None or isinstance(excluded, (set, frozenset)):
+        excluded = sorted(excluded or ())
+    held = np.asarray(excluded)
+    if held.size and not np.issubdtype(held.dtype, np.integer):  # a mask or fractions would be misread
+        raise ValueError(
+            f"exclude holds positions, whole numbers; got {held.dtype}: of a mask, pass its nonzero places"
+        )
+    gone = torch.from_numpy(np.unique(held.astype(np.int64)))
     if len(gone) and not (int(gone[0]) >= 0 and int(gone[-1]) < size):
         raise ValueError(
             f"exclude holds positions {int(gone[0])} to {int(gone[-1])}, "
             f"but the pool's positions are 0 to {size - 1}"
         )
     return gone
-
-
-def as_positions(excluded: Any) -> Tensor:
-    """Positions as a tensor on the CPU; a mask or fractions are refused, since they would be misread."""
-    if isinstance(excluded, Tensor):
-        excluded = excluded.cpu()
-    held = np.asarray(sorted(excluded) if isinstance(excluded, (set, frozenset)) else excluded)
-    if held.size and not np.issubdtype(held.dtype, np.integer):
-        raise ValueError(
-            f"exclude holds positions, whole numbers; got {held.dtype}: of a mask, pass its nonzero places"
-        )
-    return torch.from_numpy(held.astype(np.int64).reshape(-1))
 
 
 def check_count(n: int, candidates: Sized, inputs: Sized) -> int:
@@ -348,9 +341,7 @@ class Labeled:
             return self.dataset.tensors[1]
         if isinstance(self.dataset, Mapping):
             return torch.as_tensor(target_of(self.dataset))
-        return torch.stack([torch.as_tensor(target_of(item)) for item in each(self.dataset)])
-
-
-def each(dataset: Any) -> Iterator[Any]:
-    """A dataset's items in order: not every dataset knows how to be iterated."""
-    return (dataset[position] for position in range(len(dataset)))
+        items = (
+            self.dataset[place] for place in range(len(self.dataset))
+        )  # not every dataset can be iterated
+        return torch.stack([torch.as_tensor(target_of(item)) for item in items])

@@ -109,14 +109,13 @@ def inputs_of(item: Any) -> Inputs:
 
 def target_of(item: Any) -> Any:
     """The target of one labeled item."""
+    found: list[Any] = list(item[1:2]) if isinstance(item, (tuple, list)) else []
     if isinstance(item, Mapping):
         found = [item[key] for key in item if key in LABEL_KEYS]
-    else:
-        found = list(item[1:2]) if isinstance(item, (tuple, list)) else []
-    if found:
-        refuse_words(found[0])
-        return found[0]
-    raise TypeError(f"a labeled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+    if not found:
+        raise TypeError(f"a labeled set holds (x, y) items or dicts with a label; got {type(item).__name__}")
+    refuse_words(found[0])
+    return found[0]
 
 
 def refuse_words(targets: Any) -> None:
@@ -220,49 +219,49 @@ class Items:
         """Inputs at these `positions`, `size` examples at a time, read by so many `workers`; targets are dropped before
         anything looks at them.
         """
-        loader = DataLoader(
-            self.dataset,
-            batch_sampler=[part.tolist() for part in positions.split(size)],
-            num_workers=workers,
-            collate_fn=self.collated,
+        batches = [part.tolist() for part in positions.split(size)]
+        yield from DataLoader(
+            self.dataset, batch_sampler=batches, num_workers=workers, collate_fn=self.collated
         )
-        yield from loader
 
     def collated(self, items: list[Any]) -> Inputs:
         """One batch of inputs; the user's own collate function sees whole items."""
+        inputs = [inputs_of(item) for item in items]
+        if self.collate is list:
+            return ExampleList(inputs)
         if self.collate is not None:
             made = self.collate(items)
-            listed = example_list(made, items, self.collate is list)
+            listed = example_list(made, inputs)
             return inputs_of(made) if listed is None else listed
-        inputs = [inputs_of(item) for item in items]
         if isinstance(inputs[0], (str, bytes)):
             raise TypeError(
-                f"the pool holds text, such as {inputs[0][:40]!r}, which no model takes: {TOKENISE}"
+                f"the pool holds text, such as {inputs[0][:40]!r}, which no model takes: turn it into numbers first, "
+                "or pass collate_fn= a function from a list of texts to a batch"
             )
         try:
             return default_collate(inputs)
         except (RuntimeError, TypeError) as error:
-            raise ValueError(f"cannot batch these examples: {shapes(inputs)}; {error}; {REMEDY}") from error
+            shapes = {str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs}
+            raise ValueError(
+                f"cannot batch these examples: they are {', '.join(sorted(shapes)[:5])}; {error}; give them one "
+                "shape, or pass collate_fn= to pad or transform them (collate_fn=list for a model that takes a list "
+                "of examples)"
+            ) from error
 
 
-def example_list(made: Any, items: list[Any], surely: bool) -> ExampleList | None:
+def example_list(made: Any, own: list[Inputs]) -> ExampleList | None:
     """The examples of a collated batch that was kept as a list, as detectors take it; None where it was put together.
 
     Args:
         made: What a collate function returned: a list of examples, or (examples, targets).
-        items: What it was given.
-        surely: Whether it is known to return a list of the items.
+        own: The inputs of the items that it was given.
     """
-    own = [inputs_of(item) for item in items]
-    if surely:
-        return ExampleList(own)
     for held in (made, made[0] if isinstance(made, (tuple, list)) and made else None):
-        if not isinstance(held, (tuple, list)) or len(held) != len(items):
-            continue
-        inputs = [inputs_of(each) for each in held]
-        pairs = zip(inputs, own, strict=True)
-        if all(isinstance(x, Tensor) and isinstance(y, Tensor) and x.ndim == y.ndim for x, y in pairs):
-            return ExampleList(inputs)
+        if isinstance(held, (tuple, list)) and len(held) == len(own):
+            inputs = [inputs_of(each) for each in held]
+            pairs = zip(inputs, own, strict=True)
+            if all(isinstance(x, Tensor) and isinstance(y, Tensor) and x.ndim == y.ndim for x, y in pairs):
+                return ExampleList(inputs)
     return None
 
 
@@ -294,26 +293,11 @@ def parted(positions: Tensor, starts: Sequence[int]) -> Iterator[Tensor]:
     yield from positions.split(parts.unique_consecutive(return_counts=True)[1].tolist())
 
 
-TOKENISE = "turn it into numbers first, or pass collate_fn= a function from a list of texts to a batch"
-REMEDY = (
-    "give them one shape, or pass collate_fn= to pad or transform them (collate_fn=list for a model that takes a list "
-    "of examples)"
-)
-
-
-def shapes(inputs: list[Any]) -> str:
-    """The shapes in a batch, for an error."""
-    found = sorted({str(tuple(x.shape)) if hasattr(x, "shape") else type(x).__name__ for x in inputs})
-    return "they are " + ", ".join(found[:5])
-
-
 def rows_of(array: Tensor | np.ndarray | SparseRows, index: slice | Tensor) -> Tensor:
     """Some rows of an array; of a memory-mapped file only these are read."""
     if isinstance(array, Tensor):
         return array[index]
-    places = (
-        index.numpy() if isinstance(index, Tensor) else index
-    )  # a tensor of one would be a number to numpy
+    places = index.numpy() if isinstance(index, Tensor) else index  # numpy takes a tensor of one for a number
     return torch.from_numpy(np.array(array[places]))
 
 

@@ -222,7 +222,8 @@ def train(
     """
     model = on(device, joined.model).train()
     optimizers = recipe.optimizers(joined)
-    rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    initials = [group["lr"] for group in groups]
     place = Place.of(model)
     inputs, targets = (place(part) if isinstance(part, Tensor) else part for part in (inputs, targets))
     balance = recipe.balance_small and not joined.learns_losses
@@ -230,8 +231,9 @@ def train(
     augment = generator(seed, "augment", device=device)
     with seeded_globals(derive(seed, "dropout"), device):
         for fraction, rate, index in steps(recipe, len(inputs), seed, first_cycle):
-            for optimizer, initial in zip(optimizers, rates, strict=True):
-                set_rate(optimizer, initial, rate)
+            for group, initial in zip(groups, initials, strict=True):
+                group["lr"] = initial * rate
+            for optimizer in optimizers:
                 optimizer.zero_grad()
             batch, goals = mapped(place, inputs[index]), place(targets[index])
             batch, goals = recipe.augment(batch, goals, augment, black)
@@ -296,12 +298,6 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
     """Return the model's output for a batch."""
     args, kwargs = arguments(model, inputs)
     return model(*args, **kwargs)
-
-
-def set_rate(optimizer: Optimizer, initial: list[float], rate: float) -> None:
-    """Every group of an optimizer at its initial learning rate times `rate`."""
-    for group, lr in zip(optimizer.param_groups, initial, strict=True):
-        group["lr"] = lr * rate
 
 
 def class_weights(targets: Indexed, recipe: Recipe) -> Tensor | None:
