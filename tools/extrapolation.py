@@ -6,7 +6,7 @@ from jostle.experiments.protocol import Protocol, load
 from jostle.experiments.results import Results
 from jostle.experiments.setup import build_strategy
 from jostle.experiments.summary import times
-from jostle.strategies.autoencoders import Autoencoding
+from jostle.strategies.adversarial import Autoencoding
 
 
 def full_cycle(results: Results) -> dict[str, float]:

@@ -7,8 +7,8 @@ from torch.utils.data import TensorDataset
 
 from jostle import models
 from jostle.strategies import SRAAL, adversarial
-from jostle.strategies.adversarial import Generator, target_learner, uncertainty
-from jostle.strategies.autoencoders import Frame
+from jostle.strategies.adversarial import uncertainty
+from jostle.strategies.autoencoders import Frame, Generator, target_learner
 from jostle.tasks import Classification
 
 

@@ -9,10 +9,10 @@ from torch.utils.data import TensorDataset
 
 from jostle import models
 from jostle.strategies import VAAL, adversarial
-from jostle.strategies.adversarial import VAE
 from jostle.strategies.autoencoders import (
     Frame,
-    discriminator,
+    Generator,
+    perceptron,
     standardize,
 )
 
@@ -37,9 +37,9 @@ def test_weights_of_the_published_number() -> None:
         return sum(p.numel() for p in network.parameters())
 
     with torch.device("meta"):
-        assert weights(VAE(Frame(3, 32, light=False), 32)) == 22_835_139
-        assert weights(VAE(Frame(1, 28, light=True), 32)) < 500_000
-        assert weights(discriminator(32, hidden=2)) == 32 * 512 + 512 + 512 * 512 + 512 + 512 + 1
+        assert weights(Generator(Frame(3, 32, light=False), 32)) == 22_835_139
+        assert weights(Generator(Frame(1, 28, light=True), 32)) < 500_000
+        assert weights(perceptron(32, 512, 512, 1)) == 32 * 512 + 512 + 512 * 512 + 512 + 512 + 1
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_images_of_every_size_are_framed(
     strategy = VAAL(**settings)
     images = torch.randn(2, *shape)
     with strategy.context(Anything(), images, seed=0) as context:
-        frame = strategy.frame(context, "vaal")
+        frame = strategy.frame(context)
         assert frame == expected
         assert frame.read(context, context.pool).shape == (2, shape[0], expected.side, expected.side)
 

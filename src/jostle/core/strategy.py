@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -22,7 +22,8 @@ from jostle.inference.runner import Head
 from jostle.inputs import Inputs, check_count
 from jostle.rows.geometry import Rows
 from jostle.selectors import Picks, Selector, TopK, Weighing, k_center, selector
-from jostle.utils.registry import with_options
+from jostle.tasks import TASKS
+from jostle.utils.registry import check_ranges, with_options
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ class Strategy(ABC):
 
     name: ClassVar[str] = "strategy"
     """The name in the registry and in messages; made of the class's name unless given."""
+    serves: ClassVar[tuple[str, ...]] = tuple(TASKS)
+    """The tasks that it serves; any other is an error."""
+    why_not: ClassVar[str] = "use default"
+    """Why it serves no other task, for the error."""
+    ranges: ClassVar[Mapping[str, str]] = {}
+    """The interval of each setting that has one: `{"passes": "[1, inf)"}`."""
 
     head: Head = None
     """The layer whose input is the feature, by name, or a function (model, inputs) -> features (n, d); None: the last
@@ -75,6 +82,7 @@ class Strategy(ABC):
 
     def __post_init__(self) -> None:
         """Refuse impossible settings; a subclass calls this, then checks its own."""
+        check_ranges(self)
         if not (self.outputs in (None, "logits", "probabilities") or callable(self.outputs)):
             raise TypeError(
                 "outputs must be 'logits', 'probabilities' or a function from what the model returns to a tensor; "
@@ -99,6 +107,11 @@ class Strategy(ABC):
                 f"{self.name}: embedding(context) must return jostle.Embedded(rows); got {type(embedded).__name__}"
             )
         return embedded
+
+    def check_task(self, context: QueryContext) -> None:
+        """Raise an error for a `context` whose task the strategy does not serve."""
+        if not set(TASKS) <= set(self.serves):  # else nobody asks for the task, which takes a pass
+            context.check_task(self.name, self.serves, self.why_not)
 
     def check_scores(self, context: QueryContext) -> None:
         """Raise an error for a `context` with scores of the user's own, unless the strategy can use them."""
@@ -164,6 +177,7 @@ class Strategy(ABC):
         """
         n = check_count(n, context.pool, context.pool.source)
         chosen = self.resolve(context)
+        chosen.check_task(context)
         chosen.check_scores(context)
         chosen.check_memory(context, n)
         return as_query(context, chosen.name, chosen.query(context, n), n)
@@ -207,6 +221,7 @@ class Strategy(ABC):
 
         def work(context: QueryContext) -> Rows:
             chosen = self.resolve(context)
+            chosen.check_task(context)
             chosen.check_memory(context, None)
             return chosen.checked_embedding(context).rows
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,6 +44,12 @@ class Deviations(Embedding):
     Squared row lengths estimate the squared Frobenius norm of the Jacobian, whatever K and the noise scale are.
     """
 
+    ranges: ClassVar = {
+        "num_perturbations": "[1, inf)",
+        "noise_scale": "(0, inf)",
+        "spatial_grid": "[1, inf)",
+        "projection_dim": "[1, inf)",
+    }
     shardable = True
 
     initial_centers: str = "origin"
@@ -187,15 +194,6 @@ class Deviations(Embedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.num_perturbations < 1 or not self.noise_scale > 0 or not math.isfinite(self.noise_scale):
-            raise ValueError(
-                f"num_perturbations must be at least 1 and noise_scale above 0; got {self.num_perturbations} and "
-                f"{self.noise_scale}"
-            )
-        if self.spatial_grid < 1 or (self.projection_dim is not None and self.projection_dim < 1):
-            raise ValueError(
-                f"spatial_grid and projection_dim must be at least 1; got {self.spatial_grid} and {self.projection_dim}"
-            )
         for name, known in (
             ("estimator", ("finite", "jvp")),
             ("noise", ("global", "layerwise")),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,6 @@ TOO_MANY_SITES = (
     "T passes over every pixel cost too much, and numbers have no distributions to compare; use qbc or "
     "noise-stability, or for a segmentation entropy"
 )
-SERVED = (*CLASS_TASKS, "multi-label", "sequence")
 HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
@@ -41,6 +40,9 @@ class DropoutPasses(Embedding):
     dropout acts; BatchNorm stays in eval mode.
     """
 
+    ranges: ClassVar = {"passes": "[2, inf)", "insert_dropout": "(0, 1)"}
+    serves: ClassVar[tuple[str, ...]] = (*CLASS_TASKS, "multi-label", "sequence")
+    why_not = TOO_MANY_SITES
     shardable = True
 
     selector: Choice = top_k
@@ -53,12 +55,6 @@ class DropoutPasses(Embedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.passes < 2:
-            raise ValueError(f"passes must be at least 2, since they are compared; got {self.passes}")
-        if self.insert_dropout is not None and not 0 < self.insert_dropout < 1:
-            raise ValueError(
-                f"insert_dropout is a rate between 0 and 1, such as 0.3; got {self.insert_dropout}"
-            )
         if self.dropout_after is not None and self.insert_dropout is None:
             raise ValueError(
                 "dropout_after= says where dropout is inserted: give its rate with insert_dropout="
@@ -133,7 +129,6 @@ class Bald(DropoutScores):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Mutual information."""
-        context.check_task("bald", SERVED, TOO_MANY_SITES)
         return Embedded(self.scores(context, jensen_shannon))
 
 
@@ -145,7 +140,6 @@ class EntropyDropout(DropoutScores):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Entropy of the mean, not the mean of the entropies."""
-        context.check_task("entropy-dropout", SERVED, TOO_MANY_SITES)
         return Embedded(self.scores(context, lambda passes: entropies(passes)[0]))
 
 

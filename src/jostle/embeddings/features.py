@@ -58,6 +58,7 @@ class Graph:
 class GraphNetwork(Embedding):
     """Hidden rows of a graph network that separates the pool from the labeled set, which gives centers."""
 
+    ranges: ClassVar = {"width": "[1, inf)", "epochs": "[1, inf)", "dropout": "[0, 1)"}
     name: ClassVar[str] = "graph"
     width: int = 128
     """Width of the hidden layer."""
@@ -71,14 +72,6 @@ class GraphNetwork(Embedding):
     """Weight decay of Adam."""
     unlabeled_weight: float = 1.2
     """Lambda, the weight of the pool's part of the loss."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.width < 1 or self.epochs < 1 or not 0 <= self.dropout < 1:
-            raise ValueError(
-                "width and epochs are at least 1 and dropout is in [0, 1); "
-                f"got {self.width}, {self.epochs} and {self.dropout}"
-            )
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Hidden layer and score of each node, those of the labeled set as centers."""

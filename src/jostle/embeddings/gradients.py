@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,22 +15,17 @@ from jostle.rows.geometry import Outer
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 
-ONE_CLASS = "its rows are gradients at one predicted class; use default"
-MANY_LABELS = "it averages over the labels of an example, of which there must be one; use default"
-ONE_OUTPUT = "it follows the gradient of one output; use default"
-
 
 @dataclass(frozen=True, kw_only=True)
 class LastLayerGradients(Embedding):
     """The gradient that the predicted class would cause in the last layer, kept as two factors."""
 
+    serves = CLASS_TASKS
+    why_not = "its rows are gradients at one predicted class; use default"
     shardable = True
-
-    name: ClassVar[str] = "last-layer-gradients"
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Gradients of the pool as two factors."""
-        context.check_task(self.name, CLASS_TASKS, ONE_CLASS)
         hidden, outputs = context.features_and_outputs()
         return Embedded(last_layer_gradients(hidden, context.reader.probabilities(outputs)))
 
@@ -52,10 +46,10 @@ class SketchedGradients(Embedding):
     sketched side by side, of a classifier the logit of the predicted class, or the only one.
     """
 
+    serves = ("regression", *CLASS_TASKS)
+    why_not = "it follows the gradient of one output; use default"
     shardable = True
 
-    name: ClassVar[str] = "sketched-gradients"
-    serves: ClassVar[tuple[str, ...]] = ("regression", *CLASS_TASKS)
     sketch: int = 512
     """How many random directions; fewer are faster and rougher."""
     estimator: str = "finite"
@@ -63,7 +57,6 @@ class SketchedGradients(Embedding):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Sketched gradients of the pool, (n, sketch), and those of the labeled set as centers."""
-        context.check_task(self.name, self.serves, ONE_OUTPUT)
         space = predicted_logit if context.task.has_classes else "logits"
         return Embedded(*context.split(self.sketched(space).rows(context, *context.pools)))
 
@@ -86,13 +79,14 @@ class ExpectedGradientLength(Embedding):
     It weighs how unsure the model is with the length of the features.
     """
 
+    serves = CLASS_TASKS
+    why_not = "it averages over the labels of an example, of which there must be one; use default"
     shardable = True
 
     selector: Choice = top_k
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Expected lengths."""
-        context.check_task("egl", CLASS_TASKS, MANY_LABELS)
 
         def read(inputs: Inputs) -> tuple[Tensor]:
             features, outputs = context.runner.features_and_outputs(inputs)

@@ -22,11 +22,12 @@ DISTRIBUTIONS = (*CLASS_TASKS, "segmentation", "multi-label", "sequence")
 class Probabilities(Embedding):
     """The predicted probabilities, those of all pixels, labels or tokens averaged."""
 
+    serves = DISTRIBUTIONS
+    why_not = NO_CLASSES
     shardable = True
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Distributions of the pool, (n, c)."""
-        context.check_task("probabilities", DISTRIBUTIONS, NO_CLASSES)
         return Embedded(context.score(torch.Tensor.clone, "probabilities"))
 
     def row_estimate(self, context: QueryContext) -> Estimate:
@@ -65,6 +66,8 @@ def lack_of_confidence(p: Tensor) -> Tensor:
 class UncertaintyScores(SiteScores):
     """A score of each site's distribution: a subclass says which."""
 
+    serves = DISTRIBUTIONS
+    why_not = NO_CLASSES
     shardable = True
 
     selector: Choice = top_k
@@ -75,7 +78,6 @@ class UncertaintyScores(SiteScores):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Scores of all examples, (n,)."""
-        context.check_task(self.name, DISTRIBUTIONS, NO_CLASSES)
         return Embedded(context.score(self.score, self.name, self.reduction))
 
 

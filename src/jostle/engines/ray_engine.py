@@ -205,6 +205,7 @@ def prepare(
     example = pool.first(2)
     with QueryContext.create(model, pool, own, strategy.head, strategy.outputs).guard() as context:
         own["batch_size"] = context.micro_batch
+        strategy.check_task(context)
         strategy.check_shardable(context)
     whole = None if candidates.smallest.source is not None else candidates.source
     size = own["batch_size"] or 1
@@ -288,6 +289,7 @@ def select_filtered(
         places, order = found.picks.positions.sort()
         return places, found.picks.scores[order]
 
+    context.run(strategy.check_task)
     short = context.run(lambda context: strategy.shortlist(context, len(candidates), n, of_largest))
     kept = candidates.at(short.places)
 

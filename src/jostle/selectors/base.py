@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -15,7 +15,7 @@ from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import BLOCK_NUMBERS, Outer, Rows, exact_sums, in_blocks
 from jostle.utils.names import name_and_settings
 from jostle.utils.progress import note
-from jostle.utils.registry import Entry, Registry
+from jostle.utils.registry import Entry, Registry, check_ranges
 
 if TYPE_CHECKING:
     from jostle.selectors.shards import Shards
@@ -65,6 +65,12 @@ class Selector(ABC):
 
     uses_centers: ClassVar[bool] = True
     """Whether rows that are already chosen matter."""
+
+    ranges: ClassVar[Mapping[str, str]] = {}
+    """The interval of each setting that has one: `{"beta": "[0, inf)"}`."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     @abstractmethod
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:

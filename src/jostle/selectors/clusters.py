@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -153,19 +154,13 @@ class Typical(Selector):
     hold outliers: they come only when the others are empty, and rows without any neighbor last.
     """
 
+    ranges: ClassVar = {"clusters": "[1, inf)", "small": "[1, inf)", "neighbors": "[1, inf)"}
     clusters: int = 500
     """The most clusters; there is one for each center and each pick, up to this."""
     small: int = 5
     """Clusters of this size or less come last."""
     neighbors: int = 20
     """The most neighbors that typicality takes into account; half of the cluster, up to this."""
-
-    def __post_init__(self) -> None:
-        if min(self.clusters, self.small, self.neighbors) < 1:
-            raise ValueError(
-                "clusters, small and neighbors must be at least 1; "
-                f"got {self.clusters}, {self.small} and {self.neighbors}"
-            )
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed starts k-means and draws exact ties of rows and of clusters."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -156,12 +157,9 @@ class ExplainedVariance(Weighing):
     own only where they are fewer than d.
     """
 
+    ranges: ClassVar = {"noise": "(0, inf)"}
     noise: float = 0.05
     """The variance of a label around its value; a row has variance 1 before anything is labeled."""
-
-    def __post_init__(self) -> None:
-        if not self.noise > 0:
-            raise ValueError(f"noise must be a variance above 0; got {self.noise}")
 
     def pick(
         self,

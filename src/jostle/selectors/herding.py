@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -80,6 +81,7 @@ class Herding(Weighing):
     weights such that every gain is right on average (priority sampling), and the heaviest compete.
     """
 
+    ranges: ClassVar = {"targets": "[1, inf)", "candidates": "[1, inf)", "min_candidates": "[1, inf)"}
     width: float | str = "median"
     """Width of the kernel between rows of unit length: a number, or the "median" or "smallest" distance of a center to
     its nearest other one; 1 where there are no two centers."""
@@ -91,16 +93,12 @@ class Herding(Weighing):
     """Rows that compete at least."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.width, str):
             look_up("width", self.width, WIDTHS)
         elif not self.width > 0:
             raise ValueError(
                 f"width must be a distance above 0, or one of {', '.join(WIDTHS)}; got {self.width}"
-            )
-        if self.targets < 1 or self.candidates < 1 or self.min_candidates < 1:
-            raise ValueError(
-                "targets, candidates and min_candidates must be at least 1; got "
-                f"{self.targets}, {self.candidates} and {self.min_candidates}"
             )
 
     def pick(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,12 +44,9 @@ class ProbCover(Selector):
     Once all rows are covered, the rest is drawn with the seed, at a score of 0.
     """
 
+    ranges: ClassVar = {"delta": "(0, inf)"}
     delta: float = 1.0
     """Radius of a ball, its surface not included."""
-
-    def __post_init__(self) -> None:
-        if not self.delta > 0:
-            raise ValueError(f"delta is the radius of a ball and must be above 0; got {self.delta}")
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed draws exact ties, and the rest once all rows are covered."""

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -104,6 +104,7 @@ class Stochastic(Selector):
     largest score having rank 1. A pick's score is its own, without noise. Centers do not matter.
     """
 
+    ranges: ClassVar = {"beta": "[0, inf)"}
     uses_centers = False
 
     kind: str = "power"
@@ -112,9 +113,8 @@ class Stochastic(Selector):
     """How much scores matter: 0 is random, a large one takes the largest scores."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         look_up("kind", self.kind, {"power": None, "softmax": None, "softrank": None})
-        if not self.beta >= 0:
-            raise ValueError(f"beta must be 0 or more; got {self.beta}")
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed decides the draws."""

@@ -1,7 +1,8 @@
-"""What VAAL and SRAAL share: an autoencoder of raw images, a discriminator, and the batches that feed them."""
+"""Networks of VAAL and SRAAL: an autoencoder of raw images, a discriminator, and the batches that feed them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,12 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jostle.core import Choice, Embedding, Estimate
 from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
 from jostle.rng import derive, seeded_globals
-from jostle.selectors import top_k
-from jostle.utils.names import look_up
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -27,72 +25,6 @@ LIGHT_UP_TO = 28  # pixels: 23 million weights are wasted on smaller images
 FULL_WEIGHTS, LIGHT_WEIGHTS = 23_000_000, 300_000  # of an autoencoder, about
 FULL_MAPS, LIGHT_MAPS = 256, 128  # numbers that all layers together make of a pixel, about
 SMALL = 32  # pixels: images up to this size are not resized to `resize`
-
-
-@dataclass(frozen=True, kw_only=True)
-class Autoencoding(Embedding):
-    """How unlabeled each image looks to a discriminator, whose autoencoder learns from pool and labeled set."""
-
-    selector: Choice = top_k
-    steps: int | None = None
-    """Steps of training; None: the published 100 passes, 100 (m + n) / batch."""
-    batch: int = 128
-    """Images of each set in a step."""
-    learning_rate: float = 5e-4
-    """The learning rate of Adam."""
-    latent: int = 32
-    """The width of the code."""
-    encoder: str | None = None
-    """Which encoder: "full" (23 million weights) or "light"; None: light up to 28 x 28 pixels."""
-    resize: int = 64
-    """Images larger than 32 x 32 are shrunk or stretched to this many pixels a side."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.steps is not None and self.steps < 1) or self.batch < 1:
-            raise ValueError(f"steps and batch must be at least 1; got {self.steps} and {self.batch}")
-        if self.encoder is not None:
-            look_up("encoder", self.encoder, {"full": None, "light": None})
-        if self.resize < SMALL or self.resize % 16:
-            raise ValueError(f"resize must be a multiple of 16 of at least {SMALL}; got {self.resize}")
-
-    def frame(self, context: QueryContext, method: str) -> Frame:
-        """The size and kind of image that the networks are made for."""
-        images = context.runner.example
-        if not isinstance(images, Tensor) or images.ndim != 4 or not 1 <= images.shape[1] <= 4:
-            found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
-            raise ValueError(
-                f"{method} learns from images, tensors (n, channels, height, width) with 1 to 4 channels; "
-                f"the inputs are {found}: use a method that reads features or outputs"
-            )
-        pixels = max(images.shape[2:])
-        light = self.encoder == "light" or (self.encoder is None and pixels <= LIGHT_UP_TO)
-        if pixels > SMALL:
-            side = self.resize
-        elif light:
-            side = max(8, -(-pixels // 4) * 4)
-        else:
-            side = 28 if pixels <= 28 else 32
-        return Frame(images.shape[1], side, light)
-
-    def row_estimate(self, context: QueryContext) -> Estimate:
-        """All images in memory, and an autoencoder with its gradients and moments."""
-        images, frame = sum(map(len, context.pools)), self.frame(context, self.name)
-        numbers = images * frame.channels * frame.side**2
-        weights = LIGHT_WEIGHTS if frame.light else FULL_WEIGHTS
-        maps = LIGHT_MAPS if frame.light else FULL_MAPS
-        step = 12 * self.batch * frame.side**2 * maps  # activations of both sets, and their gradients
-        return Estimate(
-            passes=0,
-            rows=4 * numbers + 8 * images,
-            working=4 * (numbers + 4 * weights) + step,
-            what=f"{images:,} images of {frame.side} x {frame.side} pixels, and an autoencoder of them",
-            extra_work=f"{self.number_of_steps(images):,} steps of training",
-        )
-
-    def number_of_steps(self, images: int) -> int:
-        """As set, or as published for this many images."""
-        return self.steps or max(1, images * PASSES // self.batch)
 
 
 @dataclass(frozen=True)
@@ -134,9 +66,17 @@ class Encoder(nn.Module):
 
     def __init__(self, frame: Frame, latent: int) -> None:
         super().__init__()
-        self.maps = light_encoder(frame) if frame.light else full_encoder(frame)
-        end = frame.side // 4 if frame.light else -(-frame.side // 16)  # pixels a side; 28 -> 2, as 32
-        width = (LIGHT_CHANNELS if frame.light else CHANNELS)[-1] * end * end
+        if frame.light:  # 28 -> 29 -> 14 -> 7
+            kernels, end = [4, 4, 4], frame.side // 4
+        else:  # 32 -> 16 -> 8 -> 4 -> 2, or 28 -> 14 -> 7 -> 3 -> 2
+            kernels, end = [4, 4, 4, 3 if frame.side == 28 else 4], -(-frame.side // 16)
+        widths = LIGHT_CHANNELS if frame.light else CHANNELS
+        first = {"stride": 1, "padding": 2} if frame.light else {}
+        self.maps = nn.Sequential(
+            stage(nn.Conv2d, frame.channels, widths[0], kernels[0], **first),
+            *(stage(nn.Conv2d, a, b, k) for (a, b), k in zip(pairwise(widths), kernels[1:], strict=True)),
+        )
+        width = widths[-1] * end * end
         self.mean, self.log_variance = nn.Linear(width, latent), nn.Linear(width, latent)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,26 +85,11 @@ class Encoder(nn.Module):
         return self.mean(hidden), self.log_variance(hidden)
 
 
-def full_encoder(frame: Frame) -> nn.Sequential:
-    """Four convolutions that halve the side: 32 -> 16 -> 8 -> 4 -> 2, or 28 -> 14 -> 7 -> 3 -> 2."""
-    last = 3 if frame.side == 28 else 4
-    widths = (frame.channels, *CHANNELS)
-    kernels = (4, 4, 4, last)
-    stages = [
-        (nn.Conv2d(a, b, kernel, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
-        for a, b, kernel in zip(widths[:-1], widths[1:], kernels, strict=True)
-    ]
-    return nn.Sequential(*(part for stage in stages for part in stage))
-
-
-def light_encoder(frame: Frame) -> nn.Sequential:
-    """Three narrow convolutions: 28 -> 29 -> 14 -> 7."""
-    a, b, c = LIGHT_CHANNELS
-    return nn.Sequential(
-        *(nn.Conv2d(frame.channels, a, 4, 1, 2, bias=False), nn.BatchNorm2d(a), nn.ReLU()),
-        *(nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU()),
-        *(nn.Conv2d(b, c, 4, 2, 1, bias=False), nn.BatchNorm2d(c), nn.ReLU()),
-    )
+def stage(
+    layer: Callable[..., nn.Module], a: int, b: int, kernel: int, stride: int = 2, padding: int = 1
+) -> nn.Sequential:
+    """A convolution, straight or transposed, that halves or doubles the side."""
+    return nn.Sequential(layer(a, b, kernel, stride, padding, bias=False), nn.BatchNorm2d(b), nn.ReLU())
 
 
 def decoder(frame: Frame, latent: int, channels: int | None = None) -> nn.Sequential:
@@ -173,23 +98,47 @@ def decoder(frame: Frame, latent: int, channels: int | None = None) -> nn.Sequen
     start = frame.side // 4 if frame.light else -(-frame.side // 8)  # 4 -> 7 -> 14 -> 28, 4 -> 8 -> 16 -> 32
     first = 3 if frame.side == 28 and not frame.light else 4
     kernels = (first, *(4 for _ in widths[2:]))
-    stages = [
-        (nn.ConvTranspose2d(a, b, kernel, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
-        for a, b, kernel in zip(widths[:-1], widths[1:], kernels, strict=True)
-    ]
+    pairs = zip(pairwise(widths), kernels, strict=True)
+    stages = [stage(nn.ConvTranspose2d, a, b, kernel) for (a, b), kernel in pairs]  # drawn before the rest
     return nn.Sequential(
         nn.Linear(latent, widths[0] * start * start),
         nn.Unflatten(1, (widths[0], start, start)),
-        *(part for stage in stages for part in stage),
+        *stages,
         nn.Conv2d(widths[-1], frame.channels if channels is None else channels, 1),
     )
 
 
-def discriminator(latent: int, hidden: int) -> nn.Sequential:
-    """Codes -> logits (n, 1) of their state, through some hidden layers of width 512."""
-    widths = (latent, *(512 for _ in range(hidden)))
-    layers = [(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(widths)]
-    return nn.Sequential(*(part for layer in layers for part in layer), nn.Linear(widths[-1], 1))
+def perceptron(*widths: int) -> nn.Sequential:
+    """Linear layers of these widths, with ReLU between them."""
+    layers: list[nn.Module] = []
+    for a, b in pairwise(widths):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def target_learner(frame: Frame, latent: int, outputs: tuple[int, ...]) -> nn.Sequential:
+    """Codes -> what the model gives, of this shape: classes, or maps of them."""
+    if len(outputs) > 2 and max(outputs[2:]) > 1:
+        return decoder(frame, latent, channels=outputs[1])
+    return perceptron(latent, 1024, 256, math.prod(outputs[1:]))
+
+
+class Generator(nn.Module):
+    """An autoencoder of images. With `outputs` the second half of its code predicts targets of this shape."""
+
+    def __init__(self, frame: Frame, latent: int, outputs: tuple[int, ...] | None = None) -> None:
+        super().__init__()
+        self.encoder = Encoder(frame, latent)
+        self.split = latent if outputs is None else latent // 2
+        self.decoder = decoder(frame, self.split)
+        self.learner = None if outputs is None else target_learner(frame, latent - self.split, outputs)
+
+    def forward(self, images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+        """Images -> images decoded and targets predicted from drawn codes, the codes' means and log-variances."""
+        mean, log_variance = self.encoder(images)
+        code = sampled_codes(mean, log_variance, rng)
+        predicted = None if self.learner is None else self.learner(code[:, self.split :])
+        return self.decoder(code[:, : self.split]), predicted, mean, log_variance
 
 
 def seeded_network(build: Callable[[], M], context: QueryContext, *purpose: str) -> M:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,15 +19,12 @@ from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.progress import Advance
 
-TASKS = (*CLASS_TASKS, "regression")
-
 
 @register(
     "bait",
     gist="what fixes the last layer, by Fisher information",
     formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_y) (e_y - p) x h (regression: h); 2n forward, n back",
     needs=("features", "labeled set"),
-    tasks=TASKS,
     cost="one forward pass, then O(n c^2 d + (c d)^2 c) for each of 3n steps; 56 (c d)^2 bytes",
     paper="Ash et al., Gone Fishing: Neural Active Learning with Fisher Embeddings, NeurIPS 2021",
     when="few classes and narrow features, or regression, when time per pick does not matter",
@@ -39,15 +37,13 @@ class Bait(Strategy):
     Matrices for every example are updated along with the inverse, never computed anew (Woodbury's identity).
     """
 
+    ranges: ClassVar = {"regularization": "(0, inf)"}
+    serves = (*CLASS_TASKS, "regression")
+    why_not = "it follows one output per example; use default"
     regularization: float = 1.0
     """Lambda, the weight of the identity beside the information; the authors take 0.01 on CIFAR-10."""
     binary: bool = False
     """Whether the label only says if the predicted class is right, so that matrices are (d, d) for any classes."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.regularization > 0:
-            raise ValueError(f"regularization must be above 0; got {self.regularization}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Compute how much each example would lower the trace, as the only pick."""
@@ -64,11 +60,13 @@ class Bait(Strategy):
             kept = pruned(fisher.only(added.positions.tolist()), n, keys[added.positions], advance)
             return Picks(added.positions[kept], added.scores[kept])
 
+    def check_task(self, context: QueryContext) -> None:
+        """Raise an error for a task that BAIT does not serve, in the name of its form."""
+        context.check_task("bait-binary" if self.binary else "bait", self.serves, self.why_not)
+
     def fisher(self, context: QueryContext, n: int) -> Fisher:
         """Fisher matrices of the pool's examples, of everything, and of what is labeled."""
-        name = "bait-binary" if self.binary else "bait"
-        context.check_task(name, TASKS, "it follows one output per example; use default")
-        m, size = len(context.needs_labeled(name)), len(context.pool)
+        m, size = len(context.needs_labeled(self.name)), len(context.pool)
         features, outputs = (rows.double() for rows in context.features_and_outputs(*context.pools))
         if not context.task.has_classes:
             roots = torch.ones_like(features[:, :1, None])  # V = h^T, (n + m, 1, 1)
@@ -109,7 +107,6 @@ register(
     "features, however many classes there are.",
     formula="min_B tr(M_B^-1 F), F = mean V^T V, V = sqrt(p_(1) (1 - p_(1))) h (regression: h); 2n forward, n back",
     needs=("features", "labeled set"),
-    tasks=TASKS,
     cost="one forward pass, then O(n d + d^2) for each of 3n steps; 56 d^2 bytes",
     paper="Huseljic et al., Fast Fishing: Approximating BAIT for Efficient and Scalable Deep Active Image "
     "Classification, ECML PKDD 2024",

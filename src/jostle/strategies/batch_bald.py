@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -35,14 +36,11 @@ class JointInformation(Selector):
     the rest goes by what each label tells alone.
     """
 
+    ranges: ClassVar = {"exact": "[1, inf)", "samples": "[1, inf)"}
     exact: int = 100_000
     """The most entries c^b of the joint distribution of b labels that are held; beyond, combinations are drawn."""
     samples: int = 10_000
     """How many combinations of labels are drawn beyond `exact`."""
-
-    def __post_init__(self) -> None:
-        if self.exact < 1 or self.samples < 1:
-            raise ValueError(f"exact and samples must be at least 1; got {self.exact} and {self.samples}")
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows of (n, T, c)."""
@@ -155,7 +153,6 @@ def rows_of_sum_one(passes: Tensor) -> Tensor:
     formula="I(y_1, ..., y_b; w) over T dropout passes, one example at a time: the label that adds most to the "
     "information of those before it",
     needs=("probabilities", "dropout"),
-    tasks=CLASS_TASKS,
     cost="T forward passes, then O(m T c) per candidate looked at, m up to 10,000 label combinations; "
     "n T c numbers in memory",
     paper="Kirsch et al., BatchBALD: Efficient and Diverse Batch Acquisition for Deep Bayesian Active Learning, "
@@ -168,13 +165,12 @@ class BatchBald(DropoutPasses):
     is already in the batch adds little, where bald would take both.
     """
 
+    serves = CLASS_TASKS
+    why_not = f"one label for each example is needed. {TOO_MANY_SITES}"
     selector: Choice = JointInformation()
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Distributions of all passes, (n, T, c)."""
-        context.check_task(
-            "batch-bald", CLASS_TASKS, f"one label for each example is needed. {TOO_MANY_SITES}"
-        )
         return Embedded(self.rows(context, lambda passes, _: torch.cat(list(passes), dim=1)))
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:

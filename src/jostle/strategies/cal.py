@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,15 +16,12 @@ from jostle.selectors.base import block_room
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
-WHY = "it compares one distribution over classes for each example; use default"
-
 
 @register(
     "cal",
     gist="unlike the predictions of similar labeled examples",
     formula="mean_{l in k nearest labeled by |h - h_l|} KL(p_l || p), largest first",
     needs=("probabilities", "features", "labeled set"),
-    tasks=CLASS_TASKS,
     cost="one forward pass over pool and labeled set, then O(n m d) for m labels",
     paper="Margatina et al., Active Learning by Acquiring Contrastive Examples, EMNLP 2021",
     when="fine-tuned text encoders: contrastive examples lie near labeled ones and are predicted differently",
@@ -34,18 +32,15 @@ class Cal(Embedding):
     The model's predictions of its labeled neighbors stand for what it learned there.
     """
 
+    ranges: ClassVar = {"neighbors": "[1, inf)"}
+    serves = CLASS_TASKS
+    why_not = "it compares one distribution over classes for each example; use default"
     selector: Choice = top_k
     neighbors: int = 10
     """k, labeled examples that each example is compared with; all where there are fewer."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.neighbors < 1:
-            raise ValueError(f"neighbors must be at least 1; got {self.neighbors}")
-
     def embedding(self, context: QueryContext) -> Embedded:
         """Mean divergences from the nearest labeled examples."""
-        context.check_task("cal", CLASS_TASKS, WHY)
         context.needs_labeled("cal")
         features, outputs = context.features_and_outputs(*context.pools)
         p, size = context.reader.probabilities(outputs.double()), len(context.pool)

@@ -41,6 +41,7 @@ class Shortlisting(Strategy):
     the candidates are then read and perturbed in this process.
     """
 
+    ranges: ClassVar = {"candidates_per_pick": "[1, inf)"}
     weighs: ClassVar[bool] = True
     """Whether margins matter to `among` too, so that they are wanted of a pool that is kept as a whole."""
 
@@ -49,11 +50,6 @@ class Shortlisting(Strategy):
 
     candidates_per_pick: int = 20
     """Candidates for each pick, those of the smallest margins; a regression draws them, at least 2,048."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.candidates_per_pick < 1:
-            raise ValueError(f"candidates_per_pick must be at least 1; got {self.candidates_per_pick}")
 
     @abstractmethod
     def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:

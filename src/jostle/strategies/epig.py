@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,6 @@ from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import look_up
 
-TASKS = (*CLASS_TASKS, "regression")
-WHY = "it follows one output for each example; use default"
 POSTERIORS = {"perturbations": None, "dropout": None, "committee": None}
 
 
@@ -33,7 +31,6 @@ POSTERIORS = {"perturbations": None, "dropout": None, "committee": None}
     formula="mean_{x*} [H(y) + H(y*) - H(y, y*)], p(y, y*) = mean_k p_k(y) p_k(y*) over K samples of the weights; "
     "regression: -1/2 mean ln(1 - rho^2)",
     needs=("weights", "probabilities"),
-    tasks=TASKS,
     cost="K forward passes over pool and targets, then O(n t c^2 K) for t targets",
     paper="Bickford Smith et al., Prediction-Oriented Bayesian Active Learning, AISTATS 2023",
     when="the inputs that matter differ from the pool: name them with target=; one at a time, since the largest of a "
@@ -48,6 +45,9 @@ class Epig(Embedding):
     takes one example at a time; here the n largest are picked.
     """
 
+    ranges: ClassVar = {"samples": "[2, inf)", "targets": "[1, inf)", "noise_scale": "(0, inf)"}
+    serves = (*CLASS_TASKS, "regression")
+    why_not = "it follows one output for each example; use default"
     selector: Choice = top_k
     target: Any = None
     """The inputs one cares about, in any form that a pool has; None: `targets` examples of the pool, drawn."""
@@ -65,15 +65,9 @@ class Epig(Embedding):
     def __post_init__(self) -> None:
         super().__post_init__()
         look_up("posterior", self.posterior, POSTERIORS)
-        if self.samples < 2 or self.targets < 1 or not self.noise_scale > 0:
-            raise ValueError(
-                "samples must be at least 2, targets at least 1 and noise_scale above 0; got "
-                f"{self.samples}, {self.targets} and {self.noise_scale}"
-            )
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Expected predictive information gains, (n,)."""
-        context.check_task("epig", TASKS, WHY)
         target, size = self.target_pool(context), len(context.pool)
         sampled = self.sampled(context, target)  # (n + t, K, c)
         if not context.task.has_classes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,14 +26,11 @@ class ContrastiveDraws(Weighing):
     d is the smallest L1 distance to a row of the batch, u before there is one, scaled to 0..1 among the rest.
     """
 
+    ranges: ClassVar = {"gamma": "[0, inf)"}
     uses_centers = False
 
     gamma: float = 10.0
     """How much the largest sums are preferred; 0 is random."""
-
-    def __post_init__(self) -> None:
-        if not self.gamma >= 0:
-            raise ValueError(f"gamma must be 0 or more; got {self.gamma}")
 
     def pick(
         self,
@@ -86,7 +84,6 @@ def drawn(chances: Tensor, draws: torch.Generator) -> int:
     formula="draws by (u + d)^gamma, u = 1 - (p_(1) - p_(2)), d = min_{j in batch} |p - p_j|_1 (at first u), scaled to "
     "0..1",
     needs=("probabilities",),
-    tasks=DISTRIBUTIONS,
     cost="one forward pass, then O(n c) per pick",
     paper="Gilhuber et al., FALCUN: A Simple and Efficient Deep Active Learning Strategy, ECML PKDD 2024",
     when="batches at the price of margin, and no features are at hand",
@@ -97,11 +94,12 @@ class Falcun(Embedding):
     Distances shrink as the batch grows, so that draws go from what is unsure to what is different.
     """
 
+    serves = DISTRIBUTIONS
+    why_not = NO_CLASSES
     selector: Choice = ContrastiveDraws()
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Probabilities, and margins as weights."""
-        context.check_task("falcun", DISTRIBUTIONS, NO_CLASSES)
         rows = Probabilities().embedding(context).rows
         assert isinstance(rows, Tensor)
         return Embedded(rows, weights=small_margin(rows.double()).to(rows.dtype))

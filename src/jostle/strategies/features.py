@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from jostle.selectors.base import block_room
 from jostle.selectors.clusters import k_means, typical
 from jostle.selectors.prob_cover import prob_cover, pure_radius
 from jostle.selectors.top_k import largest_first
-from jostle.strategies.registry import ANY_TASK, register
+from jostle.strategies.registry import register
 
 
 @register(
@@ -24,7 +25,6 @@ from jostle.strategies.registry import ANY_TASK, register
     gist="k-center on features: far from what is labeled",
     formula="argmax_i min_{j labeled or picked} ||h_i - h_j||, repeated",
     needs=("features", "labeled set"),
-    tasks=ANY_TASK,
     cost="one forward pass over pool and labeled set, then O(n d) per pick at worst",
     paper="Sener and Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018",
     when="large batches on any task with good features; it ignores what the model is unsure of",
@@ -46,7 +46,6 @@ class CoreSet(Features):
     gist="typical examples of clusters, for the first labels",
     formula="k-means with min(m + n, 500) clusters; in each argmax 1 / mean_{20 neighbors} ||h_i - h_j||^2",
     needs=("features",),
-    tasks=ANY_TASK,
     cost="one forward pass, k-means, then distances within clusters",
     paper="Hacohen et al., Active Learning on a Budget: Opposite Strategies Suit High and Low Budgets, ICML 2022",
     when="the very first labels, with self-supervised features given by head= as a function (model, x) -> (n, d)",
@@ -82,18 +81,12 @@ class ProbCover(Embedding):
     which a share `purity` of all balls holds rows of one k-means cell only, one cell for each class.
     """
 
+    ranges: ClassVar = {"delta": "(0, inf)", "purity": "(0, 1]"}
     selector: Choice = prob_cover
     delta: float | None = None
     """Radius of a ball; None: by purity."""
     purity: float = 0.95
     """Without delta: share of balls that hold rows of one k-means cell only."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.delta is not None and not self.delta > 0:
-            raise ValueError(f"delta is the radius of a ball and above 0; got {self.delta}")
-        if not 0 < self.purity <= 1:
-            raise ValueError(f"purity is a share of the examples, in (0, 1]; got {self.purity}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Features of pool and labeled set, in units of delta."""
@@ -123,7 +116,6 @@ class ProbCover(Embedding):
     gist="one of each cluster, where what is unsure counts more",
     formula="argmin sum_i H(p_i) |h_i - mu_k(i)|^2 by k-means with n clusters; the example nearest to each mu",
     needs=("probabilities", "features"),
-    tasks=DISTRIBUTIONS,
     cost="one forward pass, then weighted k-means with n clusters",
     paper="Prabhu et al., Active Domain Adaptation via Clustering Uncertainty-weighted Embeddings, ICCV 2021",
     when="large batches, and a model that meets new data, as in domain adaptation",
@@ -134,18 +126,15 @@ class Clue(Embedding):
     Centers move to where much is uncertain, and each takes the example nearest to it.
     """
 
+    ranges: ClassVar = {"temperature": "(0, inf)"}
+    serves = DISTRIBUTIONS
+    why_not = NO_CLASSES
     selector: Choice = weighted_k_means
     temperature: float = 1.0
     """Logits are divided by it before the entropy; the authors take 1 for digits and 0.1 for DomainNet."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0; got {self.temperature}")
-
     def embedding(self, context: QueryContext) -> Embedded:
         """Features, and entropies as weights."""
-        context.check_task("clue", DISTRIBUTIONS, NO_CLASSES)
 
         def tempered(p: Tensor) -> Tensor:
             q = p.pow(1 / self.temperature)
@@ -164,7 +153,6 @@ class Clue(Embedding):
     gist="small margins, spread over clusters of features",
     formula="the k_m smallest p_(1) - p_(2); round-robin over average-linkage clusters of h, smallest first",
     needs=("probabilities", "features"),
-    tasks=DISTRIBUTIONS,
     cost="one forward pass, then hierarchical clustering: O(n^2 d) time and 8 n^2 bytes",
     paper="Citovsky et al., Batch Active Learning at Scale, NeurIPS 2021",
     when="large batches of a classifier whose smallest margins come from few regions",
@@ -177,17 +165,13 @@ class ClusterMargin(Strategy):
     The paper clusters once for all rounds; a call knows no other, so it clusters the pool that it is given.
     """
 
+    ranges: ClassVar = {"spare": "[1, inf)", "cluster_size": "[1, inf)"}
+    serves = DISTRIBUTIONS
+    why_not = "it has no classes whose margin could be small; use default"
     spare: float = 1.25
     """k_m / n, examples of small margin per pick; 10 for very large pools."""
     cluster_size: int = 10
     """Examples per cluster on average."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.spare < 1 or self.cluster_size < 1:
-            raise ValueError(
-                f"spare and cluster_size are at least 1; got {self.spare} and {self.cluster_size}"
-            )
 
     def embedding(self, context: QueryContext) -> Embedded:
         """One less the margins."""
@@ -195,8 +179,6 @@ class ClusterMargin(Strategy):
 
     def features_and_scores(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Features (n, d) and one less the margins (n,), averaged over pixels or tokens, from one pass."""
-        why = "it has no classes whose margin could be small; use default"
-        context.check_task("cluster-margin", DISTRIBUTIONS, why)
         return context.features_and_scores(small_margin, what="features and margins")
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:

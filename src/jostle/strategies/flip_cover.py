@@ -13,13 +13,11 @@ from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
-from jostle.strategies.candidates import OfLargest, Shortlist, Shortlisting, deviation_estimate, deviations
+from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
 from jostle.strategies.flips import labeled_classes
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
-SERVES = (*CLASS_TASKS, "regression")
-WHY = "it follows one prediction per example; use default"
 LOSS = 0.05  # of the labeled set's accuracy that noise may cost
 REGRESSION_NOISE = 1e-3
 CLASS_PERTURBATIONS, REGRESSION_PERTURBATIONS = 20, 30
@@ -32,7 +30,6 @@ DOUBLINGS, HALVINGS = 60, 30
     formula="argmax_i sum_j w_j C_ij^2 / (C_ii + s2), repeated; w = chance that noise flips j, C = correlation of "
     "movements given the labeled set and the picks",
     needs=("weights", "probabilities", "labeled set"),
-    tasks=SERVES,
     cost="one forward pass, K over the 20 n smallest margins and the labeled set, then O(n K c) per pick",
     paper="of this package: noise stability (Li et al., AAAI 2024) as weight and kernel of a Gaussian process",
     when="perturbations are affordable and labels are few; on regression it needs no margins",
@@ -48,6 +45,9 @@ class FlipCover(Shortlisting):
     regression all examples weigh alike, and features move in place of logits.
     """
 
+    ranges: ClassVar = {"num_perturbations": "[1, inf)", "noise": "(0, inf)"}
+    serves = (*CLASS_TASKS, "regression")
+    why_not = "it follows one prediction per example; use default"
     weighs: ClassVar[bool] = False  # what counts is the chance of a flip
 
     num_perturbations: int | None = None
@@ -55,23 +55,10 @@ class FlipCover(Shortlisting):
     noise: float | None = None
     """The s2, the variance of a label around its value; None: 0.05, and 0.001 for a regression."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.num_perturbations is not None and self.num_perturbations < 1:
-            raise ValueError(f"num_perturbations must be at least 1; got {self.num_perturbations}")
-        if self.noise is not None:
-            ExplainedVariance(self.noise)  # a variance that cannot be shows now
-
     def embedding(self, context: QueryContext) -> Embedded:
         """The chance that noise flips each prediction, (n,); 1 in a regression."""
-        context.check_task("flip-cover", SERVES, WHY)
         everyone = torch.arange(len(context.pool), device="cpu")
         return Embedded(self.moves(context, everyone).weights)
-
-    def shortlist(self, context: QueryContext, size: int, n: int, of_largest: OfLargest) -> Shortlist:
-        """Those of the smallest margins, of a task that has one prediction for each example."""
-        context.check_task("flip-cover", SERVES, WHY)
-        return super().shortlist(context, size, n, of_largest)
 
     def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
         """Perturb the candidates, and cover what may flip."""

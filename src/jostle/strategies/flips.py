@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -34,7 +35,6 @@ BLOCK_ROWS = 4096  # rows sent through the head at once
     gist="predictions that mixing in another class flips",
     formula="z + cap / sqrt(d) ||z*_c - z|| g / ||g||, g = grad_z CE(head(z), argmax); k-means over those that flip",
     needs=("weights", "probabilities", "features", "labeled set"),
-    tasks=CLASS_TASKS,
     cost="one forward pass, c head passes per step of the cap, k-means; the optimized form six times as many",
     paper="Parvaneh et al., Active Learning by Feature Mixing, CVPR 2022",
     when="classification with trustworthy features and few labels for each class",
@@ -49,6 +49,9 @@ class AlfaMix(Strategy):
     of those that flip: copies share a cluster. A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
+    ranges: ClassVar = {"cap_step": "(0, 1]"}
+    serves = CLASS_TASKS
+    why_not = "it flips the predicted class by mixing in other classes; use default"
     form: str = "closed"
     """How the mixture is found: "closed" or "optimized"."""
     cap_step: float | None = None
@@ -61,8 +64,6 @@ class AlfaMix(Strategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         look_up("form", self.form, CAP_STEPS)
-        if self.cap_step is not None and not 0 < self.cap_step <= 1:
-            raise ValueError(f"cap_step is in (0, 1]; got {self.cap_step}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """1 / the cap at which each prediction flips, 0 if none does, (n, 1)."""
@@ -101,8 +102,6 @@ class AlfaMix(Strategy):
 
     def mixing(self, context: QueryContext) -> Mixing:
         """Features, predictions and the means of all classes."""
-        why = "it flips the predicted class by mixing in other classes; use default"
-        context.check_task("alfa-mix", CLASS_TASKS, why)
         context.needs_labeled("alfa-mix")
         head = head_function(context, "alfa-mix")
         targets = labeled_classes(context, "alfa-mix").to(context.device)
@@ -272,15 +271,11 @@ def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
     return torch.tensor([first[cell] for cell in sorted(first)], device=features.device)
 
 
-WHY = "it counts flips of the predicted class of an example; use default"
-
-
 @register(
     "drop-query",
     gist="predictions that dropping features flips",
     formula="#{m: argmax head(drop_m(h)) != argmax head(h)} > M / 2; k-means over those, nearest to each center",
     needs=("weights", "probabilities", "features"),
-    tasks=CLASS_TASKS,
     cost="one forward pass, M head passes, k-means",
     paper="Gupte et al., Revisiting Active Learning in the Era of Vision Foundation Models, TMLR 2024",
     when="frozen features of a large encoder under a small head",
@@ -294,15 +289,13 @@ class DropQuery(Strategy):
     of passes in which the prediction changed.
     """
 
+    ranges: ClassVar = {"passes": "[1, inf)", "rate": "(0, 1)"}
+    serves = CLASS_TASKS
+    why_not = "it counts flips of the predicted class of an example; use default"
     passes: int = 3
     """Passes with features dropped, M."""
     rate: float = 0.75
     """Share of an example's features that is dropped in each pass."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.passes < 1 or not 0 < self.rate < 1:
-            raise ValueError(f"passes is at least 1 and rate in (0, 1); got {self.passes} and {self.rate}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Shares of passes in which predictions changed, (n,)."""
@@ -337,7 +330,6 @@ class DropQuery(Strategy):
 
     def features_and_flips(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Features (n, d), and the share of passes in which each prediction changes (n,)."""
-        context.check_task("drop-query", CLASS_TASKS, WHY)
         head = head_function(context, "drop-query")
 
         def read(inputs: object) -> tuple[Tensor]:

@@ -15,7 +15,6 @@ from jostle.selectors.base import pick_one_by_one
 from jostle.strategies.registry import register
 
 PAPER = "Wu et al., Active Learning for Regression Using Greedy Sampling, Information Sciences 2019"
-WHY = "it compares predicted numbers; use default"
 
 
 @register(
@@ -23,7 +22,6 @@ WHY = "it compares predicted numbers; use default"
     gist="far from all labels, in features and in outputs",
     formula="argmax_i min_{l labeled or picked} |h_i - h_l| |f(x_i) - y_l|, a pick having y = f(x)",
     needs=("features", "labeled set"),
-    tasks=("regression",),
     cost="one forward pass over pool and labeled set, then O(n d) per pick",
     paper=PAPER + " (iGS)",
     when="a regression without outliers, in small batches",
@@ -37,6 +35,8 @@ class GreedySampling(Strategy):
     pick of the same batch stands with its prediction.
     """
 
+    serves = ("regression",)
+    why_not = "it compares predicted numbers; use default"
     use_outputs: bool = True
     """Whether the distance between numbers counts; without it this is GSx."""
 
@@ -61,9 +61,12 @@ class GreedySampling(Strategy):
             copies = first_copies(torch.cat([rows, values], 1))
             return pick_one_by_one(n, lambda: nearest.clone(), take, keys, copies)
 
+    def check_task(self, context: QueryContext) -> None:
+        """Raise an error for any task but regression, in the name of the method."""
+        context.check_task(self.name if self.use_outputs else "gsx", self.serves, self.why_not)
+
     def sides(self, context: QueryContext) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Features and predictions of the pool, features and numbers of the labeled set, in double precision."""
-        context.check_task(self.name if self.use_outputs else "gsx", ("regression",), WHY)
         pools = context.pools if self.use_outputs or context.labeled is not None else (context.pool,)
         if self.use_outputs:
             context.needs_labeled("igs")
@@ -102,7 +105,6 @@ register(
     "the first is the one nearest to the mean.",
     formula="argmax_i min_{l labeled or picked} |h_i - h_l|",
     needs=("features",),
-    tasks=("regression",),
     cost="one forward pass over pool and labeled set, then O(n d) per pick",
     paper=PAPER + " (GSx, after Yu and Kim, 2010)",
     when="the first labels of a regression without outliers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from jostle.inputs import Pool
 from jostle.selectors import Herding, Picks, max_herding, narrow_herding
 from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
 from jostle.strategies.features import TypiClust
-from jostle.strategies.registry import ANY_TASK, register
+from jostle.strategies.registry import register
 
 PAPER = "Bae et al., Uncertainty Herding: One Active Learning Method for All Label Budgets, ICLR 2025"
 COST = (
@@ -33,7 +34,6 @@ GAIN = (
     gist="a cover of the pool, by a kernel on features",
     formula=GAIN + "w = 1, h at unit length",
     needs=("features",),
-    tasks=ANY_TASK,
     cost=COST,
     paper=PAPER,
     when="the very first labels, before there is a model to be unsure: good features from elsewhere, by head=",
@@ -52,7 +52,6 @@ class MaxHerding(Features):
     gist="a cover of the pool, weighted by uncertainty",
     formula=GAIN + "w = 1 - (p_(1) - p_(2)), h at unit length",
     needs=("probabilities", "features"),
-    tasks=ANY_TASK,
     cost=COST,
     paper=PAPER,
     when="any number of labels: with few it covers the pool, with many it goes where classes meet",
@@ -66,16 +65,12 @@ class UncertaintyHerding(Embedding):
     where the paper scales their temperature first.
     """
 
+    ranges: ClassVar = {"power": "(0, inf)"}
     shardable = True
 
     selector: Choice = narrow_herding
     power: float = 1.0
     """Margins are taken to this power, once they are 1 for a tie and 0 for a sure prediction."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.power > 0:
-            raise ValueError(f"power is above 0; got {self.power}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Features of pool and labeled set, and the weights of the pool's examples."""
@@ -103,7 +98,6 @@ register(
     "the midst of what is most uncertain, each for a region of its own.",
     formula=GAIN + "w = (1 - (p_(1) - p_(2)))^2, width the median distance of a labeled example to the next",
     needs=("probabilities", "features"),
-    tasks=ANY_TASK,
     cost=COST,
     paper=PAPER,
     when="any number of labels and any size of batch",
@@ -124,7 +118,6 @@ LINEAR_COST = (
     + "h at unit length; w = (1 - (p_(1) - p_(2)))^2; i among the max(20 n, 200) smallest margins, j among up to 4,096 "
     "of the pool drawn by w; width the median distance of a labeled example to the next",
     needs=("probabilities", "features"),
-    tasks=ANY_TASK,
     cost=LINEAR_COST,
     paper="of this package: docs/research/default-confirmation.md, after " + PAPER,
     when="linear probes on frozen embeddings, any number of labels and any size of batch",
@@ -150,7 +143,6 @@ class LinearHerding(UncertaintyHerding):
     + "d between deviations under K perturbations, at unit length; w = (1 - (p_(1) - p_(2)))^2; width the median "
     "distance of a labeled example to the next",
     needs=("weights", "probabilities"),
-    tasks=ANY_TASK,
     cost="one forward pass, K over the 20 n smallest margins and the labeled set, then kernels of these",
     paper="of this package: noise stability (Li et al., AAAI 2024) as the kernel of uncertainty herding (Bae et al., "
     "ICLR 2025)",
@@ -165,6 +157,7 @@ class NoiseHerding(Shortlisting):
     has no margins: all examples count alike, of a large pool those drawn with the seed.
     """
 
+    ranges: ClassVar = {"num_perturbations": "[1, inf)", "power": "(0, inf)"}
     num_perturbations: int = 20
     """K, how often the parameters are perturbed."""
     power: float = 2.0
@@ -175,10 +168,6 @@ class NoiseHerding(Shortlisting):
     def __post_init__(self) -> None:
         super().__post_init__()
         Herding(width=self.width)  # a word that it does not know shows now
-        if self.num_perturbations < 1 or not self.power > 0:
-            raise ValueError(
-                f"num_perturbations must be at least 1 and power above 0; got {self.num_perturbations} and {self.power}"
-            )
 
     def rows(self, context: QueryContext, *pools: Pool) -> Tensor:
         """Return the rows that examples are compared by: deviations under the same perturbations, (n, K d)."""
@@ -241,7 +230,6 @@ def is_linear(context: QueryContext) -> bool:
     gist="the strategy that suits the task and the model",
     formula="noise-herding; linear-herding for a linear model; typiclust for a regression",
     needs=("weights", "probabilities"),
-    tasks=ANY_TASK,
     cost="a linear model or a regression: one forward pass; others: one, and 21 over 20 candidates for each pick and "
     "the labeled set",
     paper="of this package: docs/research/default-confirmation.md",

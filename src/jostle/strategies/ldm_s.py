@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,6 @@ from jostle.strategies.flips import head_function
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 
-WHY = "it follows the predicted class of an example; use default"
 SCALES = tuple(10 ** (power / 10) for power in range(-50, 1))  # standard deviations of the noise, 1e-5 to 1
 COPIES = 1e-5  # cosine distances below count as 0
 
@@ -30,7 +30,6 @@ COPIES = 1e-5  # cosine distances below count as 0
     formula="L(x) = min_{w ~ N(v, s^2 I), flips x} share of the pool that w flips; draws by "
     "(gamma d)^2, gamma = exp(-(L - L_n)_+ / L_n), d the cosine distance to the batch",
     needs=("weights", "probabilities", "features"),
-    tasks=CLASS_TASKS,
     cost="one forward pass, then the last layer alone for at least 51 x 10 perturbations",
     paper="Cho et al., Querying Easily Flip-flopped Samples for Deep Active Learning, ICLR 2024",
     when="the nearest published relative of noise stability that looks at the last layer alone",
@@ -43,13 +42,11 @@ class LdmS(Strategy):
     The pool itself stands for the distribution of inputs. A score is the metric: smaller is nearer to a boundary.
     """
 
+    ranges: ClassVar = {"patience": "[1, inf)"}
+    serves = CLASS_TASKS
+    why_not = "it follows the predicted class of an example; use default"
     patience: int = 10
     """Perturbations of one size in a row that lower no metric before the next size follows."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.patience < 1:
-            raise ValueError(f"patience must be at least 1; got {self.patience}")
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Least disagree metrics, (n,)."""
@@ -80,7 +77,6 @@ class LdmS(Strategy):
 
     def features_and_metric(self, context: QueryContext) -> tuple[Tensor, Tensor]:
         """Features (n, d) and least disagree metrics (n,)."""
-        context.check_task("ldm-s", CLASS_TASKS, WHY)
         head_function(context, "ldm-s")  # an error where the head is not all that follows the features
         module = context.runner.module.get_submodule(context.runner.head)
         if not isinstance(module, nn.Linear):

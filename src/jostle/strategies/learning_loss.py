@@ -18,7 +18,7 @@ from jostle.inference.runner import ModelRunner, known_arguments
 from jostle.inputs import Inputs, arrays
 from jostle.rng import derive, seeded_globals
 from jostle.selectors import top_k
-from jostle.strategies.registry import ANY_TASK, register
+from jostle.strategies.registry import register
 from jostle.utils.names import look_up, unknown
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # of the predictor's SGD, as published
     gist="the largest loss, as a module learns to tell it",
     formula="largest l(x) = w . [relu(W_j pooled map_j(x))]_j, trained so that l orders pairs as the true losses do",
     needs=("weights", "extra training"),
-    tasks=ANY_TASK,
     cost="a small module trained beside the model, then one forward pass",
     paper="Yoo and Kweon, Learning Loss for Active Learning, CVPR 2019",
     when="you train the model yourself and want a score that costs one pass, on any loss that examples have",

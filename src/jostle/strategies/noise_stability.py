@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
 
 from jostle.embeddings.deviations import Deviations
 from jostle.inference.context import split_options
 from jostle.selectors import KCenter, longest
-from jostle.strategies.registry import ANY_TASK, register
+from jostle.strategies.registry import register
 
 PAPER = "Li et al., Deep Active Learning with Noise Stability, AAAI 2024"
 COST = "K + 1 forward passes, then O(n K d) per pick at worst"
@@ -20,7 +20,6 @@ COST = "K + 1 forward passes, then O(n K d) per pick at worst"
     gist="largest, most different changes under weight noise",
     formula="sqrt(P/K) / (zeta ||theta||) (f(x; theta + zeta ||theta|| u_k) - f(x; theta)), k = 1..K; greedy k-center",
     needs=("weights",),
-    tasks=ANY_TASK,
     cost=COST,
     paper=PAPER,
     when="to reproduce the paper or compare with it: it needs no labels, no dropout and no extra training, on any task",
@@ -37,8 +36,6 @@ class NoiseStability(Deviations):
         >>> len(query)
         5
     """
-
-    name: ClassVar[str] = "noise-stability"
 
 
 register(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from jostle import embeddings, selectors
@@ -69,15 +70,15 @@ def register(name: str, *, idea: str = "", **card: Any) -> Callable[[B], B]:
         idea: What it is, in a sentence or two; otherwise the docstring's first paragraph.
         card: What else a reader wants to know, as the fields of `Entry`.
     """
-    enter = REGISTRY.register(name, idea=idea, **card)
 
     def entered(build: B) -> B:
-        made = enter(build)
-        first = isinstance(made, type) and made not in NAMED
-        if first and issubclass(made, Strategy):  # type: ignore[arg-type]
-            made.name = name  # type: ignore[attr-defined]
-            NAMED.add(made)
-        return made
+        kind = build.func if isinstance(build, partial) else build
+        if isinstance(kind, type) and issubclass(kind, Strategy):
+            card.setdefault("tasks", kind.serves)
+            if kind is build and kind not in NAMED:
+                kind.name = name  # type: ignore[attr-defined]
+                NAMED.add(kind)
+        return REGISTRY.register(name, idea=idea, **card)(build)
 
     return entered
 
