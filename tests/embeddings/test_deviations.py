@@ -208,9 +208,9 @@ def test_a_model_that_parameters_do_not_reach_is_warned_about() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise_scale": 0.0}, "scale above 0; got 30 and 0.0"),
-        ({"noise_scale": -1e-3}, "scale above 0"),
-        ({"noise_scale": math.nan}, "scale above 0"),
+        ({"noise_scale": 0.0}, "noise_scale must be above 0; got 0.0"),
+        ({"noise_scale": -1e-3}, "must be above 0"),
+        ({"noise_scale": math.nan}, "must be above 0"),
         ({"num_perturbations": 0}, "num_perturbations must be at least 1"),
         ({"noise": "globel"}, "did you mean 'global'"),
         ({"estimator": "jpv"}, "did you mean 'jvp'"),
