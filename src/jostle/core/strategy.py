@@ -23,7 +23,8 @@ from jostle.inputs import Inputs, check_count
 from jostle.rows.geometry import Rows
 from jostle.selectors import Picks, Selector, TopK, Weighing, k_center, selector
 from jostle.tasks import TASKS
-from jostle.utils.registry import check_ranges, with_options
+from jostle.utils.names import check_ranges
+from jostle.utils.registry import with_options
 
 
 @dataclass(frozen=True)

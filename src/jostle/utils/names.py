@@ -49,6 +49,23 @@ def look_up(kind: str, name: str, registry: Mapping[str, T]) -> T:
     return registry[name]
 
 
+def check_ranges(owner: object) -> None:
+    """Raise ValueError where a setting lies outside its interval in `ranges` of the owner's class or a base class.
+
+    Intervals are written as in mathematics, such as "[1, inf)"; None lies in every one.
+    """
+    for kind in type(owner).__mro__:
+        for name, interval in vars(kind).get("ranges", {}).items():
+            value, (low, high) = getattr(owner, name), interval[1:-1].split(", ")
+            closed = (interval[0] == "[" and value == float(low)) or (
+                interval[-1] == "]" and value == float(high)
+            )
+            if value is None or closed or float(low) < value < float(high):
+                continue
+            least = f"at least {low}" if interval[0] == "[" else f"above {low}"
+            raise ValueError(f"{name} must be {least if high == 'inf' else f'in {interval}'}; got {value}")
+
+
 class cached_property(functools.cached_property[T]):  # noqa: N801 - stands for the one of functools
     """`functools.cached_property` without the lock that Python 3.11 has in it.
 

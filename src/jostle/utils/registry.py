@@ -266,23 +266,6 @@ def check_settings(
             raise ValueError(f"{owner} needs a value for {name}: write {owner}({name}=...)")
 
 
-def check_ranges(owner: object) -> None:
-    """Raise ValueError where a setting lies outside its interval in `ranges` of the owner's class or a base class.
-
-    Intervals are written as in mathematics, such as "[1, inf)"; None lies in every one.
-    """
-    for kind in type(owner).__mro__:
-        for name, interval in vars(kind).get("ranges", {}).items():
-            value, (low, high) = getattr(owner, name), interval[1:-1].split(", ")
-            closed = (interval[0] == "[" and value == float(low)) or (
-                interval[-1] == "]" and value == float(high)
-            )
-            if value is None or closed or float(low) < value < float(high):
-                continue
-            least = f"at least {low}" if interval[0] == "[" else f"above {low}"
-            raise ValueError(f"{name} must be {least if high == 'inf' else f'in {interval}'}; got {value}")
-
-
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value may be what a type hint says; what is no plain type is not judged."""
     if get_origin(hint) in (Union, UnionType):
