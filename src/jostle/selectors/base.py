@@ -15,7 +15,7 @@ from jostle.rng import bits_at, derive, fresh_seed
 from jostle.rows.geometry import BLOCK_NUMBERS, Outer, Rows, exact_sums, in_blocks
 from jostle.utils.names import check_ranges, name_and_settings
 from jostle.utils.progress import note
-from jostle.utils.registry import Entry, Registry, 
+from jostle.utils.registry import Entry, Registry
 
 if TYPE_CHECKING:
     from jostle.selectors.shards import Shards
