@@ -60,10 +60,9 @@ class Strategy(ABC):
     name: ClassVar[str] = "strategy"
     """The name in the registry and in messages; made of the class's name unless given."""
     serves: ClassVar[tuple[str, ...]] = tuple(TASKS)
-    """The tasks that it serves; any other is an error."""
     why_not: ClassVar[str] = "use default"
-    """Why it serves no other task, for the error."""
-    ranges: ClassVar[Mapping[str, str]] = {}
+    """The tasks that it serves, and why no others, for the error."""
+    ranges: ClassVar[Mapping[str, str]] = {"memory_bytes": "[1, inf)"}
     """The interval of each setting that has one: `{"passes": "[1, inf)"}`."""
 
     head: Head = None
@@ -89,8 +88,6 @@ class Strategy(ABC):
                 "outputs must be 'logits', 'probabilities' or a function from what the model returns to a tensor; "
                 f"got {self.outputs!r}"
             )
-        if self.memory_bytes is not None and self.memory_bytes < 1:
-            raise ValueError(f"memory_bytes is a number of bytes above 0; got {self.memory_bytes}")
 
     @abstractmethod
     def query(self, context: QueryContext, n: int) -> Picks:
@@ -111,7 +108,7 @@ class Strategy(ABC):
 
     def check_task(self, context: QueryContext) -> None:
         """Raise an error for a `context` whose task the strategy does not serve."""
-        if not set(TASKS) <= set(self.serves):  # else nobody asks for the task, which takes a pass
+        if not set(TASKS) <= set(self.serves):  # else the task is not asked for, which takes a pass
             context.check_task(self.name, self.serves, self.why_not)
 
     def check_scores(self, context: QueryContext) -> None:
@@ -391,15 +388,7 @@ class Executor(Protocol):
     """Carries out a query somewhere else, with the picks of one process."""
 
     def select(self, strategy: Strategy, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """Choose n examples of the pool with a strategy.
-
-        Args:
-            strategy: The strategy.
-            model: As `select` takes it.
-            pool: As `select` takes it.
-            n: The number of picks.
-            options: The options of the call.
-        """
+        """Choose n examples with a `strategy`; `model`, `pool`, `n` and `options` as its own `select` takes them."""
 
 
 def executor_for(engine: Any) -> Executor | None:
