@@ -29,7 +29,7 @@ def test_every_strategy_has_an_oracle() -> None:
 
 def try_scenes(name: str, scenes: int) -> None:
     for seed in range(scenes):
-        attempt(name, lambda chance, folder: CHECKS[name](chance), seed)
+        attempt(name, lambda chance, folder: CHECKS[name](chance, name), seed)
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))

@@ -11,4 +11,4 @@ from attacks.oracles.checks import CHECKS
 def attack(chance: Random, folder: Path) -> str:
     """Compare the picks of a random strategy with its definition."""
     name = chance.choice(sorted(CHECKS))
-    return f"{name} ({CHECKS[name](chance)})"
+    return f"{name} ({CHECKS[name](chance, name)})"

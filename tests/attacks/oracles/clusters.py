@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from random import Random
 from typing import Any
 
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from attacks.driver import check
-from attacks.oracles.asking import ask, count, doubt, tied
+from attacks.oracles import greedy
+from attacks.oracles.asking import ask, count, doubt, k_means, tied
 from attacks.oracles.greedy import unit
-from attacks.oracles.scene import CLASSES, scene
-from jostle.rng import derive
-
-SCORED = (*CLASSES, "segmentation", "multi-label", "sequence")
-
-
-def k_means(rows: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
-    """scikit-learn's clusters under the seed that jostle derives: only the seed is jostle's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fewer distinct rows than clusters
-        made = KMeans(k, n_init=1, random_state=derive(seed, "k-means") % 2**32).fit(rows.numpy())
-    return torch.from_numpy(made.labels_).long(), torch.from_numpy(made.cluster_centers_)
+from attacks.oracles.scene import ANY, CLASSES, SCORED, scene
 
 
 def nearest_of_each(picks: list[int], able: Tensor, features: Tensor, n: int, seed: int) -> None:
@@ -43,9 +31,9 @@ def nearest_of_each(picks: list[int], able: Tensor, features: Tensor, n: int, se
         check(own <= float(apart[cells == cell].min()) + 1e-9, f"{pick} is not nearest to its center: {own}")
 
 
-def alfa_mix(chance: Random) -> str:
+def alfa_mix(chance: Random, name: str) -> str:
     """Mixtures in closed form, cap by cap."""
-    s = scene(chance, chance.choice(CLASSES))
+    s = scene(chance, CLASSES)
     n, step = count(chance, s), chance.choice([None, 0.1, 0.5])
     query = ask("alfa-mix", s, n, labeled=s.labeled, cap_step=step, seed=5)
     z, head = s.features(s.pool), s.plain[1]
@@ -55,9 +43,8 @@ def alfa_mix(chance: Random) -> str:
     means = [known[s.labels == y].mean(0) if bool((s.labels == y).any()) else known.mean(0) for y in range(c)]
     weights = torch.cat([0 * head.weight, head.weight]) if s.task == "binary" else head.weight
     others = s.logits(s.outputs(s.pool)).scatter(1, predicted[:, None], -torch.inf).softmax(1)
-    gradient = (
-        others @ weights - weights[predicted]
-    ).detach()  # of the loss, over 1 - p: a sure example has one too
+    # of the loss, over 1 - p: a sure example has one too
+    gradient = (others @ weights - weights[predicted]).detach()
     scores = torch.zeros(len(z), dtype=torch.float64)
     step = step or 0.2
     for turn in range(1, math.ceil(1 / step - 1e-9) + 1):
@@ -70,19 +57,15 @@ def alfa_mix(chance: Random) -> str:
         if int((scores > 0).sum()) > min(n, len(scores) - 1):
             break
     able = scores.nonzero()[:, 0]
-    for pick, score in zip(query, query.scores, strict=True):
-        check(
-            abs(score - float(scores[pick])) < 1e-9,
-            f"{pick} flips at 1 / {float(scores[pick])}, not 1 / {score}",
-        )
+    greedy.valued(query, scores)
     if len(able):
         nearest_of_each(list(query), able, z, n, 5)
     return s.task
 
 
-def drop_query(chance: Random) -> str:
+def drop_query(chance: Random, name: str) -> str:
     """Flips under the features that were seen to be dropped."""
-    s = scene(chance, chance.choice(CLASSES))
+    s = scene(chance, CLASSES)
     n, passes, rate = count(chance, s), chance.randint(1, 5), chance.choice([0.5, 0.75])
     query = ask("drop-query", s, n, passes=passes, rate=rate, seed=5)
     z, head = s.features(s.pool), s.plain[1]
@@ -108,8 +91,7 @@ def drop_query(chance: Random) -> str:
     rest = list(query)[len(first) :]
     left = sorted((float(flips[i]) for i in range(len(z)) if i not in first), reverse=True)
     check([float(flips[pick]) for pick in rest] == left[: len(rest)], "the rest is not by flips")
-    for pick, score in zip(query, query.scores, strict=True):
-        check(abs(score - float(flips[pick])) < 1e-6, f"share {score}, by definition {float(flips[pick])}")
+    greedy.valued(query, flips, 1e-6)
     return s.task
 
 
@@ -124,9 +106,9 @@ def average_linkage(rows: Tensor, clusters: int) -> list[set[int]]:
     return found
 
 
-def cluster_margin(chance: Random) -> str:
+def cluster_margin(chance: Random, name: str) -> str:
     """The smallest margins; clusters take turns, the smallest first."""
-    s = scene(chance, chance.choice(SCORED))
+    s = scene(chance, SCORED)
     s.pool = s.pool[:20]
     n, spare, size = count(chance, s), chance.choice([1.0, 1.25, 2.0]), chance.randint(2, 6)
     query = ask("cluster-margin", s, n, spare=spare, cluster_size=size, seed=0)
@@ -144,12 +126,10 @@ def cluster_margin(chance: Random) -> str:
     for pick in query:
         if not turn:
             turn = [cell for cell in left if cell]
-        cell = next((cell for cell in turn if pick in cell), None)
-        check(cell is not None, f"{pick}: its cluster had its turn, or it is none of the smallest margins")
-        assert cell is not None
-        check(
-            sizes[id(cell)] == min(sizes[id(each)] for each in turn), "a larger cluster came before a smaller"
-        )
+        cell = next((cell for cell in turn if pick in cell), set())
+        check(bool(cell), f"{pick}: its cluster had its turn, or it is none of the smallest margins")
+        smallest = min(sizes[id(each)] for each in turn)
+        check(sizes[id(cell)] == smallest, "a larger cluster came before a smaller")
         cell.remove(pick)
         turn = [each for each in turn if each is not cell]
     return s.task
@@ -163,9 +143,9 @@ def typicality(rows: Tensor, neighbors: int) -> Tensor:
     return 1 / (torch.stack(means) + 1e-5)
 
 
-def typiclust(chance: Random) -> str:
+def typiclust(chance: Random, name: str) -> str:
     """Clusters without labels first, larger ones first; in each the most typical example."""
-    s = scene(chance, chance.choice((*SCORED, "regression")))
+    s = scene(chance, ANY)
     n = count(chance, s)
     labeled: Any = s.labeled if chance.random() < 0.6 else None
     query = ask("typiclust", s, n, labeled=labeled, seed=5)

@@ -12,7 +12,7 @@ from torch.nn.utils import vector_to_parameters
 
 from attacks.driver import check
 from attacks.oracles.asking import ask, count
-from attacks.oracles.scene import Scene, scene
+from attacks.oracles.scene import CLASSES, Scene, scene
 
 
 def plain_at(s: Scene, theta: Tensor) -> nn.Module:
@@ -22,9 +22,9 @@ def plain_at(s: Scene, theta: Tensor) -> nn.Module:
     return made
 
 
-def bait(chance: Random, name: str = "bait") -> str:
+def bait(chance: Random, name: str) -> str:
     """Greedy additions and removals, the trace computed anew by explicit inverses for every example at every step."""
-    s = scene(chance, chance.choice(["classification", "binary", "regression"]))
+    s = scene(chance, (*CLASSES, "regression"))
     s.pool = s.pool[:16]
     n, lam = count(chance, s, 3), chance.choice([0.01, 1.0])
     query = ask(name, s, n, labeled=s.labeled, regularization=lam, seed=0)
@@ -49,12 +49,15 @@ def bait(chance: Random, name: str = "bait") -> str:
     def trace(at: Tensor) -> float:
         return float((torch.linalg.inv(at) * target.T).sum())
 
+    def close(a: float, b: float) -> bool:
+        return abs(a - b) <= 1e-9 * abs(a) + 1e-14 * trace(matrix)
+
     chosen: list[int] = []
     scores: list[float] = []
     for _ in range(min(2 * n, size)):
         gains = [-math.inf if i in chosen else trace(matrix) - trace(matrix + own[i]) for i in range(size)]
         best = max(range(size), key=gains.__getitem__)
-        if sorted(gains)[-1] - sorted(gains)[-2] <= 1e-9 * abs(gains[best]) + 1e-14 * trace(matrix):
+        if close(gains[best], sorted(gains)[-2]):
             return "near tie"
         chosen.append(best)
         scores.append(gains[best])
@@ -63,19 +66,15 @@ def bait(chance: Random, name: str = "bait") -> str:
     while len(kept) > n:
         losses = {i: trace(matrix - own[i]) - trace(matrix) for i in kept}
         worst = min(losses, key=losses.__getitem__)
-        if len(kept) > 1 and sorted(losses.values())[1] - losses[worst] <= 1e-9 * abs(
-            losses[worst]
-        ) + 1e-14 * trace(matrix):
+        if close(losses[worst], sorted(losses.values())[1]):
             return "near tie"
         kept.remove(worst)
         matrix = matrix - own[worst]
     check(list(query) == kept, f"picked {list(query)}, by definition {kept} of {chosen}")
     for pick, score in zip(query, query.scores, strict=True):
         wanted = scores[chosen.index(pick)]
-        check(
-            abs(score - wanted) <= 1e-6 * abs(wanted) + 1e-12 * trace(matrix),
-            f"score {score}, by definition {wanted}",
-        )
+        right = abs(score - wanted) <= 1e-6 * abs(wanted) + 1e-12 * trace(matrix)
+        check(right, f"score {score}, by definition {wanted}")
     return s.task
 
 
@@ -88,16 +87,11 @@ def bearable_step(logits: Tensor, moved: Tensor, labels: Tensor) -> float:
         return float(torch.stack(found).double().mean())
 
     low, high = 0.0, 1e-6
-    for _ in range(60):
-        if left(high) < 0.95 * right:
-            break
+    while left(high) >= 0.95 * right and high < 1e12:
         low, high = high, 2 * high
     for _ in range(30):
         middle = (low + high) / 2
-        if left(middle) >= 0.95 * right:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if left(middle) >= 0.95 * right else (low, middle)
     return low or high
 
 

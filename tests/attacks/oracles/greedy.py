@@ -32,6 +32,13 @@ def ranking(query: Any, scores: Tensor) -> None:
     stepwise(list(query), query.scores, lambda picks: scores)
 
 
+def valued(query: Any, values: Tensor, tolerance: float = 1e-9) -> None:
+    """Check that every pick is said to have the value that it has."""
+    for pick, score in zip(query, query.scores, strict=True):
+        own = float(values[pick])
+        check(abs(score - own) <= tolerance, f"{pick} is said to have {score}, and has {own}")
+
+
 def gaps(rows: Tensor, centers: Tensor) -> Tensor:
     """The distance of each row to its nearest center, (n,)."""
     return (rows[:, None] - centers[None]).square().sum(2).sqrt().amin(1)

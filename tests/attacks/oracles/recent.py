@@ -6,27 +6,24 @@ the first pick too, and of `ldm-s` that the first has the smallest metric.
 
 from __future__ import annotations
 
-import warnings
 from random import Random
 
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
-import jostle
 from attacks.driver import check
 from attacks.oracles import greedy
-from attacks.oracles.asking import ask, count, doubt, entropy
-from attacks.oracles.draws import SCORED, SEEDS, frequencies
-from attacks.oracles.scene import CLASSES, scene
-from jostle.rng import derive, generator
+from attacks.oracles.asking import ask, count, doubt, entropy, k_means
+from attacks.oracles.draws import frequencies
+from attacks.oracles.scene import CLASSES, SCORED, scene
+from jostle.rng import generator
 from jostle.strategies.falcun import ContrastiveDraws
 from jostle.strategies.ldm_s import SCALES
 
 
-def epig(chance: Random) -> str:
+def epig(chance: Random, name: str) -> str:
     """Mutual information of a label with that of every target, pair by pair."""
-    s, k = scene(chance, chance.choice([*CLASSES, "regression"])), chance.randint(2, 5)
+    s, k = scene(chance, (*CLASSES, "regression")), chance.randint(2, 5)
     s.pool = s.pool[:16]
     query = ask("epig", s, count(chance, s), samples=k, noise_scale=0.1, seed=1)
     outputs = [s.run(s.pool, theta)[1] for theta in s.perturbed(k, 0.1)]
@@ -40,9 +37,8 @@ def epig(chance: Random) -> str:
         for i, own in enumerate(f):
             for other in f:
                 shared = float((own * other).mean()) ** 2
-                rho2 = shared / (
-                    (float(own.square().mean()) + noise) * (float(other.square().mean()) + noise)
-                )
+                spreads = [float(each.square().mean()) + noise for each in (own, other)]
+                rho2 = shared / (spreads[0] * spreads[1])
                 scores[i] -= 0.5 * torch.log(torch.tensor(1 - rho2, dtype=torch.float64)) / len(f)
     else:
         p = torch.stack([s.sites(each)[:, 0] for each in outputs], 1)  # (n, K, c)
@@ -55,9 +51,9 @@ def epig(chance: Random) -> str:
     return s.task
 
 
-def cal(chance: Random) -> str:
+def cal(chance: Random, name: str) -> str:
     """Divergences from the nearest labeled examples, one by one."""
-    s, k = scene(chance, chance.choice(CLASSES)), chance.randint(1, 10)
+    s, k = scene(chance, CLASSES), chance.randint(1, 10)
     query = ask("cal", s, count(chance, s), neighbors=k, labeled=s.labeled, seed=0)
     h, known = s.features(s.pool), s.features(s.known)
     p, q = s.probabilities(s.pool)[:, 0], s.probabilities(s.known)[:, 0]
@@ -73,25 +69,21 @@ def cal(chance: Random) -> str:
     return s.task
 
 
-def clue(chance: Random) -> str:
+def clue(chance: Random, name: str) -> str:
     """scikit-learn's weighted clusters under the seed that jostle derives, then the nearest to each center."""
-    s, heat = scene(chance, chance.choice(SCORED)), chance.choice([1.0, 0.5])
+    s, heat = scene(chance, SCORED), chance.choice([1.0, 0.5])
     n = count(chance, s)
     query = ask("clue", s, n, temperature=heat, seed=5)
     q = s.probabilities(s.pool) ** (1 / heat)
     weights, h = entropy(q / q.sum(-1, keepdim=True)).mean(1), s.features(s.pool)
     weights = weights if weights.any() else torch.ones_like(weights)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = KMeans(n, n_init=1, random_state=derive(5, "k-means") % 2**32).fit(
-            h.numpy(), sample_weight=weights.numpy()
-        )
-    total = torch.zeros(n, dtype=torch.float64).index_add_(0, torch.from_numpy(made.labels_).long(), weights)
+    cells, centers = k_means(h, n, 5, weights)
+    total = torch.zeros(n, dtype=torch.float64).index_add_(0, cells, weights)
     if n > 1 and float(total.sort().values.diff().min()) < 1e-9:
         return "tie"
     order = total.sort(descending=True).indices.tolist()
     for turn, cell in enumerate(order):
-        gaps = -(h - torch.from_numpy(made.cluster_centers_[cell])).norm(dim=1)
+        gaps = -(h - centers[cell]).norm(dim=1)
         gaps[list(query)[:turn]] = -torch.inf
         own = float(gaps[list(query)[turn]])
         check(own >= float(gaps.max()) - 1e-9, f"pick {turn} is not nearest to its center: {own}")
@@ -99,9 +91,9 @@ def clue(chance: Random) -> str:
     return s.task
 
 
-def falcun(chance: Random) -> str:
+def falcun(chance: Random, name: str) -> str:
     """The sum of doubt and distance to the batch, when each was drawn."""
-    s, gamma = scene(chance, chance.choice(SCORED)), chance.choice([1.0, 10.0])
+    s, gamma = scene(chance, SCORED), chance.choice([1.0, 10.0])
     picker = ContrastiveDraws(gamma=gamma)
     query = ask("falcun", s, count(chance, s), selector=picker, seed=chance.randrange(99))
     p = s.probabilities(s.pool).mean(1)
@@ -111,11 +103,8 @@ def falcun(chance: Random) -> str:
     if chance.random() < 0.2:
         few = p[:5]
         weights = sums(few, doubt(few), []) ** gamma
-        drawn = [
-            next(iter(jostle.select("falcun", s.net, s.pool[:5], 1, task=s.task, selector=picker, seed=seed)))
-            for seed in range(SEEDS)
-        ]
-        frequencies(drawn, weights if weights.sum() > 0 else torch.ones_like(weights))
+        weights = weights if weights.sum() > 0 else torch.ones_like(weights)
+        frequencies("falcun", s, weights, selector=picker)
     return s.task
 
 
@@ -130,7 +119,7 @@ def sums(p: Tensor, u: Tensor, picks: list[int]) -> Tensor:
 
 def greedy_sampling(chance: Random, name: str) -> str:
     """The farthest by features, times the distance of numbers in igs."""
-    s = scene(chance, "regression")
+    s = scene(chance, ["regression"])
     labeled = s.labeled if name == "igs" or chance.random() < 0.6 else None
     query = ask(name, s, count(chance, s), labeled=labeled, seed=0)
     h, f = s.run(s.pool)
@@ -149,9 +138,9 @@ def greedy_sampling(chance: Random, name: str) -> str:
     return "labeled" if labeled else "nothing labeled"
 
 
-def ldm_s(chance: Random) -> str:
+def ldm_s(chance: Random, name: str) -> str:
     """The metric under noise drawn again from the same generator; the first pick has the smallest."""
-    s, seed, patience = scene(chance, chance.choice(CLASSES)), chance.randrange(99), chance.randint(1, 3)
+    s, seed, patience = scene(chance, CLASSES), chance.randrange(99), chance.randint(1, 3)
     query = ask("ldm-s", s, count(chance, s), patience=patience, seed=seed)
     h, head, draws = s.features(s.pool), s.plain[1], generator(seed, "ldm-s", "noise")
     clean = s.logits(s.outputs(s.pool)).argmax(1)
@@ -168,9 +157,6 @@ def ldm_s(chance: Random) -> str:
             better = [i for i in range(len(h)) if flips[i] and metric[i] > share]
             metric[better] = share
             idle = 0 if better else idle + 1
-    for pick, score in zip(query, query.scores, strict=True):
-        check(abs(float(metric[pick]) - score) < 1e-9, f"metric {score}, by definition {float(metric[pick])}")
-    check(
-        float(metric[next(iter(query))]) == float(metric.min()), "the first pick has not the smallest metric"
-    )
+    greedy.valued(query, metric)
+    check(metric[next(iter(query))] == metric.min(), "the first pick has not the smallest metric")
     return s.task

@@ -7,6 +7,7 @@ private copy, so that an oracle knows the perturbations and the dropout that wer
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -18,6 +19,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from attacks.driver import check
 
 CLASSES = ("classification", "binary")
+SCORED = (*CLASSES, "segmentation", "multi-label", "sequence")
+ANY = (*SCORED, "regression")
 ACTIVATIONS = (nn.Tanh, nn.ReLU, nn.GELU, nn.Softplus)
 
 
@@ -136,18 +139,15 @@ class Scene:
         """The parameters of each perturbed pass: so many, each as far from the clean ones as its definition says."""
         found: list[Tensor] = []
         for each in self.net.tape.passes:
-            new = not torch.equal(each.theta, self.theta) and not any(
-                torch.equal(each.theta, one) for one in found
-            )
-            found += [each.theta] if new else []
+            if not any(torch.equal(each.theta, one) for one in (self.theta, *found)):
+                found.append(each.theta)
         check(len(found) == count, f"{len(found)} perturbations were seen, expected {count}")
         moving = torch.stack([one != self.theta for one in found]).any(0)
+        wanted = scale * self.theta[moving].norm()
         for one in found:
-            length, wanted = (one - self.theta).norm(), scale * self.theta[moving].norm()
-            check(
-                bool((length - wanted).abs() <= 1e-6 * wanted),
-                f"a perturbation of length {length}, not {wanted}",
-            )
+            length = (one - self.theta).norm()
+            right = bool((length - wanted).abs() <= 1e-6 * wanted)
+            check(right, f"a perturbation of length {length}, not {wanted}")
         return found
 
     def deviations(self, x: Tensor, thetas: list[Tensor], of: Any, scale: float = 1e-3) -> Tensor:
@@ -161,19 +161,16 @@ class Scene:
     def dropout_passes(self, count: int) -> Tensor:
         """Distributions of each pass with dropout, (T, n, sites, c): so many."""
         clean = self.outputs(self.pool)
-        of_pool = [each.outputs for each in self.net.tape.passes if torch.equal(each.inputs, self.pool)]
-        found = [
-            out
-            for out in of_pool
-            if out is not None and not torch.allclose(out, clean, rtol=1e-12, atol=1e-14)
-        ]
+        seen = [each.outputs for each in self.net.tape.passes if torch.equal(each.inputs, self.pool)]
+        found = [x for x in seen if x is not None and not torch.allclose(x, clean, rtol=1e-12, atol=1e-14)]
         check(0 < len(found) <= count, f"{len(found)} dropout passes were seen, expected {count}")
         found += [clean] * (count - len(found))  # a pass that dropped nothing looks like a clean one
         return torch.stack([self.sites(out) for out in found])
 
 
-def scene(chance: Random, task: str, *, dropout: bool = False, images: bool = False) -> Scene:
-    """A random network in double precision for a task, with random examples."""
+def scene(chance: Random, tasks: Sequence[str], *, dropout: bool = False, images: bool = False) -> Scene:
+    """A random network in double precision for one of these tasks, with random examples."""
+    task = chance.choice(tasks)
     torch.manual_seed(chance.randrange(2**31))
     classes = 2 if task == "binary" else chance.randint(2, 4)
     out = 1 if task in ("binary", "regression") else classes
@@ -182,10 +179,10 @@ def scene(chance: Random, task: str, *, dropout: bool = False, images: bool = Fa
     body, shape = picture_body(chance, width, task) if images else vector_body(chance, width, task, dropout)
     tape = Tape()
     head = nn.Conv2d(width, out, 1) if task == "segmentation" else Head(width, out)
-    head.tape = tape  # type: ignore[assignment]
+    head.tape = tape
     net = Net(body, head, tape).double().eval()
     with torch.no_grad():
-        net.head.weight.mul_(chance.choice([0.3, 1.0, 1.0, 5.0, 200.0]))  # type: ignore[operator, union-attr]
+        net.head.weight.mul_(chance.choice([0.3, 1.0, 1.0, 5.0, 200.0]))
     x = torch.randn(n + m, *shape, dtype=torch.float64)
     if chance.random() < 0.3:  # examples of unequal size
         x *= (1.5 * torch.randn(n + m, dtype=torch.float64)).exp().view(-1, *[1] * len(shape))

@@ -12,20 +12,18 @@ import jostle
 from attacks.driver import check
 from attacks.oracles import greedy
 from attacks.oracles.asking import ask, count
-from attacks.oracles.scene import Scene, scene
+from attacks.oracles.scene import ANY, CLASSES, Scene, scene
 from jostle.strategies.adversarial import uncertainty
-
-ANY = ("classification", "binary", "segmentation", "multi-label", "sequence", "regression")
 
 
 def graph(chance: Random, name: str) -> str:
     """Both layers solve for some weights on the dense matrix of the graph, and the picks follow."""
-    s = scene(chance, chance.choice(ANY))
+    s = scene(chance, ANY)
     strategy = jostle.strategies.build(name, width=4, epochs=chance.randint(1, 40))
     n = count(chance, s)
     options = {"labeled": s.labeled, "task": s.task, "seed": 3, "progress": False}
     with strategy.context(s.net, s.pool, **options) as context:
-        hidden, scores = strategy.fitted(context)  # type: ignore[attr-defined]
+        hidden, scores = strategy.fitted(context)
     x = torch.nn.functional.normalize(s.features(torch.cat([s.pool, s.known])))
     near = x @ x.T - torch.eye(len(x), dtype=x.dtype)
     sums = near.sum(0)
@@ -38,7 +36,7 @@ def graph(chance: Random, name: str) -> str:
         alive = unit > 0
         if int(alive.sum()) > x.shape[1] + 3:
             solves((matrix @ x)[alive], unit[alive], "the first layer")
-    query = strategy.select(s.net, s.pool, n, **options)  # type: ignore[arg-type]
+    query = strategy.select(s.net, s.pool, n, **options)
     size = len(s.pool)
     if name == "core-gcn":
         rows = torch.cat([hidden, scores], 1)
@@ -58,38 +56,32 @@ def solves(inputs: Tensor, outputs: Tensor, what: str) -> None:
     check(rest <= 1e-6 * (float(outputs.abs().max()) + 1e-3), f"{what} is off by {rest}")
 
 
-def ll4al(chance: Random) -> str:
+def ll4al(chance: Random, name: str) -> str:
     """The predicted loss is that of the predictor on the layers, read by hooks of our own."""
-    s = scene(chance, chance.choice(["classification", "binary", "regression", "multi-label"]))
+    s = scene(chance, (*CLASSES, "regression", "multi-label"))
     strategy = jostle.strategies.build("ll4al", hidden=5)
     joined = strategy.join(s.net, s.pool[:2], seed=chance.randrange(99))
     query = strategy.select(joined.model, s.pool, count(chance, s), task=s.task, seed=0)
     copied = copy.deepcopy(joined.model)
     seen: dict[str, Tensor] = {}
-    for name in copied.layers:  # type: ignore[union-attr]
+    for layer in copied.layers:
 
-        def keep(module: nn.Module, args: object, out: Tensor, name: str = name) -> None:  # type: ignore[assignment]
-            seen[name] = out.detach().clone()
+        def keep(module: nn.Module, args: object, out: Tensor, layer: str = layer) -> None:
+            seen[layer] = out.detach().flatten(2).mean(2) if out.ndim > 2 else out.detach().clone()
 
-        copied.model.get_submodule(name).register_forward_hook(keep)  # type: ignore[union-attr, operator]
+        copied.model.get_submodule(layer).register_forward_hook(keep)
     with torch.no_grad():
-        copied.model(s.pool)  # type: ignore[operator]
-        vectors = [
-            seen[name].flatten(2).mean(2) if seen[name].ndim > 2 else seen[name] for name in copied.layers
-        ]  # type: ignore[union-attr]
-        predictor = copied.predictor
-        hidden = [
-            (vector @ branch[0].weight.T + branch[0].bias).clamp(min=0)
-            for vector, branch in zip(vectors, predictor.branches, strict=True)  # type: ignore[union-attr, arg-type]
-        ]
-        scores = torch.cat(hidden, 1) @ predictor.last.weight[0] + predictor.last.bias  # type: ignore[union-attr]
+        copied.model(s.pool)
+        pairs = zip(copied.layers, copied.predictor.branches, strict=True)
+        hidden = [(seen[layer] @ each[0].weight.T + each[0].bias).clamp(min=0) for layer, each in pairs]
+        scores = torch.cat(hidden, 1) @ copied.predictor.last.weight[0] + copied.predictor.last.bias
     greedy.ranking(query, scores)
     return s.task
 
 
 def autoencoder(chance: Random, name: str) -> str:
     """Picks are the largest scores, and a seed repeats them."""
-    s = scene(chance, "classification", images=True)
+    s = scene(chance, ["classification"], images=True)
     settings = {"steps": 1, "batch": 4, "latent": 4, "encoder": "light"}
     options = {"labeled": s.labeled, "seed": chance.randrange(99)}
     strategy = jostle.strategies.build(name, **settings)
