@@ -73,13 +73,8 @@ def test_what_the_package_imports_is_declared() -> None:
     assert undeclared(SOURCE, REQUIRED.union(*USERS_EXTRAS.values())) == []
 
 
-APART = {
-    "baal",
-    "bmdal_reg",
-    "buscarpy",
-    "cleanlab",
-    "small_text",
-}  # peers, installed by `make bench-peers` or by hand
+# Peers, installed by `make bench-peers` or by hand.
+APART = {"baal", "bmdal_reg", "buscarpy", "cleanlab", "small_text"}
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools", "benchmarks", "examples"])
@@ -97,8 +92,7 @@ def test_what_is_required_is_imported() -> None:
 
 SUBPACKAGES = {
     "jostle.labeling": "label"
-}  # subpackages that need an extra as a whole; elsewhere imports are where they are used
-
+}  # need an extra as a whole; elsewhere imports are where they are used
 
 UNIX_ALONE = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog", "readline", "curses")
 WITHOUT_UNIX = f"""
@@ -164,8 +158,6 @@ def undeclared_at_once(path: Path, declared: set[str]) -> list[str]:
 
 
 def test_the_design_page_says_what_each_dependency_is_for() -> None:
-    page = (
-        (ROOT / "docs" / "project" / "design.md").read_text(encoding="utf-8").partition("## Dependencies")[2]
-    )
-    told = {spelled(word) for word in re.findall(r"[\w.-]+", page)}
+    page = (ROOT / "docs" / "project" / "design.md").read_text(encoding="utf-8")
+    told = {spelled(word) for word in re.findall(r"[\w.-]+", page.partition("## Dependencies")[2])}
     assert not REQUIRED.union(*EXTRAS.values()) - told

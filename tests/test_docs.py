@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pytest
-from tools import evidence, strategies_page
+from tools import evidence, strategies_page, words
 from tools.subpackages import syntax_nodes
 
 from jostle.strategies.registry import REGISTRY
@@ -51,45 +51,31 @@ def test_the_page_of_strategies_is_the_registry() -> None:
     assert written == strategies_page.page(), "run `make docs`"
 
 
-packed_results = pytest.mark.skipif(
+@pytest.mark.skipif(
     not (ROOT / "results").is_dir(), reason="results/ is in the repository, not in the source distribution"
 )
-
-
-@packed_results
-def test_costs_of_a_cluster_are_those_that_were_recorded() -> None:
-    written = (ROOT / "docs" / "how-to" / "large-pools.md").read_text()
-    assert written == evidence.gathered(written, ROOT).page, "run `make docs`"
-    assert written.count("| 1.25 |") == 2
-    assert written.count(" GB |") == 3
-
-
-@packed_results
 @pytest.mark.parametrize(
-    "page",
-    ["docs/explanation/evidence.md", "docs/explanation/default.md", "docs/how-to/choose-a-strategy.md"],
-)
-def test_figures_of_the_default_are_those_of_its_confirmation(page: str) -> None:
-    written = (ROOT / page).read_text()
-    assert written == evidence.gathered(written, ROOT).page, "run `make docs`"
-    assert "<!-- end -->" in written
-
-
-@packed_results
-@pytest.mark.parametrize(
-    ("page", "row", "tables"),
+    ("page", "row", "rows"),
     [
-        ("research/results.md", "noise-stability-code | ", 2),
-        ("research/benchmark.md", "default | ", 1),
-        ("../README.md", "`default` | ", 1),
+        ("README.md", "`default` | ", 1),
+        ("docs/explanation/evidence.md", "<!-- end -->", 1),
+        ("docs/explanation/default.md", "<!-- end -->", 1),
+        ("docs/how-to/choose-a-strategy.md", "<!-- end -->", 1),
+        ("docs/how-to/large-pools.md", " GB |", 3),
+        ("docs/research/benchmark.md", "default | ", 1),
+        ("docs/research/results.md", "noise-stability-code | ", 2),
     ],
 )
-def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, row: str, tables: int) -> None:
-    written = (ROOT / "docs" / page).read_text()
+def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, row: str, rows: int) -> None:
+    written = (ROOT / page).read_text()
     found = evidence.gathered(written, ROOT)
     assert written == found.page, "run `make docs`"
-    assert written.count(row) >= tables  # the tables are there
-    assert found.figures
+    assert written.count(row) >= rows  # the tables are there
+    assert found.figures or page not in (
+        "README.md",
+        "docs/research/benchmark.md",
+        "docs/research/results.md",
+    )
     if matplotlib.__version_info__ < DRAWN_WITH:
         pytest.skip("older releases of Matplotlib write the same drawings in other words")
     for name, drawing in found.figures.items():
@@ -97,13 +83,6 @@ def test_tables_and_figures_of_results_are_those_of_the_raw_results(page: str, r
         assert NUMBER.sub("", stored) == NUMBER.sub("", drawing), f"{name}: run `make docs`"
         places = [np.array(NUMBER.findall(text), dtype=float) for text in (stored, drawing)]
         np.testing.assert_allclose(*places, atol=0.02, err_msg=f"{name}: run `make docs`")
-
-
-def test_links_and_pictures_exist() -> None:
-    for path in PAGES:
-        text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
-        found = [t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if not t.startswith("http")]
-        assert not [t for t in found if t and not (path.parent / t).exists()], path.name
 
 
 FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
@@ -136,39 +115,19 @@ def test_commands_that_are_named_exist(page: str) -> None:
     assert not [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
 
 
-BRITISH = re.compile(
-    r"cent(re|red|ring)\b|(behavi|neighb|fav|hon|col)our|label(led|ling)|\bgrey|catalogue|licence|judgement|learnt|spelt"
-    r"|(organ|recogn|summar|visual|initial|util|minim|maxim|standard|normal|token|optim)is(ation|e[drs]?|ing)\b"
-)
-
-
-def prose(path: Path) -> str:
-    """The text of a page less its code; the docstrings and comments of a module."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        return re.sub(r"^```.*?^```|`[^`]*`", "", text, flags=re.MULTILINE | re.DOTALL)
-    strings = re.findall(r'"""(.*?)"""', text, re.DOTALL)
-    return re.sub(r"`[^`]*`", "", "\n".join([*strings, *re.findall(r"# (.*)", text)]))
-
-
-def test_spelling_is_american() -> None:
-    files = [*PAGES, *(path for folder in ("src", "tools") for path in (ROOT / folder).rglob("*.py"))]
-    assert not {path.name: words for path in files if (words := BRITISH.findall(prose(path)))}
-
-
-def test_names_are_american_too() -> None:
+def test_names_are_american() -> None:
     files = [path for folder in ("src", "tools") for path in (ROOT / folder).rglob("*.py")]
     assert not [
-        f"{path.name}: {name}" for path in files for name in names_given(path) if BRITISH.search(name)
+        f"{path.name}: {name}" for path in files for name in names_given(path) if words.BRITISH.search(name)
     ]
 
 
 def names_given(path: Path) -> Iterator[str]:
-    """What a module itself names: functions, classes, arguments, variables; not what it uses of others."""
+    """What a module itself names: functions, classes, arguments, variables; not constants, nor names of others."""
     for node in syntax_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.arg):
             yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and not node.id.isupper():
             yield node.id

@@ -132,12 +132,11 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages / "here.pth").write_text(sysconfig.get_path("purelib") + "\n")
     arguments = dict(each.split("=") for each in instructions("ARG") if "=" in each)
     offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     path = f"{home / 'env' / 'bin'}:{os.environ['PATH']}"
     for command in instructions("RUN"):
         done = subprocess.run(
             command, shell=True, cwd=home, capture_output=True, text=True, check=False,
-            env={**variables, **arguments, **offline, "PATH": path},
+            env={**outside(Path.home()), **arguments, **offline, "PATH": path},
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
     return home / "env" / "bin" / "jostle"
@@ -156,9 +155,8 @@ def photos(tmp_path: Path) -> Path:
     (tmp_path / "photos").mkdir()
     draw = np.random.default_rng(0)
     for place in range(110):
-        Image.fromarray(draw.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(
-            tmp_path / "photos" / f"{place}.png"
-        )
+        pixels = draw.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{place}.png")
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n\n\ndef load():\n    return nn.Sequential(nn.Flatten(), nn.Linear(192, 2))\n"
     )
@@ -171,14 +169,8 @@ def outside(home: Path) -> dict[str, str]:
 
 def test_the_container_has_jostle_itself_and_picks(container: Path, photos: Path) -> None:
     assert container.exists()
-    done = subprocess.run(
-        [container, *documented("pick")],
-        cwd=photos,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=outside(photos),
-    )
+    words, env = [container, *documented("pick")], outside(photos)
+    done = subprocess.run(words, cwd=photos, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert len((photos / "picks.csv").read_text().splitlines()) == 101
 
@@ -188,9 +180,8 @@ def test_the_container_serves_the_labeling_page(container: Path, photos: Path) -
     words = [port if word == "8765" else word for word in documented("label")]
     assert port in words
     with open(photos / "log", "w") as log:
-        server = subprocess.Popen(
-            [container, *words], cwd=photos, stdout=log, stderr=log, env=outside(photos)
-        )
+        env = outside(photos)
+        server = subprocess.Popen([container, *words], cwd=photos, stdout=log, stderr=log, env=env)
         try:
             offered = fetch_project(int(port), server)["answers"]["classes"]
             assert [each["name"] for each in offered] == ["cat", "dog"]
