@@ -15,6 +15,19 @@ from torch.nn.utils import parametrizations
 N = 13  # not a multiple of any batch size
 
 
+class Net(nn.Module):
+    """Layers by name, and a function of them and the inputs."""
+
+    def __init__(self, run: Callable[[Any, Any], Any], **layers: nn.Module | nn.Parameter) -> None:
+        super().__init__()
+        self.run = run
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x: Any) -> Any:
+        return self.run(self, x)
+
+
 class ConvNet(nn.Module):
     def __init__(self, classes: int = 4) -> None:
         super().__init__()
@@ -48,31 +61,6 @@ class SegNet(nn.Module):
         return self.up(self.seg(self.body(x)))
 
 
-class Transformer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(20, 16)
-        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
-        self.out = nn.Linear(16, 3)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.out(self.encoder(self.embed(tokens)).mean(1))
-
-
-class Tied(nn.Module):
-    """A language model whose output layer is its embedding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(11, 8)
-        self.mix = nn.Linear(8, 8)
-        self.out = nn.Linear(8, 11, bias=False)
-        self.out.weight = self.embed.weight
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.out(torch.tanh(self.mix(self.embed(tokens).mean(1))))
-
-
 class TwoInputs(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -81,51 +69,6 @@ class TwoInputs(nn.Module):
     def forward(self, image: Tensor, meta: Tensor | None = None) -> Tensor:
         assert meta is not None
         return self.out(torch.relu(self.left(image) + self.right(meta)))
-
-
-class Recurrent(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(5, 8, batch_first=True)
-        self.out = nn.Linear(8, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.lstm(x)[0][:, -1])
-
-
-class Auxiliary(nn.Module):
-    """Returns (logits, auxiliary logits); the auxiliary head is called last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.main, self.aux = nn.Linear(6, 7), nn.Linear(7, 4), nn.Linear(7, 2)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        h = torch.relu(self.body(x))
-        return self.main(h), self.aux(h)
-
-
-class Wrapped(nn.Module):
-    """Returns an object or dict with logits."""
-
-    def __init__(self, as_dict: bool) -> None:
-        super().__init__()
-        self.net, self.as_dict = nn.Linear(6, 3), as_dict
-
-    def forward(self, x: Tensor) -> Any:
-        logits = self.net(x)
-        return {"logits": logits} if self.as_dict else SimpleNamespace(logits=logits, loss=None)
-
-
-class Squeezing(nn.Module):
-    """Drops the batch dimension of a batch of one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x).squeeze()
 
 
 class Locked(nn.Module):
@@ -169,49 +112,73 @@ class Functional(nn.Module):
         return F.linear(torch.tanh(x @ self.a), self.b)
 
 
-class Spectral(nn.Module):
+def transformer() -> nn.Module:
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+    layers = {"embed": nn.Embedding(20, 16), "encoder": encoder, "out": nn.Linear(16, 3)}
+    return Net(lambda net, x: net.out(net.encoder(net.embed(x)).mean(1)), **layers)
+
+
+def tied() -> nn.Module:
+    """A language model whose output layer is its embedding."""
+    layers = {"embed": nn.Embedding(11, 8), "mix": nn.Linear(8, 8), "out": nn.Linear(8, 11, bias=False)}
+    model = Net(lambda net, x: net.out(torch.tanh(net.mix(net.embed(x).mean(1)))), **layers)
+    model.out.weight = model.embed.weight  # type: ignore[union-attr, assignment]
+    return model
+
+
+def recurrent() -> nn.Module:
+    layers = {"lstm": nn.LSTM(5, 8, batch_first=True), "out": nn.Linear(8, 3)}
+    return Net(lambda net, x: net.out(net.lstm(x)[0][:, -1]), **layers)
+
+
+def auxiliary() -> nn.Module:
+    """Returns (logits, auxiliary logits); the auxiliary head is called last."""
+
+    def run(net: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.relu(net.body(x))
+        return net.main(h), net.aux(h)
+
+    return Net(run, body=nn.Linear(6, 7), main=nn.Linear(7, 4), aux=nn.Linear(7, 2))
+
+
+def wrapped(wrap: Callable[[Tensor], Any]) -> nn.Module:
+    return Net(lambda net, x: wrap(net.layers(x)), layers=nn.Linear(6, 3))
+
+
+def squeezing() -> nn.Module:
+    """Drops the batch dimension of a batch of one."""
+    layers = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))
+    return Net(lambda net, x: net.layers(x).squeeze(), layers=layers)
+
+
+def spectral() -> nn.Module:
     """Complex weights, as Fourier layers have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(4, 5, dtype=torch.cfloat))
-        self.out = nn.Linear(5, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out((torch.fft.rfft(x) @ self.weight).abs())
+    layers = {"weight": nn.Parameter(torch.randn(4, 5, dtype=torch.cfloat)), "out": nn.Linear(5, 3)}
+    return Net(lambda net, x: net.out((torch.fft.rfft(x) @ net.weight).abs()), **layers)
 
 
-class WholeDict(nn.Module):
+def whole_dict() -> nn.Module:
     """Takes the batch as one dict."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Linear(6, 3)
-
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        return self.net(batch["signal"])
+    return Net(lambda net, batch: net.layers(batch["signal"]), layers=nn.Linear(6, 3))
 
 
-class Bytes(nn.Module):
-    """Takes images as bytes and scales them itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 3, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x.to(self.net[0].weight.dtype) / 255)  # (n, 3, 1, 1): still classification
+def of_bytes() -> nn.Module:
+    """Takes images as bytes, scales them itself, and returns (n, 3, 1, 1): still classification."""
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 3, 1))
+    return Net(lambda net, x: net.layers(x.to(net.layers[0].weight.dtype) / 255), layers=layers)
 
 
-class Viewing(nn.Module):
+def viewing() -> nn.Module:
     """Flattens with `view`, which only a contiguous memory layout allows."""
+    layers = {"conv": nn.Conv2d(1, 4, 3), "out": nn.Linear(4 * 36, 3)}
+    return Net(lambda net, x: net.out(torch.relu(net.conv(x)).view(len(x), -1)), **layers)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.out = nn.Conv2d(1, 4, 3), nn.Linear(4 * 36, 3)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(torch.relu(self.conv(x)).view(len(x), -1))
+def monkey() -> nn.Module:
+    """Its forward was replaced by a bound method, as wrappers do."""
+    model = wrapped(lambda logits: logits)
+    model.forward = model.forward  # type: ignore[method-assign]
+    return model
 
 
 def tied_convolutions() -> nn.Module:
@@ -226,18 +193,6 @@ def tied_convolutions() -> nn.Module:
     return model
 
 
-class Monkey(nn.Module):
-    """Its forward was replaced by a bound method, as wrappers do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = nn.Linear(6, 3)
-        self.forward = self.replaced  # type: ignore[method-assign]
-
-    def replaced(self, x: Tensor) -> Tensor:
-        return self.net(x)
-
-
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
 
@@ -246,10 +201,6 @@ def frozen() -> nn.Module:
     model = mlp()
     model[0].requires_grad_(False)  # type: ignore[index]
     return model
-
-
-def half() -> nn.Module:
-    return mlp().to(torch.bfloat16)
 
 
 def weight_normed() -> nn.Module:
@@ -307,28 +258,31 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
     "mlp": (mlp, vector_pool),
     "cnn with batch norm and dropout": (ConvNet, lambda: torch.randn(N, 1, 8, 8)),
     "segmentation": (SegNet, lambda: torch.randn(N, 3, 8, 8)),
-    "transformer": (Transformer, lambda: tokens(20)),
-    "tied": (Tied, lambda: tokens(11)),
+    "transformer": (transformer, lambda: tokens(20)),
+    "tied": (tied, lambda: tokens(11)),
     "two inputs": (TwoInputs, lambda: [{"image": torch.randn(4), "meta": torch.randn(3)} for _ in range(N)]),
-    "recurrent": (Recurrent, lambda: torch.randn(N, 4, 5)),
-    "auxiliary head": (Auxiliary, vector_pool),
-    "returns a dict": (lambda: Wrapped(True), vector_pool),
-    "returns an object": (lambda: Wrapped(False), vector_pool),
-    "squeezing regression": (Squeezing, vector_pool),
+    "recurrent": (recurrent, lambda: torch.randn(N, 4, 5)),
+    "auxiliary head": (auxiliary, vector_pool),
+    "returns a dict": (lambda: wrapped(lambda logits: {"logits": logits}), vector_pool),
+    "returns an object": (
+        lambda: wrapped(lambda logits: SimpleNamespace(logits=logits, loss=None)),
+        vector_pool,
+    ),
+    "squeezing regression": (squeezing, vector_pool),
     "uncopyable parts": (Locked, vector_pool),
     "counting buffer": (Counting, vector_pool),
     "frozen layer": (frozen, vector_pool),
-    "bfloat16": (half, vector_pool),
+    "bfloat16": (lambda: mlp().to(torch.bfloat16), vector_pool),
     "float64": (lambda: mlp().double(), lambda: vector_pool().numpy()),
     "weight norm": (weight_normed, vector_pool),
     "old weight norm": (old_weight_normed, vector_pool),
     "shared memory": (shared_memory, vector_pool),
-    "complex": (Spectral, vector_pool),
-    "whole dict": (WholeDict, lambda: {"signal": vector_pool()}),
-    "bytes": (Bytes, lambda: torch.randint(0, 256, (N, 3, 6, 6), dtype=torch.uint8)),
-    "view": (Viewing, lambda: torch.randn(N, 1, 8, 8)),
+    "complex": (spectral, vector_pool),
+    "whole dict": (whole_dict, lambda: {"signal": vector_pool()}),
+    "bytes": (of_bytes, lambda: torch.randint(0, 256, (N, 3, 6, 6), dtype=torch.uint8)),
+    "view": (viewing, lambda: torch.randn(N, 1, 8, 8)),
     "tied convolutions": (tied_convolutions, lambda: torch.randn(N, 4, 4, 4)),
-    "replaced forward": (Monkey, vector_pool),
+    "replaced forward": (monkey, vector_pool),
     "several positional inputs": (
         TwoInputs,
         lambda: [((torch.randn(4), torch.randn(3)), 0) for _ in range(N)],
