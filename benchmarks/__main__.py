@@ -28,19 +28,16 @@ SECTIONS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; by default all")
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller sizes: for a first look, not for the record"
-    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/bench.json"))
     arguments = parser.parse_args()
     figures: list[Figure] = []
     for name in arguments.sections or SECTIONS:
-        measured = SECTIONS[name](quick=arguments.quick)
+        measured = SECTIONS[name]()
         show(measured)
         figures += measured
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     record = {"torch": torch.__version__, "threads": torch.get_num_threads(), "machine": platform.machine()}
-    arguments.out.write_text(json.dumps(record | {"quick": arguments.quick, "figures": figures}, indent=1))
+    arguments.out.write_text(json.dumps(record | {"figures": figures}, indent=1))
     Console().print(
         f"{sum(not f['ok'] for f in figures)} of {len(figures)} missed their target; {arguments.out}"
     )

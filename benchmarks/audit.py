@@ -235,20 +235,21 @@ def _answers_needed(errors: Array, chances: Array, seed: int, gap: float = 0.05)
     }
 
 
+PARTS = {
+    "coverage": (coverage, 1000),
+    "width": (width, 40),
+    "forecast": (forecast, 100),
+    "digits": (digits, 60),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
-    parser.add_argument("part", choices=("coverage", "width", "forecast", "digits"))
-    parser.add_argument(
-        "--seeds", type=int, help="1,000 for coverage, 40 for width, 100 for forecast, 60 for digits"
-    )
+    parser.add_argument("part", choices=PARTS)
+    defaults = ", ".join(f"{seeds} for {part}" for part, (_, seeds) in PARTS.items())
+    parser.add_argument("--seeds", type=int, help=defaults)
     arguments = parser.parse_args()
-    parts = {
-        "coverage": (coverage, 1000),
-        "width": (width, 40),
-        "forecast": (forecast, 100),
-        "digits": (digits, 60),
-    }
-    run, seeds = parts[arguments.part]
+    run, seeds = PARTS[arguments.part]
     Console(width=110).print(run(arguments.seeds or seeds))
 
 

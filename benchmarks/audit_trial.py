@@ -7,8 +7,7 @@ is an accuracy of 90 %. Two rules are compared, seed by seed:
 * "before": the exact interval of release 0.2, 15 % random questions, and 6 / (pi r)^2 of alpha for the r-th model.
 
 The best possible is what a clairvoyant needs who knows which model to prove, and spends all of alpha on it. Other
-photographs tell the true accuracy on new data. `--data digits --pool 400 --most 300` plays small projects, and needs no
-download.
+photographs tell the true accuracy on new data.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from benchmarks import frozen
 from jostle import datasets, strategies
 from jostle.labeling.audit import FORECAST_LIMIT, PROOF_SHARE, UPPER_SHARE
 from jostle.labeling.audit.queue import proof_length
-from jostle.labeling.sources.contents import Content
 from jostle.labeling.training.encoders import LiteImages
 from jostle.labeling.training.learners import SOFTMAX, fit_classifier
 from jostle.statistics.agreement import kappa
@@ -44,6 +42,7 @@ from jostle.statistics.proofs import answers_to_prove, is_candidate, spend_alpha
 CLASSES = ("bird", "cat", "dog", "frog", "horse")
 PHOTOS = 12_000  # of the training images, in their order; those of the five classes are used
 BATCH, AUDIT_SHARE = 50, 0.15
+POOL, MOST = 2000, 700  # examples of a project, others are new data; answers after which it ends
 RANKED = 4 * BATCH  # picks of one ranking, audited examples among them
 GOAL = 0.1  # largest error
 REDRAWN = 150  # audits that tell the bias of an estimate
@@ -56,20 +55,9 @@ def photos() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     numbers = [data.classes.index(name) for name in CLASSES]
     targets = data.train.targets[torch.arange(PHOTOS)].numpy()
     rows = torch.from_numpy(np.flatnonzero(np.isin(targets, numbers)))
-    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
-    pixels = ((torch.as_tensor(data.train.inputs[rows]) * std + mean) * 255).round().byte()
-    contents = [Content("image", str(row), data=frozen.as_png(image)) for row, image in enumerate(pixels)]
     name = "photos-" + "-".join(map(str, sorted(numbers)))
-    found = frozen.features(name, LiteImages(), contents).numpy()
+    found = frozen.features(name, LiteImages(), frozen.as_contents(frozen.pixels(data, rows))).numpy()
     return found, np.searchsorted(sorted(numbers), targets[rows.numpy()])
-
-
-def digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Pixels (n, 64) and classes (n,) of scikit-learn's digits."""
-    from sklearn.datasets import load_digits
-
-    rows, classes = load_digits(return_X_y=True)
-    return (rows / 16).astype(np.float32), classes.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -100,17 +88,15 @@ class Look:
 class Project:
     """The state of one labeling project."""
 
-    def __init__(
-        self, rows: NDArray[np.float32], classes: NDArray[np.int64], pool: int, arm: str, seed: int
-    ) -> None:
+    def __init__(self, rows: NDArray[np.float32], classes: NDArray[np.int64], arm: str, seed: int) -> None:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(classes))
-        self.rows, self.classes = rows[order[:pool]], classes[order[:pool]]
-        self.new_rows, self.new_classes = rows[order[pool:]], classes[order[pool:]]
-        self.audit_order = rng.permutation(pool)
-        self.ranking = [int(i) for i in rng.permutation(pool)]  # the next picks, best first
-        self.status = np.full(pool, FREE)
-        self.arm, self.seed, self.pool = arm, seed, pool
+        self.rows, self.classes = rows[order[:POOL]], classes[order[:POOL]]
+        self.new_rows, self.new_classes = rows[order[POOL:]], classes[order[POOL:]]
+        self.audit_order = rng.permutation(POOL)
+        self.ranking = [int(i) for i in rng.permutation(POOL)]  # the next picks, best first
+        self.status = np.full(POOL, FREE)
+        self.arm, self.seed = arm, seed
         self.picks: list[int] = []  # trained on, with audited examples that left
         self.asked, self.audited = 0, 0
         self.shared = 0  # audited as the usual share of a batch, without those of a proof
@@ -155,7 +141,7 @@ class Project:
         query = strategies.build("default").select(
             self.network,
             x,
-            min(RANKED, self.pool - len(taken)),
+            min(RANKED, POOL - len(taken)),
             exclude=taken,
             labeled=TensorDataset(x[self.picks], y[self.picks]),
             task="classification",
@@ -266,13 +252,11 @@ class Measured:
         )  # fmt: skip
 
 
-def play(
-    rows: NDArray[np.float32], classes: NDArray[np.int64], pool: int, most: int, seed: int
-) -> Iterator[Look]:
+def play(rows: NDArray[np.float32], classes: NDArray[np.int64], seed: int) -> Iterator[Look]:
     """Both rules on one project: they ask the same until the first proof, and part there."""
-    before = Project(rows, classes, pool, "before", seed)
+    before = Project(rows, classes, "before", seed)
     prove: Project | None = None
-    while before.answers < most:
+    while before.answers < MOST:
         model = ask_batch(before)
         yield model.look()
         if prove is None:
@@ -283,12 +267,12 @@ def play(
             yield (look := follow_up(again))
             if look.proven or again.project.audited > audited:
                 prove = again.project
-                yield from continue_proving(prove, look.proven, most)
+                yield from continue_proving(prove, look.proven)
 
 
-def continue_proving(project: Project, proven: bool, most: int) -> Iterator[Look]:
+def continue_proving(project: Project, proven: bool) -> Iterator[Look]:
     """The rest of a project with random questions after each candidate."""
-    while not proven and project.answers < most:
+    while not proven and project.answers < MOST:
         yield (look := follow_up(ask_batch(project)))
         proven = look.proven
 
@@ -311,7 +295,7 @@ def follow_up(model: Measured) -> Look:
     return replace(model.look(), proof_questions=asked)
 
 
-def summary(looks: Sequence[Look], most: int) -> Iterator[Table]:
+def summary(looks: Sequence[Look]) -> Iterator[Table]:
     """Tables of what came out."""
     table = Table(
         "rule", "projects", "proven", "answers: median", "smallest", "largest", "projects with a miss"
@@ -325,15 +309,15 @@ def summary(looks: Sequence[Look], most: int) -> Iterator[Table]:
         if runs:
             figures = (float(np.median(needed)), min(needed), max(needed))
             proven = str(sum(map(math.isfinite, needed)))
-            table.add_row(arm, str(len(runs)), proven, *(_count(n, most) for n in figures), str(missed))
+            table.add_row(arm, str(len(runs)), proven, *(_count(n) for n in figures), str(missed))
     best = [min(look.best for look in looks if look.seed == seed) for seed in _seeds(looks)]
     figures = (float(np.median(best)), min(best), max(best))
-    table.add_row("best possible", str(len(best)), str(len(best)), *(_count(n, most) for n in figures), "")
+    table.add_row("best possible", str(len(best)), str(len(best)), *(_count(n) for n in figures), "")
     yield table
     table = Table(
         "answers", "error of the rest", "on new data", "estimate", "bias", "bias, redrawn audits", "covered", "interval"
     )  # fmt: skip
-    for answers in range(100, most + 1, 100):
+    for answers in range(100, MOST + 1, 100):
         at = [look for look in looks if look.arm == "before" and look.answers == answers]
         if at:
             error, new, estimate, low, high = (
@@ -364,29 +348,26 @@ def _seeds(looks: Sequence[Look], arm: str | None = None) -> list[int]:
     return sorted({look.seed for look in looks if arm in (None, look.arm)})
 
 
-def _count(answers: float, most: int) -> str:
-    return f"{answers:.0f}" if math.isfinite(answers) else f"over {most:,}"
+def _count(answers: float) -> str:
+    return f"{answers:.0f}" if math.isfinite(answers) else f"over {MOST:,}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit_trial", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 20), metavar=("FROM", "TO"))
-    parser.add_argument("--data", choices=("photos", "digits"), default="photos")
-    parser.add_argument("--pool", type=int, default=2000, help="examples of the project; others are new data")
-    parser.add_argument("--most", type=int, default=700, help="answers after which a project ends")
     parser.add_argument("--out", type=Path, default=Path("runs/audit-trial.jsonl"), help="looks are added")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    rows, classes = photos() if arguments.data == "photos" else digits()
+    rows, classes = photos()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     known = arguments.out.read_text().splitlines() if arguments.out.exists() else []
     looks = [Look(**json.loads(line)) for line in known]
     for seed in sorted(set(range(*arguments.seeds)) - {look.seed for look in looks}):
-        found = list(play(rows, classes, arguments.pool, arguments.most, seed))
+        found = list(play(rows, classes, seed))
         with arguments.out.open("a") as file:
             file.write("".join(json.dumps(asdict(look)) + "\n" for look in found))
         looks += found
-    for table in summary(looks, arguments.most):
+    for table in summary(looks):
         Console(width=110).print(table)
 
 

@@ -1,6 +1,5 @@
 """Movements against plain forward passes, and their peak memory."""
 
-import argparse
 import json
 from collections.abc import Callable
 from functools import partial
@@ -23,10 +22,8 @@ def plain_passes(model: nn.Module, pool: Tensor, size: int, passes: int) -> None
                 model(batch)
 
 
-def deviations(quick: bool = False) -> list[Figure]:
+def deviations() -> list[Figure]:
     """`jostle.deviations` against K + 1 plain eval passes at the best of several batch sizes."""
-    if quick:
-        return [against_plain("mnist-cnn", (1, 28, 28), 500, 3, 2)]
     return [
         against_plain("mnist-cnn", (1, 28, 28), 1000, 10, 3),
         against_plain("resnet18-cifar", (3, 32, 32), 512, 2, 2),
@@ -49,9 +46,9 @@ def against_plain(name: str, shape: tuple[int, ...], n: int, perturbations: int,
     return figure(what, ours / min(seconds.values()), against, at_most=1.1)
 
 
-def memory(quick: bool = False) -> list[Figure]:
+def memory() -> list[Figure]:
     """Peak memory of `deviations` on 20 million parameters, the model included, in parameters' sizes."""
-    told = json.loads(in_fresh_process("benchmarks.engine", "--memory"))
+    told = json.loads(in_fresh_process("benchmarks.engine"))
     allowed = 3 * told["parameters"] + told["rows"] + told["buffer"] + told["activations"]
     what = f"peak memory of deviations, {told['parameters'] // 4 / 1e6:.1f} M parameters, K=30"
     return [figure(what, told["peak"] / allowed, "3 x parameters + rows + buffer + activations", at_most=1.0)]
@@ -77,11 +74,5 @@ def measure_memory() -> dict[str, int]:
     }
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--memory", action="store_true")
-    if parser.parse_args().memory:
-        print(json.dumps(measure_memory()))
-    else:
-        for line in [*deviations(), *memory()]:
-            print(line)
+if __name__ == "__main__":  # in a process of its own
+    print(json.dumps(measure_memory()))

@@ -16,11 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
 from tools.serving import TOKEN, Person, Server
 
-from benchmarks.labeling import SHOWN, browser, milliseconds, rows
+from benchmarks.labeling import SHOWN, browser, milliseconds, pictures, rows
 from jostle.labeling import Session
 from jostle.labeling.sources import DIGIT_CLASSES, Digits
 from jostle.labeling.store.edits import BulkAnswer, tell_many
@@ -88,11 +86,7 @@ def wait_for(probe: Person, stage: str, began: float) -> float:
 def first_model(folder: Path, n: int) -> dict[str, Any]:
     """Seconds to the first question and the first model of a folder that was never seen; somebody answers every 2 s."""
     photos = folder / "photos"
-    photos.mkdir()
-    draw = np.random.default_rng(0)
-    for number in range(n):
-        small = Image.fromarray(draw.integers(0, 255, (12, 16, 3), dtype=np.uint8))
-        small.resize((320, 240), Image.Resampling.BILINEAR).save(photos / f"{number:06}.jpg", quality=80)
+    pictures(photos, n, (320, 240))
     began = time.perf_counter()
     with Server([str(photos), "--classes", "a,b"], folder / "photos.labels") as server:
         somebody = Person("first", server.port, patience=60)

@@ -38,19 +38,25 @@ def reviews() -> Data:
 def photos() -> Data:
     """The first 6,000 training images of CIFAR-10 by EfficientNet-Lite0."""
     data = datasets.load("cifar10")
-    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
     rows = torch.arange(PHOTOS)
-    pixels = ((torch.as_tensor(data.train.inputs[rows]) * std + mean) * 255).round().byte()  # (n, 3, 32, 32)
-    contents = [Content("image", str(row), data=as_png(image)) for row, image in enumerate(pixels)]
-    found = features("photos", LiteImages(), contents)
+    found = features("photos", LiteImages(), as_contents(pixels(data, rows)))
     return halves("photos", found, data.train.targets[rows], data.classes, TEST)
 
 
-def as_png(image: Tensor) -> bytes:
-    """A file as people keep their pictures."""
-    file = BytesIO()
-    Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, "PNG")
-    return file.getvalue()
+def pixels(data: Data, rows: Tensor) -> Tensor:
+    """Some training images as bytes, (n, 3, height, width)."""
+    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
+    return ((torch.as_tensor(data.train.inputs[rows]) * std + mean) * 255).round().byte()
+
+
+def as_contents(images: Tensor) -> list[Content]:
+    """Images as files, as people keep their pictures."""
+    contents = []
+    for row, image in enumerate(images):
+        file = BytesIO()
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, "PNG")
+        contents.append(Content("image", str(row), data=file.getvalue()))
+    return contents
 
 
 def features(name: str, encoder: Encoder, contents: Sequence[Content]) -> Tensor:

@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
 
 WHITE = 16  # of a pixel
@@ -21,21 +20,6 @@ def digits() -> tuple[list[Image.Image], list[int]]:
     bunch = load_digits()
     pixels = (bunch.images * (255 / WHITE)).astype(np.uint8)
     return [Image.fromarray(image) for image in pixels], bunch.target.tolist()
-
-
-def mrpc() -> tuple[list[tuple[str, ...]], list[str]]:
-    """5,801 pairs of sentences, paraphrases or not: both parts of MRPC, from the folder JOSTLE_DATA."""
-    from jostle.datasets import Texts, tables
-    from jostle.datasets.fetch import data_root
-
-    data = tables.mrpc(data_root())
-    pairs: list[tuple[str, ...]] = []
-    targets: list[str] = []
-    for part in (data.train, data.test):
-        assert isinstance(part.inputs, Texts)
-        pairs += part.inputs.rows
-        targets += [data.classes[int(target)] for target in part.targets[torch.arange(len(part))]]
-    return pairs, targets
 
 
 KINDS = {

@@ -51,15 +51,14 @@ def rows(path: Path, n: int) -> None:
         writer.writerows([i, *(round(draw.gauss(0, 1), 4) for _ in range(8))] for i in range(n))
 
 
-def pictures(folder: Path, n: int) -> None:
+def pictures(folder: Path, n: int, size: tuple[int, int] = (640, 480)) -> None:
     """Photographs of noise, small enough to be made quickly and each unlike the others."""
     folder.mkdir()
     draw = np.random.default_rng(0)
     for number in range(n):
         pixels = draw.integers(0, 255, (12, 16, 3), dtype=np.uint8)
-        Image.fromarray(pixels).resize((640, 480), Image.Resampling.BILINEAR).save(
-            folder / f"{number:05}.jpg", quality=80
-        )
+        photo = Image.fromarray(pixels).resize(size, Image.Resampling.BILINEAR)
+        photo.save(folder / f"{number:06}.jpg", quality=80)
 
 
 def resident(pid: int) -> float:

@@ -41,10 +41,15 @@ def figure(
     return Figure(what=what, ratio=ratio, against=against, target=target, ok=at_least <= ratio <= at_most)
 
 
+def status(field: str, process: int | str = "self") -> int:
+    """Bytes that a process holds (VmRSS) or held at most (VmHWM); getrusage's figure would survive from its parent."""
+    words = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(rf"{field}:\s+(\d+)", words)[1]) * 1024  # type: ignore[index]
+
+
 def peak_bytes(process: int | str = "self") -> int:
-    """The largest resident size of a process so far; getrusage's figure would survive from its parent."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+    """The largest resident size of a process so far."""
+    return status("VmHWM", process)
 
 
 def in_fresh_process(module: str, *arguments: str) -> str:

@@ -21,7 +21,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import jostle
-from benchmarks.measure import Figure, figure
+from benchmarks.measure import Figure, figure, status
 from jostle import strategies
 
 SIZES = (3_000, 12_000)
@@ -69,43 +69,33 @@ def small(strategy: strategies.Strategy, size: int, picks: int = PICKS) -> dict[
     targets = torch.randn(KNOWN, 1) if numbers else torch.arange(KNOWN) % CLASSES
     labeled = TensorDataset(torch.randn(KNOWN, 1, 8, 8), targets)
     model = strategy.join(untrained, pool[:2], 0).model
-    call: dict[str, Any] = {
-        "labeled": labeled,
-        "fit": lambda data, seed: network(outputs),
-        "seed": 0,
-        "progress": False,
-    }
+    call: dict[str, Any] = {"labeled": labeled, "fit": lambda data, seed: network(outputs), "seed": 0}
+    call["progress"] = False
     plan = strategy.plan(model, pool, picks, **call)
     strategy.select(model, pool[:WARM], picks, **call)  # what is loaded and set up once counts for no call
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = status("VmRSS")
-    query = strategy.select(model, pool, picks, **call)
-    real = status("VmHWM") - before
-    return {"told": plan.peak, "real": real, "file": plan.file, "notes": list(query.notes)}
+    strategy.select(model, pool, picks, **call)
+    return {"told": plan.peak, "real": status("VmHWM") - before}
 
 
-def status(field: str) -> int:
-    """Bytes that this process holds (VmRSS) or held at most (VmHWM)."""
-    return int(re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
-
-
-def registry_ratios(quick: bool = False) -> list[Figure]:
+def registry_ratios() -> list[Figure]:
     """Every strategy of the registry at two sizes of the pool."""
-    return list(each_strategy(strategies.names(), SIZES[:1] if quick else SIZES))
+    return list(each_strategy(strategies.names()))
 
 
-def each_strategy(names: Sequence[str], sizes: tuple[int, ...]) -> Iterator[Figure]:
+def each_strategy(names: Sequence[str]) -> Iterator[Figure]:
     """One figure after the other."""
     torch.set_num_threads(1)
     for name in names:
-        for size, told in zip(sizes, measured(name, sizes), strict=True):
+        for size, told in zip(SIZES, measured(name), strict=True):
             yield as_figure(f"{name}, {size:,} examples", told)
 
 
-def measured(name: str, sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def measured(name: str) -> Iterator[dict[str, Any]]:
     """What a strategy promises and holds at each size."""
     strategy = strategies.build(name, memory_bytes=ALLOWED, **QUICK.get(name, {}))
-    for size in sizes:
+    for size in SIZES:
         yield forked(partial(small, strategy, size))
 
 
@@ -127,10 +117,10 @@ def as_figure(what: str, told: dict[str, Any]) -> Figure:
     return figure(what, max(0, told["real"] - BASE) / told["told"], against, at_most=1.25)
 
 
-def large_ratios(quick: bool = False) -> list[Figure]:
+def large_ratios() -> list[Figure]:
     """Noise stability on many examples of 128 numbers: rows projected, in a temporary file, in one of the user's."""
     torch.set_num_threads(1)
-    size = 50_000 if quick else 1_000_000
+    size = 1_000_000
     model, pool = nn.Linear(128, CLASSES), torch.randn(size, 128)
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -141,12 +131,8 @@ def large_ratios(quick: bool = False) -> list[Figure]:
         }
         for words, settings in ways.items():
             strategy = jostle.NoiseStability(num_perturbations=4, **settings)
-            found.append(
-                as_figure(
-                    f"noise-stability, {size:,} x 128, rows {words}",
-                    forked(partial(large, strategy, model, pool)),
-                )
-            )
+            told = forked(partial(large, strategy, model, pool))
+            found.append(as_figure(f"noise-stability, {size:,} x 128, rows {words}", told))
     return found
 
 
@@ -165,7 +151,6 @@ def large(strategy: strategies.Strategy, model: nn.Module, pool: torch.Tensor) -
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="strategies; all by default")
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true", help="noise stability on a million examples only")
     parser.add_argument(
         "--table", action="store_true", help="as lines of the table in docs/research/speed.md"
@@ -174,13 +159,9 @@ if __name__ == "__main__":
     if chosen.table:
         torch.set_num_threads(1)
         for name in chosen.names or strategies.names():
-            print(as_row(name, list(measured(name, SIZES))), flush=True)
+            print(as_row(name, list(measured(name))), flush=True)
         raise SystemExit
-    figures = (
-        large_ratios(chosen.quick)
-        if chosen.large
-        else each_strategy(chosen.names or strategies.names(), SIZES[:1] if chosen.quick else SIZES)
-    )
+    figures = large_ratios() if chosen.large else each_strategy(chosen.names or strategies.names())
     for each in figures:
         verdict = "ok" if each["ok"] else "MISSED"
         print(f"{each['ratio']:6.2f}  {verdict:6} {each['what']} | {each['against']}", flush=True)

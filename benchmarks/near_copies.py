@@ -2,10 +2,9 @@
 
 Photos of Caltech101 and CIFAR-10 are re-encoded, resized, brightened and cropped, one change at a time; in sentences of
 MRPC one digit is changed. Originals and copies are one project. A copy is found if it is in the group of its original.
-Any other two examples in one group are a merge that nobody made: the table counts them, and `--show` names them.
+Any other two examples in one group are a merge that nobody made: the table counts them.
 """
 
-import argparse
 import io
 import random
 import re
@@ -16,6 +15,7 @@ from zipfile import ZipFile
 import torch
 from PIL import Image, ImageEnhance
 
+from benchmarks import frozen
 from jostle import datasets
 from jostle.datasets import Texts
 from jostle.datasets.fetch import data_root
@@ -104,18 +104,16 @@ def groups_of(kind: ContentKind, held: Mapping[str, Content]) -> list[tuple[str,
 
 def count(
     kind: ContentKind, originals: Mapping[str, Content], changed: Mapping[str, Content]
-) -> tuple[int, list[str]]:
-    """Return the number of copies that are found, and the merges that nobody made."""
+) -> tuple[int, int]:
+    """Return the number of copies that are found, and of merges that nobody made."""
     both = {**originals, **{f"changed {name}": content for name, content in changed.items()}}
     group = {name: name for name in both}
     for name, of in groups_of(kind, both):
         group[name] = of
     found = sum(group[name] == group[f"changed {name}"] for name in changed)
     plain = {name: name.removeprefix("changed ") for name in both}
-    others = {
-        tuple(sorted((plain[name], plain[of]))) for name, of in group.items() if plain[name] != plain[of]
-    }
-    return found, [" = ".join(pair) for pair in sorted(others)]
+    others = {frozenset((plain[name], plain[of])) for name, of in group.items() if plain[name] != plain[of]}
+    return found, len(others)
 
 
 def caltech_photos() -> dict[str, Image.Image]:
@@ -130,14 +128,11 @@ def caltech_photos() -> dict[str, Image.Image]:
 
 def cifar_photos() -> dict[str, Image.Image]:
     """Return the first 2,000 photos of CIFAR-10."""
-    data = datasets.load("cifar10")
-    mean, std = (torch.tensor(each).view(3, 1, 1) for each in (data.mean, data.std))
-    rows = torch.as_tensor(data.train.inputs[torch.arange(2000)])
-    pixels = ((rows * std + mean) * 255).round().byte().permute(0, 2, 3, 1).numpy()  # (n, 32, 32, 3)
+    pixels = frozen.pixels(datasets.load("cifar10"), torch.arange(2000)).permute(0, 2, 3, 1).numpy()
     return {f"{row:04}": Image.fromarray(image) for row, image in enumerate(pixels)}
 
 
-def count_photos(name: str, photos: Mapping[str, Image.Image], show: bool) -> None:
+def count_photos(name: str, photos: Mapping[str, Image.Image]) -> None:
     """Print the lines of one data set of photos."""
     for change, change_one in CHANGES.items():
         draw = random.Random(change)
@@ -145,10 +140,10 @@ def count_photos(name: str, photos: Mapping[str, Image.Image], show: bool) -> No
         changed = {
             each: Content("image", each, data=change_one(photo, draw)) for each, photo in photos.items()
         }
-        print_line(name, change, len(changed), *count("image", held, changed), show)
+        print_line(name, change, len(changed), *count("image", held, changed))
 
 
-def count_sentences(show: bool) -> None:
+def count_sentences() -> None:
     """Print the line of MRPC."""
     data, draw = datasets.load("mrpc"), random.Random(0)
     found = [split.inputs for split in (data.train, data.test)]
@@ -162,7 +157,7 @@ def count_sentences(show: bool) -> None:
         {name: Content("text", name, texts=(text,)) for name, text in each}
         for each in (((text, text) for text in texts), changed.items())
     )
-    print_line("MRPC", "a changed digit", len(changed), *count("text", held, copies), show)
+    print_line("MRPC", "a changed digit", len(changed), *count("text", held, copies))
 
 
 def change_digit(text: str, draw: random.Random) -> str:
@@ -174,23 +169,18 @@ def change_digit(text: str, draw: random.Random) -> str:
     return text[:place] + draw.choice("0123456789".replace(text[place], "")) + text[place + 1 :]
 
 
-def print_line(data: str, change: str, total: int, found: int, others: list[str], show: bool) -> None:
+def print_line(data: str, change: str, total: int, found: int, others: int) -> None:
     """Print a line of the table."""
-    print(f"| {data} | {change} | {found:,} of {total:,} ({found / total:.0%}) | {len(others)} |", flush=True)
-    for each in others if show else ():
-        print(f"    {each}")
+    print(f"| {data} | {change} | {found:,} of {total:,} ({found / total:.0%}) | {others} |", flush=True)
 
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--show", action="store_true", help="name the merges that nobody made")
-    show = parser.parse_args().show
     print("| data | change | found | other merges |")
     print("|---|---|---|---|")
-    count_sentences(show)
-    count_photos("Caltech101", caltech_photos(), show)
-    count_photos("CIFAR-10", cifar_photos(), show)
+    count_sentences()
+    count_photos("Caltech101", caltech_photos())
+    count_photos("CIFAR-10", cifar_photos())
 
 
 if __name__ == "__main__":

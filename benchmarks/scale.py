@@ -36,14 +36,8 @@ REPEATS = 3  # of what is compared, in turns; the fastest counts
 
 def model(hidden: int) -> nn.Module:
     torch.manual_seed(0)
-    body = (
-        nn.Linear(WIDTH, hidden),
-        nn.ReLU(),
-        nn.Linear(hidden, hidden),
-        nn.ReLU(),
-        nn.Linear(hidden, CLASSES),
-    )
-    return nn.Sequential(*body)
+    first, second = nn.Linear(WIDTH, hidden), nn.Linear(hidden, hidden)
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(hidden, CLASSES))
 
 
 def written(folder: Path, n: int) -> Path:
@@ -112,9 +106,9 @@ def usage(ray: Any, shards: RayShards) -> tuple[float, int]:
     return sum(seconds for seconds, _ in found), max(peak_bytes(process) for _, process in found)
 
 
-def measured(path: Path, picks: int, hidden: int, workers: int) -> dict[str, float]:
+def measured(path: Path, hidden: int, workers: int) -> dict[str, float]:
     """One call in a process of its own."""
-    words = in_fresh_process("benchmarks.scale", "--one", str(path), str(picks), str(workers), str(hidden))
+    words = in_fresh_process("benchmarks.scale", "--one", str(path), str(PICKS), str(workers), str(hidden))
     found: dict[str, float] = json.loads(words.strip().splitlines()[-1])
     label = f"{workers} workers" if workers else "this process"
     print(label, path.parent.name, {key: round(value, 3) for key, value in found.items()}, flush=True)
@@ -126,50 +120,41 @@ def total(found: dict[str, float]) -> float:
     return found["embedding"] + found["selection"]
 
 
-def compared(path: Path, picks: int, hidden: int, counts: tuple[int, ...]) -> list[dict[str, float]]:
+def compared(path: Path, hidden: int, counts: tuple[int, ...]) -> list[dict[str, float]]:
     """The fastest of several calls for each number of workers, which take turns so that load falls on all alike."""
-    runs = [[measured(path, picks, hidden, count) for count in counts] for _ in range(REPEATS)]
+    runs = [[measured(path, hidden, count) for count in counts] for _ in range(REPEATS)]
     assert len({found["check"] for turn in runs for found in turn}) == 1, "picks differ"
     return [min(each, key=total) for each in zip(*runs, strict=True)]
 
 
-def recorded(folder: Path, scale: int) -> dict[str, Any]:
-    """Everything, of pools that are so many times smaller."""
-    pools, picks = {}, PICKS // scale
+def recorded(folder: Path) -> dict[str, Any]:
+    """Everything."""
+    pools = {}
     for n in (50_000, 100_000, 1_000_000):
         (folder / str(n)).mkdir()
-        pools[n] = written(folder / str(n), n // scale)
+        pools[n] = written(folder / str(n), n)
     record: dict[str, Any] = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
     for name, hidden, counts in (("large", LARGE, (0, 1, 2)), ("small", SMALL, (0, 1))):
-        for count, found in zip(counts, compared(pools[50_000], picks, hidden, counts), strict=True):
+        for count, found in zip(counts, compared(pools[50_000], hidden, counts), strict=True):
             record[f"50000 {name}, {count} workers"] = found
     for n in (100_000, 1_000_000):
-        record[f"{n} small, 2 workers"] = measured(pools[n], picks, SMALL, 2)
+        record[f"{n} small, 2 workers"] = measured(pools[n], SMALL, 2)
     return record
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument(
-        "--one", nargs="+", help="a file, how many picks, how many workers (0: this process), width"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the examples: for a first look, not for the record"
-    )
-    parser.add_argument(
-        "--out", type=Path, help="results/scale.json, or benchmarks/results/scale.json if quick"
-    )
+    parser.add_argument("--one", nargs=4, help="a file, how many picks and workers (0: this process), width")
+    parser.add_argument("--out", type=Path, default=Path("results/scale.json"))
     arguments = parser.parse_args()
     if arguments.one:
-        path, picks, workers, *rest = arguments.one
-        call = path, int(picks), int(rest[0]) if rest else SMALL
+        path, picks, workers, width = arguments.one
+        call = path, int(picks), int(width)
         print(json.dumps(on_ray(*call, int(workers)) if int(workers) else here(*call)))
         return
-    out = arguments.out or Path("benchmarks" if arguments.quick else ".", "results", "scale.json")
     with tempfile.TemporaryDirectory() as folder:
-        record = recorded(Path(folder), 10 if arguments.quick else 1)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=1) + "\n")
+        record = recorded(Path(folder))
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     print(scale_page.costs(record))
     print(scale_page.larger(record))
 

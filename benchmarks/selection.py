@@ -1,11 +1,10 @@
 """k-center, k-means++ and CoreSet's selection against plain loops and scikit-activeml, on rows of trained networks."""
 
-import argparse
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import jostle
-from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process
+from benchmarks.measure import Figure, best_seconds, figure, in_fresh_process, peak_bytes, status
 from jostle.embeddings.uncertainty import small_margin
 from jostle.rows.geometry import Outer
 from jostle.selectors import k_center, k_means_pp, max_herding
@@ -105,21 +104,16 @@ def deviation_rows(n: int) -> Tensor:
 
 
 @one_thread()
-def k_center_ratios(quick: bool = False) -> list[Figure]:
+def k_center_ratios() -> list[Figure]:
     """Greedy k-center against the plain loop and against scikit-activeml, on the same rows."""
-    few = 2 if quick else 7
     trained = "a trained network's rows {:,} x 300"
     gaussian = torch.randn(10_000, 300, generator=torch.Generator().manual_seed(0))
-    figures = [
-        _against_the_loop(trained.format(10_000), deviation_rows(10_000), 1000, few),
-        _against_the_loop("isotropic Gaussian rows 10,000 x 300", gaussian, 1000, few, at_least=1 / 1.2),
-        _against_activeml(
-            f"k-center, {trained.format(10_000)}", deviation_rows(10_000), 1000, 1 if quick else 2
-        ),
+    return [
+        _against_the_loop(trained.format(10_000), deviation_rows(10_000), 1000, 7),
+        _against_the_loop("isotropic Gaussian rows 10,000 x 300", gaussian, 1000, 7, at_least=1 / 1.2),
+        _against_activeml(f"k-center, {trained.format(10_000)}", deviation_rows(10_000), 1000, 2),
+        _against_the_loop(trained.format(50_000), deviation_rows(50_000), 2500, 3),
     ]
-    if not quick:
-        figures.append(_against_the_loop(trained.format(50_000), deviation_rows(50_000), 2500, 3))
-    return figures
 
 
 def _against_the_loop(what: str, rows: Tensor, n: int, repetitions: int, at_least: float = 4) -> Figure:
@@ -150,13 +144,13 @@ def _against_activeml(
 
 
 @one_thread()
-def coreset_ratios(quick: bool = False) -> list[Figure]:
+def coreset_ratios() -> list[Figure]:
     """CoreSet's selection on features, from labeled centers, against scikit-activeml."""
     labeled = 1000
     with torch.no_grad():
         features = trained_network()[:-1](digits(10_000 + labeled))
     what = f"CoreSet, features 10,000 x 512, {labeled:,} labeled"
-    return [_against_activeml(what, features[labeled:], 1000, 1 if quick else 2, features[:labeled])]
+    return [_against_activeml(what, features[labeled:], 1000, 2, features[:labeled])]
 
 
 def badge_factors(n: int, classes: int = 100, width: int = 512) -> Outer:
@@ -172,9 +166,9 @@ def badge_factors(n: int, classes: int = 100, width: int = 512) -> Outer:
 
 
 @one_thread()
-def badge_ratios(quick: bool = False) -> list[Figure]:
+def badge_ratios() -> list[Figure]:
     """BADGE on the paper's largest case: time per pick, and peak memory beside the inputs."""
-    n, picks, plain_picks = (5000, 500, 5) if quick else (25_000, 5000, 20)
+    n, picks, plain_picks = 25_000, 5000, 20
     rows = badge_factors(n)
     tenth = rows[: n // 10].dense()
     seconds = best_seconds(
@@ -182,18 +176,18 @@ def badge_ratios(quick: bool = False) -> list[Figure]:
     )
     per_pick = (seconds["ours"] / picks) / (seconds["plain"] / plain_picks)
     what = f"BADGE, {n:,} x (100 classes x 512), {picks:,} picks"
-    extra = json.loads(in_fresh_process("benchmarks.selection", "--memory", str(n), str(picks)))
+    extra = json.loads(in_fresh_process("benchmarks.selection", str(n), str(picks)))
     return [
         figure(
-            f"{what}: time per pick", per_pick, f"k-means++ on {n // 10:,} explicit gradients", at_most=0.1
+            f"{what}: time per pick", per_pick, f"k-means++ on {len(tenth):,} explicit gradients", at_most=0.1
         ),
         figure(f"{what}: peak memory beside inputs", extra / 1e9, "1 GB", at_most=1),
     ]
 
 
-def herding_ratios(quick: bool = False) -> list[Figure]:
+def herding_ratios() -> list[Figure]:
     """Herding's selection beside BADGE's, on the same features."""
-    n, d, picks = (20_000, 512, 50) if quick else (100_000, 512, 100)
+    n, d, picks = 100_000, 512, 100
     rng = torch.Generator().manual_seed(0)
     features, known = (torch.randn(count, d, generator=rng).relu() for count in (n, 200))
     predicted = (2 * torch.randn(n, 10, generator=rng)).softmax(1)
@@ -209,38 +203,14 @@ def herding_ratios(quick: bool = False) -> list[Figure]:
     return [figure(what, seconds["ours"] / seconds["badge"], "BADGE's selection", at_most=3)]
 
 
-def memory(field: str) -> int:
-    """VmRSS or VmHWM: what this process holds, or held at most. (ru_maxrss would remember the parent's peak.)"""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status[field].split()[0]) * 1024
-
-
 def measure_memory(n: int, picks: int) -> int:
     """Bytes at the peak beside the inputs and what the libraries take; making the inputs counts, too."""
     k_means_pp(badge_factors(100), 10, seed=0)
-    before = memory("VmRSS")
+    before = status("VmRSS")
     rows = badge_factors(n)
     k_means_pp(rows, picks, seed=0)
-    return memory("VmHWM") - before - rows.left.nbytes - rows.right.nbytes
+    return peak_bytes() - before - rows.left.nbytes - rows.right.nbytes
 
 
-def main() -> None:
-    """Print every figure, or (--memory) the bytes of one selection."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--memory", nargs=2, type=int, metavar=("N", "PICKS"))
-    arguments = parser.parse_args()
-    if arguments.memory:
-        print(measure_memory(*arguments.memory))
-        return
-    for measure in (k_center_ratios, coreset_ratios, badge_ratios):
-        for row in measure(arguments.quick):
-            verdict = "ok" if row["ok"] else "MISSED"
-            print(
-                f"{row['ratio']:9.3g} {row['target']:>9} {verdict:6} {row['what']} | {row['against']}",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # in a process of its own
+    print(measure_memory(int(sys.argv[1]), int(sys.argv[2])))

@@ -71,23 +71,22 @@ class Case:
         ]
 
 
-def cases(quick: bool) -> list[Case]:
+def cases() -> list[Case]:
     images, classes = torch.randn(192, 1, 28, 28), torch.randint(0, 10, (192,))
     tables, numbers = torch.randn(192, 215), torch.randn(192, 1)
-    few = 5 if quick else 15
     return [
         Case("mnist-cnn", "classification", partial(models.build, "mnist-cnn", seed=0), images, classes,
-             F.cross_entropy, lambda p, y: (p.argmax(1) == y).sum(), few, 20),
+             F.cross_entropy, lambda p, y: (p.argmax(1) == y).sum(), 15, 20),
         Case("mlp", "regression", partial(models.build, "mlp", inputs=215, seed=0), tables, numbers,
-             F.mse_loss, lambda p, y: (p - y).abs().sum() + (p - y).square().sum(), 20 * few, 200),
+             F.mse_loss, lambda p, y: (p - y).abs().sum() + (p - y).square().sum(), 300, 200),
     ]  # fmt: skip
 
 
-def training_ratios(quick: bool = False) -> list[Figure]:
+def training_ratios() -> list[Figure]:
     """Cost of `train` and `evaluate` over that of a bare loop."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return [ratio for case in cases(quick) for ratio in case.ratios()]
+        return [ratio for case in cases() for ratio in case.ratios()]
     finally:
         torch.set_num_threads(threads)
