@@ -187,13 +187,15 @@ MUTANTS = (
     ),
     Mutant("(observed - expected) / (1 - expected)", "observed", "labeling/test_stopping.py"),
     # label noise, recall, and examples that are found
-    Mutant("ratio = classes / (classes - 1)", "ratio = 1.0", "statistics/test_noise.py"),
+    Mutant("ratio = classes / (classes - 1)", "ratio = 1.0", "statistics/test_agreement.py"),
     Mutant(
         "joint[:, said] = belief[:, said] * (1 - answer_error)",
         "joint[:, said] = belief[:, said]",
-        "statistics/test_noise.py",
+        "statistics/test_agreement.py",
     ),
-    Mutant("missed = max(most - audited, 0)", "missed = 0", "statistics/test_recall.py"),
+    Mutant(
+        "missed = max(math.floor(most + 1e-6) - self.found, 0)", "missed = 0", "statistics/test_quality.py"
+    ),
     Mutant(
         "shown = [key for key in keys if key not in audited]", "shown = list(keys)", "labeling/test_find.py"
     ),

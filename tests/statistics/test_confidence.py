@@ -1,6 +1,5 @@
 """Confidence sequences: exact martingales over all orders of tiny populations, closed forms, coverage."""
 
-import warnings
 from fractions import Fraction
 from itertools import permutations
 from math import comb
@@ -31,14 +30,9 @@ TINY = [
 def test_capital_against_the_true_mean_is_a_martingale_over_all_orders(
     values: list[float], expected: list[float]
 ) -> None:
-    z, e = np.array(values), np.array(expected)
-    for flip in (False, True):
-        outcomes, controls = (1 - z, 1 - e) if flip else (z, e)
-        orders = [list(order) for order in permutations(range(len(z)))]
-        capital = [
-            np.exp(UpperBettor(outcomes[order], controls[order]).log_capital(outcomes.mean()))
-            for order in orders
-        ]
+    orders = list(map(list, permutations(range(len(values)))))
+    for z, e in ((np.array(values), np.array(expected)), (1 - np.array(values), 1 - np.array(expected))):
+        capital = [np.exp(UpperBettor(z[order], e[order]).log_capital(z.mean())) for order in orders]
         np.testing.assert_allclose(np.mean(capital, axis=0), np.ones(len(z)), rtol=1e-9)
 
 
@@ -75,7 +69,8 @@ def test_capital_of_one_draw_by_hand() -> None:
 
 
 def test_nothing_drawn_says_nothing_and_everything_drawn_says_everything() -> None:
-    assert betting_interval([], np.full(9, 0.1)) == Interval(0.0, 1.0)
+    for nothing in (np.zeros(0), np.full(9, 0.1)):
+        assert betting_interval([], nothing) == Interval(0.0, 1.0)
     z = np.array([1.0, 0, 0, 1])
     assert betting_interval(z, np.full(4, 0.9)) == Interval(0.5, 0.5)
     assert iid_interval([]) == Interval(0.0, 1.0)
@@ -87,17 +82,16 @@ def test_good_predictions_narrow_the_interval_and_useless_ones_do_not_widen_it()
     for _ in range(6):
         chances = rng.beta(0.1, 0.9, 1500)
         z = (rng.random(1500) < chances).astype(float)
-        for name, e in (
-            ("good", chances),
-            ("shuffled", rng.permutation(chances)),
-            ("reversed", 1 - chances),
-        ):
+        for name, e in {
+            "good": chances,
+            "shuffled": rng.permutation(chances),
+            "reversed": 1 - chances,
+        }.items():
             widths[name].append(betting_interval(z[:150], e).width)
         widths["exact"].append(exact_interval(int(z[:150].sum()), 150, 1500).width)
     means = {name: np.mean(each) for name, each in widths.items()}
     assert means["good"] < 0.75 * means["exact"]
-    assert means["shuffled"] < 1.03 * means["exact"]
-    assert means["reversed"] < 1.03 * means["exact"]
+    assert max(means["shuffled"], means["reversed"]) < 1.03 * means["exact"]
 
 
 @pytest.mark.parametrize("kind", ["good", "shuffled", "reversed"])
@@ -125,22 +119,12 @@ def test_independent_values_are_covered_at_all_looks() -> None:
 
 
 def test_restriction_keeps_the_order_of_what_is_left() -> None:
-    sample = AuditSample(np.array([4, 0, 3]), 6, weights=np.arange(1.0, 7))
+    sample = AuditSample(np.array([4, 0, 3]), 6)
     left = np.array([True, True, True, True, False, True])
     part = sample.restrict(left)
     assert part.draws.tolist() == [0, 3]
     assert part.population == 5
-    assert part.weights is not None
-    assert part.weights.tolist() == [1, 2, 3, 4, 6]
     assert sample.arrange(np.arange(6)).tolist() == [4, 0, 3, 1, 2, 5]
-
-
-def test_an_interval_of_a_sample_is_that_of_its_arranged_arrays() -> None:
-    rng = np.random.default_rng(4)
-    chances = rng.random(40)
-    sample = AuditSample(rng.permutation(40)[:15], 40)
-    z = (rng.random(15) < chances[sample.draws]).astype(float)
-    assert sample.interval(z, chances) == betting_interval(z, sample.arrange(chances))
 
 
 @pytest.mark.parametrize(
@@ -156,27 +140,13 @@ def test_impossible_samples_are_errors(values: list[float], expected: list[float
         betting_interval(values, expected)
 
 
-def test_wrong_weights_draws_and_shares_are_errors() -> None:
-    with pytest.raises(ValueError, match="weights must be 2 positive numbers"):
-        betting_interval([1.0], [0.5, 0.5], weights=[1.0, 0.0])
+def test_wrong_draws_and_shares_are_errors() -> None:
     with pytest.raises(ValueError, match="upper_share must be between 0 and 1, got 1"):
         betting_interval([1.0], [0.5, 0.5], upper_share=1)
     with pytest.raises(ValueError, match="different positions below 3"):
         AuditSample(np.array([0, 0]), 3)
     with pytest.raises(ValueError, match="one value for each of 3 examples"):
         AuditSample(np.array([0]), 3).arrange([1.0])
-
-
-def test_nothing_is_known_of_an_empty_population() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert betting_interval(np.zeros(0), np.zeros(0)) == Interval(0.0, 1.0)
-
-
-def test_two_of_four_by_hand() -> None:
-    # no error in two of four: B(1, 3) = 1/3 over C(2, M) / C(4, M) is 1/3, 2/3 and 2 for M = 0, 1, 2
-    assert error_counts(0, 2, 4, alpha=0.4) == (0, 2)  # all below 2.5
-    assert error_counts(0, 2, 4, alpha=0.6) == (0, 1)  # 2 is above 1.67
 
 
 def counts_by_bayes(errors: int, audited: int, population: int, alpha: Fraction) -> list[int]:

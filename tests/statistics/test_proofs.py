@@ -56,20 +56,15 @@ def test_the_forecast_is_near_what_proofs_take() -> None:
         z = (rng.random(800) < chances[order]).astype(float)
         looks = (t for t in range(5, 400, 5) if betting_interval(z[:t], chances[order]).high <= 0.1)
         taken.append(next(looks, math.inf))
-    assert forecast.median is not None
-    assert forecast.cautious is not None
     assert forecast.chance == 1
     assert 0.6 * np.median(taken) < forecast.median < 1.6 * np.median(taken)
-    assert forecast.median <= forecast.cautious
-    assert forecast.median > fewest_answers_to_prove(chances, 0.1, 0.025)
+    assert fewest_answers_to_prove(chances, 0.1, 0.025) < forecast.median <= forecast.cautious
 
 
 def test_answers_so_far_shorten_the_forecast_and_a_proof_needs_no_more() -> None:
     chances = np.full(500, 0.02)
     fresh = answers_to_prove([], chances, 0.1).median
     later = answers_to_prove(np.zeros(30), chances, 0.1).median
-    assert fresh is not None
-    assert later is not None
     assert later <= fresh - 20
     assert answers_to_prove(np.zeros(200), chances, 0.1).median == 0
 
@@ -104,8 +99,6 @@ def test_a_forecast_allows_for_audited_examples_that_leave_with_picks() -> None:
     still, leaving = (
         answers_to_prove(values, expected, 0.1, alpha=0.01, picks_per_answer=n) for n in (0.0, 0.25)
     )
-    assert still.median is not None
-    assert leaving.median is not None
     assert leaving.median >= 1.2 * still.median
 
 
@@ -128,18 +121,11 @@ def test_a_candidate_gets_most_of_alpha_and_later_models_change_nothing() -> Non
 
 def test_decay_sums_to_alpha() -> None:
     assert sum(decay(rank, 0.05) for rank in range(1, 5000)) == pytest.approx(0.05, rel=1e-3)
-    with pytest.raises(ValueError, match="rank must be 1 or more, got 0"):
-        decay(0)
-    with pytest.raises(ValueError, match="reserve must be between 0 and 1, got 2"):
-        spend_alpha([True], reserve=2)
 
 
-def test_a_candidate_expects_to_meet_the_goal_with_a_margin() -> None:
+def test_a_candidate_expects_to_meet_the_goal_with_a_margin_and_a_settled_one_with_less() -> None:
     assert is_candidate([0.0, 0.16], 0.1)
     assert not is_candidate([0.0, 0.18], 0.1)
-
-
-def test_a_model_that_has_settled_is_a_candidate_with_less_margin() -> None:
     assert is_candidate([0.0, 0.21], 0.1, kappa=0.998)
     assert not is_candidate([0.0, 0.21], 0.1, kappa=0.99)
     assert not is_candidate([0.0, 0.23], 0.1, kappa=1.0)

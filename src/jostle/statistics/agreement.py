@@ -12,14 +12,15 @@ slip. A slip is an answer drawn from all others alike. Bayes' rule then gives th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
+from scipy.special import softmax
 
-from jostle.statistics.confidence import ALPHA, Array, Interval
+from jostle.statistics.confidence import Array
 
 Votes = Mapping[str, Mapping[str, int]]  # key -> person -> class
 PRIOR_RIGHT, PRIOR_WRONG = 4.0, 1.0  # believed of a person beforehand, in answers: right, and each mistake
@@ -88,32 +89,27 @@ def dawid_skene(votes: Votes, classes: int) -> dict[str, NDArray[np.float64]]:
         for person, answer in votes[key].items():
             said[row, people.index(person)] = answer
     ballots = np.stack([(said == c) for c in range(classes)], axis=2).astype(np.float64)  # (n, people, c)
-    belief = ballots.sum(1) / ballots.sum((1, 2), keepdims=False)[:, None]  # (n, c)
-    before = np.full((classes, classes), PRIOR_WRONG) + (PRIOR_RIGHT - PRIOR_WRONG) * np.eye(classes)
+    belief = ballots.sum(1) / ballots.sum((1, 2))[:, None]  # (n, c)
+    expected = np.full((classes, classes), PRIOR_WRONG) + (PRIOR_RIGHT - PRIOR_WRONG) * np.eye(classes)
     for _ in range(MAX_EM_STEPS):
-        confusion = np.einsum("nt,npc->ptc", belief, ballots) + before  # (people, true, said)
+        confusion = np.einsum("nt,npc->ptc", belief, ballots) + expected  # (people, true, said)
         confusion /= confusion.sum(2, keepdims=True)
         prior = (belief.sum(0) + 1) / (len(keys) + classes)  # (c,)
         log = np.log(prior) + np.einsum("npc,ptc->nt", ballots, np.log(confusion))  # (n, c)
-        new = np.exp(log - log.max(1, keepdims=True))
-        new /= new.sum(1, keepdims=True)
-        settled = float(np.abs(new - belief).max()) < 1e-6
-        belief = new
-        if settled:
+        before, belief = belief, softmax(log, axis=1)
+        if np.abs(belief - before).max() < 1e-6:
             break
     return dict(zip(keys, belief, strict=True))
 
 
 def consensus(votes: Votes, classes: int) -> dict[str, int]:
     """Return the class of each example: the one all chose, or the likeliest by `dawid_skene`; of equals the first."""
-    disputed = any(len(set(given.values())) > 1 for given in votes.values())
-    if not disputed:
-        return {key: next(iter(given.values())) for key, given in votes.items()}
-    likely = dawid_skene({key: given for key, given in votes.items() if len(given) > 1}, classes)
-    return {
-        key: next(iter(given.values())) if len(set(given.values())) == 1 else int(likely[key].argmax())
-        for key, given in votes.items()
-    }
+    found = {key: next(iter(given.values())) for key, given in votes.items()}
+    disputed = [key for key, given in votes.items() if len(set(given.values())) > 1]
+    if disputed:
+        likely = dawid_skene({key: given for key, given in votes.items() if len(given) > 1}, classes)
+        found |= {key: int(likely[key].argmax()) for key in disputed}
+    return found
 
 
 def kappa(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
@@ -145,15 +141,11 @@ class NoiseShare:
 
     Attributes:
         answer_error: Estimated share of wrong answers.
-        answer_error_interval: Its bounds.
         model_error: Estimated error of the model against true classes.
-        share: Share of the measured error that disappears if answers were right.
     """
 
     answer_error: float
-    answer_error_interval: Interval
     model_error: float
-    share: float
 
 
 def answer_error_rate(disagreement: float, classes: int) -> float:
@@ -169,9 +161,7 @@ def answer_error_rate(disagreement: float, classes: int) -> float:
     return float((1 - np.sqrt(max(1 - ratio * disagreement, 0.0))) / ratio)
 
 
-def share_of_noise(
-    error: float, disagreed: int, asked_twice: int, classes: int, *, alpha: float = ALPHA
-) -> NoiseShare:
+def share_of_noise(error: float, disagreed: int, asked_twice: int, classes: int) -> NoiseShare:
     """Part a measured error into noise of the answers and error of the model.
 
     A wrong answer makes a right prediction look wrong. With the true error h of the model and a share w of wrong
@@ -182,24 +172,14 @@ def share_of_noise(
         disagreed: Examples on which two people disagree.
         asked_twice: Examples that two people answered.
         classes: Number of classes.
-        alpha: Probability that the interval misses.
     """
     if not 0 <= disagreed <= asked_twice or not asked_twice:
         raise ValueError(
             f"{disagreed} disagreements in {asked_twice} examples are impossible: pass examples answered twice"
         )
-    low = float(beta.ppf(alpha / 2, disagreed, asked_twice - disagreed + 1)) if disagreed else 0.0
-    high = (
-        float(beta.ppf(1 - alpha / 2, disagreed + 1, asked_twice - disagreed))
-        if disagreed < asked_twice
-        else 1.0
-    )
     wrong = answer_error_rate(disagreed / asked_twice, classes)
-    bounds = Interval(answer_error_rate(low, classes), answer_error_rate(high, classes))
     hidden = max(1 - wrong * classes / (classes - 1), 1e-12)
-    own = float(np.clip((error - wrong) / hidden, 0, 1))
-    share = float(np.clip(1 - own / error, 0, 1)) if error > 0 else 0.0
-    return NoiseShare(wrong, bounds, own, share)
+    return NoiseShare(wrong, float(np.clip((error - wrong) / hidden, 0, 1)))
 
 
 def posterior_classes(probabilities: ArrayLike, votes: ArrayLike, answer_error: ArrayLike) -> Array:
@@ -221,9 +201,7 @@ def posterior_classes(probabilities: ArrayLike, votes: ArrayLike, answer_error: 
         given = np.flatnonzero(said[:, person] >= 0)
         log[given] += np.log(slip[person] / (classes - 1))
         log[given, said[given, person]] += np.log((1 - slip[person]) * (classes - 1) / slip[person])
-    likely = np.exp(log - log.max(axis=1, keepdims=True))
-    result: Array = likely / likely.sum(axis=1, keepdims=True)
-    return result
+    return np.asarray(softmax(log, axis=1))
 
 
 def value_of_answer(posterior: ArrayLike, answer_error: float) -> Array:
@@ -245,8 +223,7 @@ def value_of_answer(posterior: ArrayLike, answer_error: float) -> Array:
         joint = belief * other  # (n, c) of this answer and each true class
         joint[:, said] = belief[:, said] * (1 - answer_error)
         after += joint.max(axis=1)
-    result: Array = after - belief.max(axis=1)
-    return result.clip(min=0)
+    return np.asarray((after - belief.max(axis=1)).clip(min=0))
 
 
 EVEN = 0.5  # an answer is doubted when it is more likely a mistake than not
@@ -265,13 +242,8 @@ def class_mistakes(probabilities: Array, answers: NDArray[np.int64]) -> Array:
     """
     logs = np.log(np.maximum(probabilities, SMALLEST))  # (m, c)
     rows, others = np.arange(len(answers)), max(probabilities.shape[1] - 1, 1)
-    best: tuple[float, Array] = -np.inf, np.zeros(len(answers))
-    for temperature in TEMPERATURES:
-        scaled = logs / temperature
-        scaled -= scaled.max(1, keepdims=True)
-        right = (np.exp(scaled) / np.exp(scaled).sum(1, keepdims=True))[rows, answers]  # (m,)
-        best = max(best, _fit_slips(right, (1 - right) / others), key=lambda found: found[0])
-    return best[1]
+    rights = [softmax(logs / temperature, axis=1)[rows, answers] for temperature in TEMPERATURES]
+    return _likeliest_slips((right, (1 - right) / others) for right in rights)
 
 
 def number_mistakes(predicted: Array, answers: Array) -> Array:
@@ -285,12 +257,8 @@ def number_mistakes(predicted: Array, answers: Array) -> Array:
     typical = float(np.median(off)) / np.log(2)  # the scale of Laplace's law
     if not span or not typical:
         return np.zeros(len(answers))
-    best: tuple[float, Array] = -np.inf, np.zeros(len(answers))
-    for temperature in TEMPERATURES:
-        scale = temperature * typical
-        found = _fit_slips(np.exp(-off / scale) / (2 * scale), np.full(len(off), 1 / span))
-        best = max(best, found, key=lambda each: each[0])
-    return best[1]
+    slipped, scales = np.full(len(off), 1 / span), TEMPERATURES * typical
+    return _likeliest_slips((np.exp(-off / scale) / (2 * scale), slipped) for scale in scales)
 
 
 def set_mistakes(probabilities: Array, answers: NDArray[np.bool_]) -> Array:
@@ -307,13 +275,18 @@ def set_mistakes(probabilities: Array, answers: NDArray[np.bool_]) -> Array:
     return np.max(columns, axis=0) if columns else np.zeros(len(answers))
 
 
-def _fit_slips(right: Array, slipped: Array) -> tuple[float, Array]:
-    """Return the best log posterior over slip rates, and the probability of a slip for each answer.
+def _likeliest_slips(candidates: Iterable[tuple[Array, Array]]) -> Array:
+    """Return the probability of a slip for each answer, (m,), by the likeliest candidate and slip rate.
 
     Args:
-        right: Likelihood of each answer of somebody who does not slip, (m,).
-        slipped: Its likelihood as a slip, (m,).
+        candidates: Pairs of the likelihood of each answer of somebody who does not slip, (m,), and as a slip, (m,).
     """
+    return max(map(_fit_slips, candidates), key=itemgetter(0))[1]
+
+
+def _fit_slips(likelihoods: tuple[Array, Array]) -> tuple[float, Array]:
+    """Return the best log posterior over slip rates, and the probability of a slip for each answer."""
+    right, slipped = likelihoods
     rates = SLIP_RATES[:, None]
     fits = np.log((1 - rates) * right + rates * slipped + 1e-300).sum(1)  # (rates,)
     fits += PRIOR_SLIPS * np.log(SLIP_RATES) + (PRIOR_ANSWERS - PRIOR_SLIPS) * np.log(1 - SLIP_RATES)

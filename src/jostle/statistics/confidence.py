@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, logsumexp
 
 Array = NDArray[np.float64]
 
@@ -55,18 +55,12 @@ class Interval:
         """Bounds on one minus the quantity: of the accuracy, given those of the error."""
         return Interval(1 - self.high, 1 - self.low)
 
-    def intersect(self, other: Interval) -> Interval:
-        """Bounds that hold where both do; the nearest point of `other` where the two are apart."""
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return Interval(low, high) if low <= high else Interval(high, low)
-
 
 def betting_interval(
     values: ArrayLike,
     expected: ArrayLike,
     *,
     alpha: float = ALPHA,
-    weights: ArrayLike | None = None,
     upper_share: float = 0.5,
 ) -> Interval:
     """Bound the mean of a finite population from draws without replacement; valid after every draw.
@@ -79,19 +73,16 @@ def betting_interval(
         expected: (N,) what is expected of every value, between 0 and 1: first those of the draws, in draw order, then
             those of the rest in any order. Any numbers keep the interval valid; good ones make it narrow.
         alpha: Probability that some interval of the sequence misses the mean.
-        weights: (N,) positive sampling weights in the order of `expected`, if each draw took an example of the rest
-            with probability proportional to its weight. Default: uniform draws.
         upper_share: Share of alpha that is spent on the upper bound.
 
     Returns:
         The running intersection of the intervals after 1, ..., t draws.
     """
     drawn, controls = check_sample(values, expected)
-    scale = None if weights is None else _check_weights(weights, len(controls))
     if not 0 < upper_share < 1:
         raise ValueError(f"upper_share must be between 0 and 1, got {upper_share}")
-    high = UpperBettor(drawn, controls, scale).bound(alpha * upper_share)
-    low = 1 - UpperBettor(1 - drawn, 1 - controls, scale).bound(alpha * (1 - upper_share))
+    high = UpperBettor(drawn, controls).bound(alpha * upper_share)
+    low = 1 - UpperBettor(1 - drawn, 1 - controls).bound(alpha * (1 - upper_share))
     return Interval(min(low, high), max(low, high))
 
 
@@ -116,12 +107,10 @@ class AuditSample:
     Args:
         draws: (t,) positions in the population.
         population: Number of examples.
-        weights: (N,) sampling weights by position. Default: uniform draws.
     """
 
     draws: NDArray[np.int64]
     population: int
-    weights: Array | None = None
 
     def __post_init__(self) -> None:
         inside = (self.draws >= 0) & (self.draws < self.population)
@@ -137,8 +126,7 @@ class AuditSample:
         """
         places = np.cumsum(left) - 1
         kept = self.draws[left[self.draws]]
-        weights = None if self.weights is None else self.weights[left]
-        return AuditSample(places[kept], int(left.sum()), weights)
+        return AuditSample(places[kept], int(left.sum()))
 
     def arrange(self, by_position: ArrayLike) -> Array:
         """Put values of the whole population, (N,), into the order of `betting_interval`: draws first."""
@@ -153,10 +141,7 @@ class AuditSample:
         self, values: ArrayLike, expected: ArrayLike, *, alpha: float = ALPHA, upper_share: float = 0.5
     ) -> Interval:
         """Bound the population mean from `values` (t,) of the draws and `expected` (N,) by position."""
-        weights = None if self.weights is None else self.arrange(self.weights)
-        return betting_interval(
-            values, self.arrange(expected), alpha=alpha, weights=weights, upper_share=upper_share
-        )
+        return betting_interval(values, self.arrange(expected), alpha=alpha, upper_share=upper_share)
 
 
 def check_sample(values: ArrayLike, expected: ArrayLike) -> tuple[Array, Array]:
@@ -170,13 +155,6 @@ def check_sample(values: ArrayLike, expected: ArrayLike) -> tuple[Array, Array]:
         if len(array) and not (array.min() >= 0 and array.max() <= 1):
             raise ValueError(f"{name} must be between 0 and 1, got {array.min()} to {array.max()}")
     return drawn, controls
-
-
-def _check_weights(weights: ArrayLike, population: int) -> Array:
-    scale = np.asarray(weights, dtype=np.float64)
-    if scale.shape != (population,) or not (scale > 0).all():
-        raise ValueError(f"weights must be {population} positive numbers, got shape {scale.shape}")
-    return scale
 
 
 @cache
@@ -200,7 +178,8 @@ class UpperBettor:
     Args:
         values: (t,) values between 0 and 1 in draw order.
         expected: (N,) expected values: those of the draws in draw order, then those of the rest.
-        weights: (N,) sampling weights in the same order. Default: uniform draws.
+        weights: (N,) positive weights in the same order, if each draw took an example of the rest with probability
+            proportional to its weight. Default: uniform draws.
         bet_weights: How the capital is split over STAKES. Default: by the expected mean.
     """
 
@@ -258,14 +237,7 @@ def log_capital(gains: Array, worst: Array, stakes: Array, log_weights: Array) -
         log_weights: (K,) logarithms of the parts of the capital that the bets begin with.
     """
     allowed = np.minimum(stakes, MAX_LOSS / np.maximum(worst, 1e-12))
-    return _log_sum_exp(np.cumsum(np.log1p(-allowed * gains), axis=0) + log_weights)
-
-
-def _log_sum_exp(logs: Array) -> Array:
-    """Logarithm of the sums of exponentials along rows, (t, K) -> (t,)."""
-    top = logs.max(axis=1, keepdims=True)
-    result: Array = np.log(np.exp(logs - top).sum(axis=1)) + top[:, 0]
-    return result
+    return np.asarray(logsumexp(np.cumsum(np.log1p(-allowed * gains), axis=0) + log_weights, axis=1))
 
 
 def _running_extreme(array: NDArray[np.generic], count: int, extreme: np.ufunc) -> Any:
@@ -280,7 +252,7 @@ def _iid_capital(values: Array, mean: float) -> float:
         return 0.0
     stakes = np.minimum(STAKES, MAX_LOSS / max(1 - mean, 1e-12))
     growth = np.cumsum(np.log1p(-stakes * (values[:, None] - mean)), axis=0)
-    return float(_log_sum_exp(growth + np.log(np.array(COMMON_WEIGHTS) / sum(COMMON_WEIGHTS))).max())
+    return float(logsumexp(growth + np.log(np.array(COMMON_WEIGHTS) / sum(COMMON_WEIGHTS)), axis=1).max())
 
 
 def invert(capital: Callable[[float], float], low: float, high: float, alpha: float) -> float:
@@ -318,5 +290,4 @@ def exact_interval(errors: int, audited: int, population: int, alpha: float = AL
 
 
 def _log_choose(n: int, k: NDArray[np.int64]) -> Array:
-    result: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return result
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

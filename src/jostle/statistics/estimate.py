@@ -22,7 +22,7 @@ from jostle.statistics.confidence import ALPHA, Array, Interval, check_sample
 
 MIN_CHANCE = 1e-4  # chances are kept this far from 0 and 1
 SLOPE_PENALTY = 2.0  # pulls the slope toward 1 and the intercept toward 0 where there are few answers
-TRAINING_SHARE = 0.8  # of the answers: five folds
+TRAINING_SHARE = 0.8  # of the answers that each model of cross-validation saw: five folds
 MIN_DRAWS = 10  # before predictions correct a sample mean
 
 
@@ -35,8 +35,7 @@ class ErrorCalibration:
 
     def expected_errors(self, confidence: ArrayLike) -> Array:
         """Return the chance, (n,), that predictions with these confidences (n,) are wrong."""
-        result: Array = expit(self.intercept + self.slope * _doubt(confidence))
-        return result
+        return np.asarray(expit(self.intercept + self.slope * _doubt(confidence)))
 
 
 def calibrate_errors(confidence: ArrayLike, wrong: ArrayLike) -> ErrorCalibration:
@@ -67,8 +66,7 @@ def calibrate_errors(confidence: ArrayLike, wrong: ArrayLike) -> ErrorCalibratio
 
 def _doubt(confidence: ArrayLike) -> Array:
     """Log odds of being wrong."""
-    result: Array = logit((1 - np.asarray(confidence, dtype=np.float64)).clip(MIN_CHANCE, 1 - MIN_CHANCE))
-    return result
+    return np.asarray(logit((1 - np.asarray(confidence, dtype=np.float64)).clip(MIN_CHANCE, 1 - MIN_CHANCE)))
 
 
 def estimate_mean(values: ArrayLike, expected: ArrayLike) -> float:
@@ -97,9 +95,7 @@ def estimate_mean(values: ArrayLike, expected: ArrayLike) -> float:
     return float(total / population)
 
 
-def estimate_new_data_error(
-    picked_errors: ArrayLike, rest_error: float, rest_size: int, *, training_share: float = TRAINING_SHARE
-) -> float:
+def estimate_new_data_error(picked_errors: ArrayLike, rest_error: float, rest_size: int) -> float:
     """Estimate the error on new data from the two parts of the pool.
 
     The pool is a sample of the data to come. It consists of the examples that trained the model, on which
@@ -111,22 +107,16 @@ def estimate_new_data_error(
         picked_errors: (m,) errors of the training examples by models that were trained without them.
         rest_error: Estimated mean error of the rest.
         rest_size: Number of examples in the rest.
-        training_share: Share of the answers that each model of cross-validation saw: 0.8 for five folds.
     """
     picked = np.asarray(picked_errors, dtype=np.float64)
     if not len(picked) + rest_size:
         raise ValueError("the pool must hold at least one example, got none")
-    known = picked.sum() * math.sqrt(training_share)
+    known = picked.sum() * math.sqrt(TRAINING_SHARE)
     return float((known + rest_size * rest_error) / (len(picked) + rest_size))
 
 
 def new_data_interval(
-    picked_errors: ArrayLike,
-    rest: Interval,
-    rest_size: int,
-    *,
-    alpha: float = ALPHA,
-    training_share: float = TRAINING_SHARE,
+    picked_errors: ArrayLike, rest: Interval, rest_size: int, *, alpha: float = ALPHA
 ) -> Interval:
     """Bound the error on new data like the pool.
 
@@ -140,10 +130,9 @@ def new_data_interval(
         rest: Bounds on the mean error of the rest, made with alpha / 2.
         rest_size: Number of examples in the rest.
         alpha: Probability of a miss.
-        training_share: Share of the answers that each model of cross-validation saw: 0.8 for five folds.
     """
     known, size = float(np.asarray(picked_errors, dtype=np.float64).sum()), rest_size + np.size(picked_errors)
-    fewest, most = known * training_share + rest_size * rest.low, known + rest_size * rest.high
+    fewest, most = known * TRAINING_SHARE + rest_size * rest.low, known + rest_size * rest.high
     low = float(beta.ppf(alpha / 4, fewest, size - fewest + 1)) if fewest > 0 else 0.0
     high = float(beta.ppf(1 - alpha / 4, most + 1, size - most)) if most < size else 1.0
     return Interval(low, high)
@@ -178,11 +167,6 @@ class Savings:
     def saved(self) -> float:
         """Labels saved; negative where picking needed more."""
         return self.random_labels - self.picks
-
-    @property
-    def share(self) -> float:
-        """Share of the labels that was saved."""
-        return self.saved / self.random_labels
 
 
 def shadow_errors(
@@ -264,9 +248,5 @@ def _picks_needed(error: float, curve: Array, sizes: Array) -> float:
     reached = np.flatnonzero(best <= error)
     if not len(reached):
         return float("inf")
-    place = int(reached[0])
-    if place == 0:
-        return float(sizes[0])
-    gap = best[place - 1] - best[place]
-    part = (best[place - 1] - error) / gap
-    return float(sizes[place - 1] + part * (sizes[place] - sizes[place - 1]))
+    last = int(reached[0]) + 1
+    return float(np.interp(-error, -best[:last], sizes[:last]))

@@ -44,38 +44,33 @@ def is_candidate(expected: ArrayLike, goal: float, kappa: float | None = None) -
     return bool(np.mean(np.asarray(expected, dtype=np.float64)) <= margin * goal)
 
 
-def spend_alpha(candidates: Sequence[bool], alpha: float = ALPHA, reserve: float = RESERVE) -> list[float]:
+def spend_alpha(candidates: Sequence[bool], alpha: float = ALPHA) -> list[float]:
     """Return the share of alpha of each model, in the order of training.
 
-    Candidates share (1 - reserve) alpha. The first gets 80 % of that, and the k-th after it 20 % times 6 / (pi k)^2.
-    The k-th of the other models gets reserve alpha 6 / (pi k)^2. The shares of any number of models sum to less than
-    alpha, and later models never change earlier shares.
+    Candidates share 95 % of alpha. The first gets 80 % of that, and the k-th after it 20 % times 6 / (pi k)^2.
+    The k-th of the other models gets 5 % of alpha times 6 / (pi k)^2. The shares of any number of models sum to less
+    than alpha, and later models never change earlier shares.
 
     Args:
         candidates: Whether each model is a candidate for a proof. Audit answers must not decide this.
         alpha: Probability that any interval of any model misses.
-        reserve: Share of alpha for the models that are not candidates.
     """
-    if not 0 <= reserve <= 1:
-        raise ValueError(f"reserve must be between 0 and 1, got {reserve}")
     counts = {True: 0, False: 0}
     shares = []
     for candidate in map(bool, candidates):
         counts[candidate] += 1
         rank = counts[candidate]
         if not candidate:
-            shares.append(reserve * decay(rank, alpha))
+            shares.append(RESERVE * decay(rank, alpha))
         elif rank == 1:
-            shares.append((1 - reserve) * FIRST_CANDIDATE * alpha)
+            shares.append((1 - RESERVE) * FIRST_CANDIDATE * alpha)
         else:
-            shares.append((1 - reserve) * (1 - FIRST_CANDIDATE) * decay(rank - 1, alpha))
+            shares.append((1 - RESERVE) * (1 - FIRST_CANDIDATE) * decay(rank - 1, alpha))
     return shares
 
 
 def decay(rank: int, alpha: float = ALPHA) -> float:
     """Return the share of alpha for the rank-th model if all models count alike: alpha 6 / (pi rank)^2."""
-    if rank < 1:
-        raise ValueError(f"rank must be 1 or more, got {rank}")
     return 6 * alpha / (math.pi * rank) ** 2
 
 
@@ -151,11 +146,8 @@ def _simulate_proofs(
         drawn, controls = np.concatenate([seen, coming]), np.concatenate([known, others[order]])
         needed.append(_first_proof(drawn, controls, len(seen), goal, alpha))
     middle, high = (float(np.quantile(needed, share, method="higher")) for share in (0.5, 0.8))
-    return ProofForecast(
-        median=int(middle) if math.isfinite(middle) else None,
-        cautious=int(high) if math.isfinite(high) else None,
-        chance=float(np.isfinite(needed).mean()),
-    )
+    median, cautious = (int(each) if math.isfinite(each) else None for each in (middle, high))
+    return ProofForecast(median, cautious, chance=float(np.isfinite(needed).mean()))
 
 
 def shift_chances(expected: ArrayLike, values: ArrayLike, others: ArrayLike) -> Array:
@@ -171,19 +163,16 @@ def shift_chances(expected: ArrayLike, values: ArrayLike, others: ArrayLike) -> 
     known = logit(np.asarray(expected, dtype=np.float64).clip(MIN_CHANCE, 1 - MIN_CHANCE))
     total = float(np.asarray(values, dtype=np.float64).sum())
     shift = brentq(lambda b: float(expit(known + b).sum() - total + b), -20.0, 20.0) if len(known) else 0.0
-    result: Array = expit(
-        logit(np.asarray(others, dtype=np.float64).clip(MIN_CHANCE, 1 - MIN_CHANCE)) + shift
-    )
-    return result
+    rest = logit(np.asarray(others, dtype=np.float64).clip(MIN_CHANCE, 1 - MIN_CHANCE))
+    return np.asarray(expit(rest + shift))
 
 
 def _first_proof(values: Array, expected: Array, seen: int, goal: float, alpha: float) -> float:
     """Further draws until the goal is proven; infinity where these draws do not prove it."""
     population = len(expected)
     wrong = np.cumsum(values)
-    certain = (
-        wrong + population - np.arange(1, len(values) + 1) <= goal * population
-    )  # even if all others err
+    left = population - np.arange(1, len(values) + 1)
+    certain = wrong + left <= goal * population  # even if all others err
     possible = wrong <= goal * population
     capital = UpperBettor(values, expected).log_capital(goal)
     proven = np.flatnonzero(possible & (certain | (np.maximum.accumulate(capital) >= math.log(1 / alpha))))
@@ -205,8 +194,7 @@ def growth_rate(expected: ArrayLike, goal: float) -> float:
 
     def tilt(stake: float) -> Array:
         shift = 1 - stake
-        result: Array = (np.sqrt(shift**2 + 4 * stake * chances) - shift) / (2 * stake)
-        return result
+        return np.asarray((np.sqrt(shift**2 + 4 * stake * chances) - shift) / (2 * stake))
 
     top = 1.0
     while tilt(top).mean() < goal:

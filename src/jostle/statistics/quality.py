@@ -14,7 +14,6 @@ from jostle.statistics.confidence import (
     Array,
     AuditSample,
     Interval,
-    UpperBettor,
     bets,
     check_sample,
     invert,
@@ -71,12 +70,14 @@ def class_qualities(
             f"pass labels for {len(sample.draws)} draws and probabilities for {sample.population} examples, "
             f"got shapes {answers.shape} and {chances.shape}"
         )
-    return [_class_quality(sample, answers, chances, c, alpha, min_answers) for c in range(chances.shape[1])]
+    return [
+        _class_quality(sample, answers == c, chances, c, alpha, min_answers) for c in range(chances.shape[1])
+    ]
 
 
 def _class_quality(
     sample: AuditSample,
-    labels: NDArray[np.int64],
+    member: NDArray[np.bool_],
     probabilities: NDArray[np.float64],
     column: int,
     alpha: float,
@@ -84,22 +85,20 @@ def _class_quality(
 ) -> ClassQuality:
     chance = probabilities[:, column].clip(0, 1)  # (N,)
     predicted = probabilities.argmax(axis=1) == column  # (N,)
-    member, taken = labels == column, predicted[sample.draws]  # (t,)
+    taken, inside = predicted[sample.draws], int(predicted.sum())
     wrong = sample.interval(member != taken, np.where(predicted, 1 - chance, chance), alpha=alpha)
-    hits = _part_interval(sample, predicted, member, chance, alpha)
-    precision = hits if int(taken.sum()) >= min_answers else None
-    recall = None
+    precision = recall = None
+    if int(taken.sum()) >= min_answers:
+        precision = _part_interval(sample, predicted, member, chance, alpha)
     if int(member.sum()) >= min_answers:
         found = _part_interval(sample, predicted, member, chance, alpha / 2)
         missed = _part_interval(sample, ~predicted, member, chance, alpha / 2)
-        inside, outside = int(predicted.sum()), int((~predicted).sum())
+        outside = sample.population - inside
         recall = Interval(
             _share(inside * found.low, outside * missed.high),
             _share(inside * found.high, outside * missed.low),
         )
-    return ClassQuality(
-        column, int(predicted.sum()), int(member.sum()), wrong.complement(), precision, recall
-    )
+    return ClassQuality(column, inside, int(member.sum()), wrong.complement(), precision, recall)
 
 
 def _part_interval(
@@ -179,30 +178,6 @@ class RecallBound:
     recall: float
     found: int
     missed: int
-
-
-def recall_lower_bound(
-    found: int, is_member: ArrayLike, chances: ArrayLike, *, alpha: float = ALPHA
-) -> RecallBound:
-    """Bound the recall of a search from random draws among the examples that were not picked; valid after every
-    answer.
-
-    Args:
-        found: Members among the examples that were answered outside the audit.
-        is_member: (t,) 1 where an audited example belongs to the class, in draw order.
-        chances: (N,) chances of belonging to the class of all examples that were not picked: the draws in draw order,
-            then the rest.
-        alpha: Probability that the bound ever exceeds the true recall. All of it is spent on this one bound.
-    """
-    members, expected = check_sample(is_member, chances)
-    if found < 0:
-        raise ValueError(f"found must be 0 or more, got {found}")
-    audited = int(members.sum())
-    bound = UpperBettor(members, expected, bet_weights=STAKE_WEIGHTS).bound(alpha) if len(expected) else 0.0
-    most = math.floor(bound * len(expected) + 1e-6)  # members are whole
-    missed = max(most - audited, 0)
-    total = found + audited + missed
-    return RecallBound((found + audited) / total if total else 0.0, found + audited, missed)
 
 
 class RecallSequence:
