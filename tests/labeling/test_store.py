@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from jostle.labeling.sources.contents import digest
-from jostle.labeling.store import QueueEntry, Store
-from jostle.labeling.store.queries import LONGEST_LEASE
+from jostle.labeling.store import LONGEST_LEASE, QueueEntry, Store
 from jostle.labeling.store.schema import StoreError, events, examples, settings, standing
 
 KEYS = [digest(str(number).encode()) for number in range(40)]

@@ -365,4 +365,4 @@ def read_status(store: Store) -> Status:
 
 def write_status(store: Store, **status: Any) -> None:
     """Write the status of the background process, fields of `Status`."""
-    store.save_unsynced(status=asdict(Status(**status, at=store.clock())))
+    store.save_settings(False, status=asdict(Status(**status, at=store.clock())))

@@ -265,7 +265,7 @@ def save_suggestions(session: Session, source: str, found: Found, *, whole: bool
     with session.store.write_transaction() as tx:
         if whole:
             tx.execute(delete(suggestions).where(suggestions.c.source == source))
-        session.store.upsert(tx, suggestions, ["source", "key"], rows)
+        session.store.upsert(tx, suggestions, rows)
 
 
 def load_suggestions(
@@ -331,7 +331,7 @@ def record_shown(session: Session, key: str, person: str, sources: Sequence[str]
     if session.store.purpose(key) is None and sources:
         session.store.mark_wanted([key])
     with session.store.write_transaction(durable=False) as tx:
-        session.store.upsert(tx, suggestions_shown, ["key", "person", "source"], rows)
+        session.store.upsert(tx, suggestions_shown, rows)
 
 
 def suggestion_accuracy(session: Session, sample: audit.ProjectAudit) -> NewData | None:

@@ -40,7 +40,7 @@ from jostle.labeling.records import (
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.store.queries import ANSWERED
 from jostle.labeling.store.schema import events, examples
-from jostle.statistics import ALPHA, RecallSequence, estimate_savings, share_of_noise
+from jostle.statistics import ALPHA, Interval, RecallSequence, estimate_savings, share_of_noise
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -49,6 +49,16 @@ if TYPE_CHECKING:
 STABLE_KAPPA = 0.99  # the mean of the last kappas at which predictions count as stable
 KAPPA_WINDOW = 3  # how many of them
 STOP_SET = 2000  # examples that successive models are compared on
+NEXT_ANSWERS = 100
+CURVE_POINTS = 5  # models of the curve that the next hundred answers are estimated from
+MIN_MODELS = 4  # before a curve can be called flat
+MIN_AUDITED = 30
+FLAT_ACCURACY = 0.005  # of accuracy
+FLAT_ERROR_SHARE = 0.01  # of a mean error
+FIND_AUDIT = 0.5  # share of random questions in a search, unless the project says otherwise
+DEFAULT_GOAL = 0.95  # recall
+MAX_CONFUSIONS = 4
+MAX_PICTURES = 4  # of each confusion
 
 
 def is_stable(kappas: Sequence[float]) -> bool:
@@ -61,14 +71,6 @@ def change_bound(kappas: Sequence[float]) -> float | None:
     if not kappas or kappas[-1] <= 0:
         return None
     return min(1.0, 4 * (1 - kappas[-1]) / kappas[-1])
-
-
-NEXT_ANSWERS = 100
-CURVE_POINTS = 5  # models of the curve that the next hundred answers are estimated from
-MIN_MODELS = 4  # before a curve can be called flat
-MIN_AUDITED = 30
-FLAT_ACCURACY = 0.005  # of accuracy
-FLAT_ERROR_SHARE = 0.01  # of a mean error
 
 
 def estimate_gain(curve: Sequence[Point], smaller_is_better: bool) -> float | None:
@@ -105,56 +107,48 @@ def advise(
     stable, flat = is_stable(kappas), is_flat(curve, accuracy, brings)
     provable = proof is not None and (proof.questions is not None or proof.asking > 0)
     stop = left == 0 or accuracy.reached or (stable and flat and not provable)
-    reasons: tuple[str, ...] = (
-        _describe_audit(accuracy),
-        _describe_proof(proof),
-        _describe_gain(brings, flat, accuracy),
-        _describe_stability(kappas, stable),
-    )
+    reasons = [_describe_audit(accuracy)]
+    if proof is not None:
+        reasons.append(_describe_proof(proof))
+    if brings is not None:
+        reasons.append(_describe_gain(brings, flat, accuracy))
+    if len(kappas) < KAPPA_WINDOW:
+        reasons.append(f"Whether predictions are stable shows after {KAPPA_WINDOW + 1} models.")
+    else:
+        changing = "Predictions are still changing."
+        reasons.append("Predictions are stable from model to model." if stable else changing)
     if left == 0 and accuracy.estimate is None:
-        reasons = ("People answered every example: none is left to measure a model on.",)
-    details = (_describe_kappa(kappas, accuracy.measure),)
-    headline = _headline(accuracy, proof, left, stop, stable and flat)
-    return Advice(stop, headline, tuple(filter(None, reasons)), brings, tuple(filter(None, details)))
+        reasons = ["People answered every example: none is left to measure a model on."]
+    details = _describe_kappa(kappas, accuracy.measure)
+    return Advice(
+        stop, _headline(accuracy, proof, left, stop, stable and flat), tuple(reasons), brings, details
+    )
 
 
 def _headline(accuracy: Accuracy, proof: Proof | None, left: int, stop: bool, settled: bool) -> str:
+    goal = "" if accuracy.goal is None else _level(accuracy, accuracy.goal)
     if left == 0:
         return "Everything is answered."
+    if accuracy.reached and accuracy.measure == "mean error":
+        most = _level(accuracy, accuracy.high)
+        return f"The goal is proven: the mean error of what is left is at most {most}. Stop here."
     if accuracy.reached:
-        return f"The goal is proven: {_describe_bound(accuracy)}. Stop here."
+        least = _level(accuracy, accuracy.low)
+        return f"The goal is proven: at least {least} of what is left is right. Stop here."
     if not accuracy.round:
         return "Go on: there is no model yet."
     if proof is not None and proof.asking:
         return f"Proving the goal: {count_words(proof.asking, 'random question')} come next."
+    if stop and not goal:
+        return "More answers bring little: stop here."
     if stop:
-        if accuracy.goal is None:
-            return "More answers bring little: stop here."
-        return f"More answers bring little, and the goal of {_goal_words(accuracy)} is not proven."
-    if settled:
-        return f"Predictions have settled, and the goal of {_goal_words(accuracy)} is not proven yet."
-    return "Go on."
+        return f"More answers bring little, and the goal of {goal} is not proven."
+    return f"Predictions have settled, and the goal of {goal} is not proven yet." if settled else "Go on."
 
 
-def _describe_proof(proof: Proof | None) -> str:
-    if proof is None:
-        return ""
-    if proof.questions is None:
-        return f"A proof of the goal for this model takes more than {proof.limit} random answers, or is impossible."
-    return (
-        f"A proof of the goal takes about {count_words(proof.questions, 'more random answer')} (a forecast)."
-    )
-
-
-def _describe_bound(accuracy: Accuracy) -> str:
-    if accuracy.measure == "mean error":
-        return f"the mean error of what is left is at most {accuracy.high:.4g}"
-    return f"at least {percent(accuracy.low)} of what is left is right"
-
-
-def _goal_words(accuracy: Accuracy) -> str:
-    assert accuracy.goal is not None
-    return f"{accuracy.goal:.4g}" if accuracy.measure == "mean error" else percent(accuracy.goal)
+def _level(accuracy: Accuracy, value: float) -> str:
+    """Return an accuracy, or a mean error, as it is written."""
+    return f"{value:.4g}" if accuracy.measure == "mean error" else percent(value)
 
 
 def count_words(n: int, one: str) -> str:
@@ -162,41 +156,37 @@ def count_words(n: int, one: str) -> str:
     return f"{n:,} {one if n == 1 else one + 's'}"
 
 
-def _describe_stability(kappas: Sequence[float], stable: bool) -> str:
-    if len(kappas) < KAPPA_WINDOW:
-        return f"Whether predictions are stable shows after {KAPPA_WINDOW + 1} models."
-    return "Predictions are stable from model to model." if stable else "Predictions are still changing."
+def _describe_proof(proof: Proof) -> str:
+    if proof.questions is None:
+        return f"A proof of the goal for this model takes more than {proof.limit} random answers, or is impossible."
+    answers = count_words(proof.questions, "more random answer")
+    return f"A proof of the goal takes about {answers} (a forecast)."
 
 
-def _describe_kappa(kappas: Sequence[float], measure: str) -> str:
+def _describe_kappa(kappas: Sequence[float], measure: str) -> tuple[str, ...]:
     if len(kappas) < KAPPA_WINDOW:
-        return ""
+        return ()
     mean = float(np.mean(kappas[-KAPPA_WINDOW:]))
     agree = f"Successive models agree with kappa {mean:.3f}; predictions count as stable from {STABLE_KAPPA}."
     bound = change_bound(kappas) if measure == "accuracy" else None
-    if bound is None:
-        return agree
-    return f"{agree} The F-measure of the last two can differ by at most {100 * bound:.1f} points."
+    if bound is not None:
+        agree += f" The F-measure of the last two can differ by at most {100 * bound:.1f} points."
+    return (agree,)
 
 
 def _describe_audit(accuracy: Accuracy) -> str:
     if accuracy.estimate is None:
         return "Nothing has been audited yet, so nothing is known of the accuracy."
-    sure = f"with {percent(accuracy.confidence, 0)} confidence"
-    if accuracy.measure == "mean error":
-        bound = f"The mean error is at most {accuracy.high:.4g} {sure} ({accuracy.audited} audited)"
-        goal = "" if accuracy.goal is None else f"; the goal is {accuracy.goal:.4g}"
-    else:
-        bound = (
-            f"At least {percent(accuracy.low)} of predictions are right {sure} ({accuracy.audited} audited)"
-        )
-        goal = "" if accuracy.goal is None else f"; the goal is {percent(accuracy.goal)}"
-    return f"{bound}{goal}."
+    bound = (
+        f"The mean error is at most {_level(accuracy, accuracy.high)}"
+        if accuracy.measure == "mean error"
+        else f"At least {_level(accuracy, accuracy.low)} of predictions are right"
+    )
+    goal = "" if accuracy.goal is None else f"; the goal is {_level(accuracy, accuracy.goal)}"
+    return f"{bound} with {percent(accuracy.confidence, 0)} confidence ({accuracy.audited} audited){goal}."
 
 
-def _describe_gain(brings: float | None, flat: bool, accuracy: Accuracy) -> str:
-    if brings is None:
-        return ""
+def _describe_gain(brings: float, flat: bool, accuracy: Accuracy) -> str:
     amount = (
         f"{round(100 * brings, 1) + 0.0:+.1f} points"  # never -0.0
         if accuracy.measure == "accuracy"
@@ -207,18 +197,13 @@ def _describe_gain(brings: float | None, flat: bool, accuracy: Accuracy) -> str:
     return f"The next hundred answers would bring about {amount}{tail} ({source})."
 
 
-FIND_AUDIT = 0.5  # share of random questions in a search, unless the project says otherwise
-DEFAULT_GOAL = 0.95  # recall
-
-
 def class_chances(session: Session, found: Predictions) -> NDArray[np.float64]:
     """Return the chance of the wanted class, (n,), by place in the predictions."""
     classes = session.book.classes()
     assert session.settings.find is not None
     number = classes.number(session.settings.find)
     columns = [i for i, old in enumerate(found.numbers) if classes.merged[int(old)] == number]
-    chances: NDArray[np.float64] = found.scores[:, columns].sum(1).astype(np.float64).clip(0, 1)
-    return chances
+    return np.asarray(found.scores[:, columns].sum(1), dtype=np.float64).clip(0, 1)
 
 
 def is_dry(session: Session) -> bool:
@@ -247,22 +232,23 @@ def recall(session: Session) -> Recall | None:
         return None
     goal = session.settings.goal or DEFAULT_GOAL
     labels, members = session.snapshot().labels, member_keys(session)
-    here = (
-        set(session.store.find_keys(examples.c.here, examples.c.purpose.is_distinct_from("copy")))
-        | labels.keys()
-    )
+    asked = session.store.find_keys(examples.c.here, examples.c.purpose.is_distinct_from("copy"))
+    left = {*asked, *labels}
     audited = set(session.store.find_keys(examples.c.purpose == "audit"))
     first = (
         select(events.c.key, func.min(events.c.seq)).where(events.c.act.in_(ANSWERED)).group_by(events.c.key)
     )
     times: dict[str, int] = dict(session.store.rows(first))
     models = [(summary["act"], number) for number, summary in audit.model_rounds(session)]
-    sequence = RecallSequence(len(here), goal)
-    left, chances, current = here, dict[str, float](), 0
+    sequence = RecallSequence(len(left), goal)
+    chances, current = dict[str, float](), 0
     for key in sorted(labels, key=lambda key: times.get(key, 0)):
         number = max((n for act, n in models if act < times.get(key, 0)), default=0)
         if number != current:
-            current, chances = number, _stored_chances(session, number)
+            current, found = number, session.audit_predictions(number)
+            chances = (
+                {} if found is None else dict(zip(found.keys, class_chances(session, found), strict=True))
+            )
         if key in audited:
             usual = float(np.mean(list(chances.values()))) if chances else 0.05
             order = list(left)
@@ -270,18 +256,10 @@ def recall(session: Session) -> Recall | None:
             sequence.add_draw(values, order.index(key), key in members)
         else:
             sequence.add_answers(1, int(key in members))
-        left = left - {key}
+        left.remove(key)
     bound = sequence.bound(ALPHA)
     proven = bound.recall if bound.found else 0.0
     return Recall(wanted, proven, bound.found, bound.missed, goal, proven >= goal)
-
-
-def _stored_chances(session: Session, number: int) -> dict[str, float]:
-    """Return the chances of the class that a round kept, by key."""
-    found = session.audit_predictions(number)
-    if found is None:
-        return {}
-    return dict(zip(found.keys, class_chances(session, found).tolist(), strict=True))
 
 
 def advise_search(found: Recall, left: int) -> Advice:
@@ -290,15 +268,10 @@ def advise_search(found: Recall, left: int) -> Advice:
     sure = f"At least {percent(found.low)} of them are found, with 95 % confidence; the goal is {percent(found.goal)}."
     if left == 0:
         return Advice(True, "Everything is answered.", (known,), None)
+    headline = f"Go on: the goal of {percent(found.goal)} is not proven."
     if found.reached:
-        return Advice(
-            True, f"At least {percent(found.low)} of {found.name} are found. Stop here.", (known, sure), None
-        )
-    return Advice(False, f"Go on: the goal of {percent(found.goal)} is not proven.", (known, sure), None)
-
-
-MAX_CONFUSIONS = 4
-MAX_PICTURES = 4  # of each confusion
+        headline = f"At least {percent(found.low)} of {found.name} are found. Stop here."
+    return Advice(found.reached, headline, (known, sure), None)
 
 
 def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures, ...]:
@@ -309,14 +282,13 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
     labels = {key: value for key, value in sample.labels.items() if key in found.places}
     rest = tuple(key for key in [*sample.waiting, *sample.unasked] if key in found.places)
     known = audit.ProjectAudit(labels, (), rest)  # new files are unknown to the model
+
+    def low(bounds: Interval | None) -> float | None:
+        return None if bounds is None else bounds.low
+
+    qualities = audit.by_class(session, found, known).items()
     return tuple(
-        ClassFigures(
-            name,
-            each.answered,
-            None if each.precision is None else each.precision.low,
-            None if each.recall is None else each.recall.low,
-        )
-        for name, each in audit.by_class(session, found, known).items()
+        ClassFigures(name, one.answered, low(one.precision), low(one.recall)) for name, one in qualities
     )
 
 
@@ -325,22 +297,17 @@ def confusions(session: Session) -> tuple[Confusion, ...]:
     found = session.predictions()
     if found is None or not found.out_of_sample or not session.type.has_one_class:
         return ()
-    classes, pairs = session.book.classes(), defaultdict[tuple[int, int], list[tuple[str, str]]](list)
-    labels = session.snapshot().labels
+    classes, labels, kind = session.book.classes(), session.snapshot().labels, session.source.kind
+    pairs: dict[tuple[int, int], dict[str, Question]] = defaultdict(dict)
     for one in session.snapshot().answers:
         if one.purpose != "audit" and one.here and one.key in found.places and one.key in labels:
             true, said = as_class(labels[one.key]), as_class(found.answer(found.places[one.key], classes))
-            if true != said and (one.key, one.name) not in pairs[true, said]:
-                pairs[true, said].append((one.key, one.name))
-    most = sorted((pair for pair in pairs if pairs[pair]), key=lambda pair: -len(pairs[pair]))
+            if true != said:
+                pairs[true, said][one.key] = Question(one.key, kind, one.name)
+    most = sorted(pairs.items(), key=lambda pair: -len(pair[1]))[:MAX_CONFUSIONS]
     return tuple(
-        Confusion(
-            classes.names[true],
-            classes.names[said],
-            len(pairs[true, said]),
-            tuple(Question(key, session.source.kind, name) for key, name in pairs[true, said][:MAX_PICTURES]),
-        )
-        for true, said in most[:MAX_CONFUSIONS]
+        Confusion(classes.names[true], classes.names[said], len(shown), tuple(shown.values())[:MAX_PICTURES])
+        for (true, said), shown in most
     )
 
 

@@ -313,7 +313,7 @@ class Index:
                 tx, [(row.key, row.name, self.copies(row.key)) for row in rows if row.key]
             )
             entries = [{"name": r.name, "key": r.key, "stamp": r.stamp, "problem": r.problem} for r in rows]
-            self.store.upsert(tx, places, ["name"], entries)
+            self.store.upsert(tx, places, entries)
             keys = [row.key for row in rows if row.key]
             back = update(examples).where(examples.c.key.in_(keys), ~examples.c.here)
             tx.execute(back.values(here=True))

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
@@ -21,6 +21,7 @@ from jostle.labeling.store import queries
 from jostle.labeling.store.queries import BULK, DECIDED, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import connect, events, examples, leases, queue, rounds, settings, standing
 
+SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 EventKind = Literal["answer", "correction", "skip", "withdrawal"]
 # given: made elsewhere; test: what a simulation measures with; copy: near-copy of another example
 Purpose = Literal["pick", "audit", "given", "test", "copy"]
@@ -110,11 +111,10 @@ class Store:
         """Return the number of examples that meet all conditions."""
         return int(self.value(select(func.count()).select_from(examples).where(*conditions)))
 
-    def upsert(self, tx: Connection, table: Any, keys: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-        """Insert rows, or replace those that have the same keys."""
-        rows = list(rows)
+    def upsert(self, tx: Connection, table: Any, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert rows, or replace those that have the same primary key."""
         if rows:
-            tx.execute(queries.upsert_into(tx.dialect.name, table, tuple(keys), tuple(rows[0])), rows)
+            tx.execute(queries.upsert_into(tx.dialect.name, table, tuple(rows[0])), rows)
 
     # settings
 
@@ -123,18 +123,13 @@ class Store:
         with self.read_transaction() as tx:
             return _setting(tx, name, default)
 
-    def save_settings(self, **found: Any) -> None:
-        """Write settings."""
-        with self.write_transaction() as tx:
-            self._save(tx, **found)
-
-    def save_unsynced(self, **found: Any) -> None:
-        """Write a passing status without waiting for the disk."""
-        with self.write_transaction(durable=False) as tx:
+    def save_settings(self, durable: bool = True, /, **found: Any) -> None:
+        """Write settings; a passing status need not be durable."""
+        with self.write_transaction(durable=durable) as tx:
             self._save(tx, **found)
 
     def _save(self, tx: Connection, **found: Any) -> None:
-        self.upsert(tx, settings, ["name"], [{"name": k, "value": json.dumps(v)} for k, v in found.items()])
+        self.upsert(tx, settings, [{"name": k, "value": json.dumps(v)} for k, v in found.items()])
 
     # examples
 
@@ -174,24 +169,25 @@ class Store:
         with self.write_transaction(person_lock(person), durable=False) as tx:
             tx.execute(delete(leases).where(leases.c.person == person, leases.c.until <= now))
             held = _held_keys(tx, person, now)[:n]
-            new = self._lock_next(tx, person, n - len(held), now) if n > len(held) else []
-            for key, purpose in new:
-                tx.execute(
-                    update(examples)
-                    .where(examples.c.key == key, examples.c.purpose.is_(None))
-                    .values(purpose=purpose)
-                )
-            keys = [*held, *(key for key, _ in new)]
+            new = self._lock_next(tx, person, n - len(held), now) if n > len(held) else {}
+            for key, purpose in new.items():
+                unasked = and_(examples.c.key == key, examples.c.purpose.is_(None))
+                tx.execute(update(examples).where(unasked).values(purpose=purpose))
+            keys = [*held, *new]
             self._lease(tx, person, keys)
         return keys
 
     def _lease(self, tx: Connection, person: str, keys: Sequence[str]) -> None:
         until = self._lease_end(tx)
         rows = [{"key": key, "person": person, "place": i, "until": until} for i, key in enumerate(keys)]
-        self.upsert(tx, leases, ["key", "person"], rows)
+        self.upsert(tx, leases, rows)
 
     def _lease_end(self, tx: Connection) -> float:
-        return self.clock() + queries.lease_seconds(tx.execute(queries.PACE).scalar_one())
+        """Three times the mean time of an answer from now, at least a minute and at most an hour."""
+        mean = tx.execute(queries.PACE).scalar_one()
+        return self.clock() + (
+            LONGEST_LEASE if mean is None else min(max(3 * mean, SHORTEST_LEASE), LONGEST_LEASE)
+        )
 
     @retry_conflicts
     def release(self, person: str) -> None:
@@ -199,20 +195,20 @@ class Store:
         with self.write_transaction(person_lock(person), durable=False) as tx:
             tx.execute(delete(leases).where(leases.c.person == person))
 
-    def _lock_next(self, tx: Connection, person: str, n: int, now: float) -> list[tuple[str, str]]:
+    def _lock_next(self, tx: Connection, person: str, n: int, now: float) -> dict[str, str]:
         """Lock the next examples, then check again: only a later statement sees a lease made meanwhile."""
         current = _setting(tx, "round", 0)
         found: dict[str, str] = {}
         for wanted in (queries.SECOND, queries.RANKED) if _setting(tx, "overlap", 0.0) else (queries.RANKED,):
-            most = n - len(found)
-            rows = tx.execute(wanted, {"person": person, "round": current, "most": most, "now": now})
+            most = {"person": person, "round": current, "most": n - len(found), "now": now}
+            rows = tx.execute(wanted, most) if len(found) < n else ()
             found |= {key: purpose for key, purpose in rows if key not in found}
-            if len(found) == n:
-                break
-        free = set(
-            tx.execute(queries.STILL_FREE, {"person": person, "keys": list(found), "now": now}).scalars()
+        free = (
+            tx.execute(queries.STILL_FREE, {"person": person, "keys": list(found), "now": now})
+            .scalars()
+            .all()
         )
-        return [(key, purpose) for key, purpose in found.items() if key in free]
+        return {key: purpose for key, purpose in found.items() if key in free}
 
     # events
 
@@ -288,7 +284,7 @@ class Store:
         self.add_event(tx, key, person, "withdrawal", None, None, None)
         if before is not None and before.act in DECIDED:
             again = {"seq": before.seq, "act": before.act, "value": before.value}
-            self.upsert(tx, standing, ["key", "person"], [{"key": key, "person": person, **again}])
+            self.upsert(tx, standing, [{"key": key, "person": person, **again}])
 
     def add_event(
         self,
@@ -303,14 +299,17 @@ class Store:
         """Add an event inside a transaction."""
         mine = and_(standing.c.key == key, standing.c.person == person)
         before = tx.execute(select(standing.c.seq).where(mine)).scalar_one_or_none()
-        made = Event(0, id or uuid.uuid4().hex, key, person, act, value, seconds, self.clock())
-        row = {**asdict(made), "value": None if value is None else json.dumps(value), "supersedes": before}
-        del row["seq"]
-        row["seq"] = tx.execute(insert(events).values(**row).returning(events.c.seq)).scalar_one()
-        kept = {name: row[name] for name in ("key", "person", "seq", "act", "value")}
-        self.upsert(tx, standing, ["key", "person"], [kept])
+        row = {
+            "key": key,
+            "person": person,
+            "act": act,
+            "value": None if value is None else json.dumps(value),
+        }
+        rest = {"id": id or uuid.uuid4().hex, "seconds": seconds, "at": self.clock(), "supersedes": before}
+        made = tx.execute(insert(events).values(**row, **rest).returning(events)).one()
+        self.upsert(tx, standing, [{**row, "seq": made.seq}])
         tx.execute(delete(leases).where(leases.c.key == key, leases.c.person == person))
-        return replace(made, seq=row["seq"])
+        return event_from_row(made)
 
     def last_event(self) -> int:
         """Return the number of the latest event; it grows with every event."""

@@ -61,14 +61,13 @@ class ClassBook:
         clean = clean_class_name(name)
         with self.store.write_transaction("classes") as tx:
             known = read_classes(tx)
-            there = known.find(clean)
-            if there is not None:
+            if (there := known.find(clean)) is not None:
                 if known.names[there] != clean:
                     raise ValueError(same_but_for_case(clean, known.names[there]))
                 return there
             number = int(tx.execute(select(func.coalesce(func.max(classes.c.number), -1))).scalar_one()) + 1
             tx.execute(insert(classes).values(number=number, name=clean))
-            self.store.upsert(tx, class_names, ["name"], [{"name": clean, "number": number}])
+            self.store.upsert(tx, class_names, [{"name": clean, "number": number}])
         return number
 
     def rename(self, old: str, new: str) -> None:
@@ -83,7 +82,7 @@ class ClassBook:
                     f"there is a class {known.names[there]!r} already: merge {old!r} into it instead"
                 )
             tx.execute(update(classes).where(classes.c.number == number).values(name=clean))
-            self.store.upsert(tx, class_names, ["name"], [{"name": clean, "number": number}])
+            self.store.upsert(tx, class_names, [{"name": clean, "number": number}])
 
     def merge(self, old: str, into: str) -> None:
         """Merge a class into another; its answers, later ones included, count for the other."""
@@ -134,6 +133,7 @@ class BulkAnswer:
     seconds: float | None = None
 
 
+@retry_conflicts
 def tell_many(session: Session, bulk: str, answers: Sequence[BulkAnswer], person: str) -> None:
     """Record answers under one id, `bulk`; all are on disk when this returns, or none.
 
@@ -143,38 +143,21 @@ def tell_many(session: Session, bulk: str, answers: Sequence[BulkAnswer], person
         ValueError: An answer does not fit the project.
         UnknownKeyError: No example has one of the keys.
     """
-    classes = session.book.classes()
+    classes, store = session.book.classes(), session.store
     values = [session.type.encode(each.answer, classes) for each in answers]
-    _record_bulk(session.store, bulk, answers, values, person)
-
-
-@retry_conflicts
-def _record_bulk(
-    store: Store, bulk: str, answers: Sequence[BulkAnswer], values: Sequence[object], person: str
-) -> None:
     keys = [each.key for each in answers]
     with store.write_transaction(BULK) as tx:
         take_lock(tx, person_lock(person))
-        there = dict(
-            tx.execute(select(examples.c.key, examples.c.purpose).where(examples.c.key.in_(keys))).all()
-        )
+        there = set(tx.execute(select(examples.c.key).where(examples.c.key.in_(keys))).scalars())
         for key in keys:
             if key not in there:
                 raise UnknownKeyError(key)
         unasked = and_(examples.c.key.in_(keys), examples.c.purpose.is_(None))
         tx.execute(update(examples).where(unasked).values(purpose="pick"))
-        known = set(
-            tx.execute(select(events.c.id).where(events.c.id.in_([each.id for each in answers]))).scalars()
-        )
-        others = set(
-            tx.execute(
-                select(standing.c.key).where(
-                    standing.c.key.in_(keys),
-                    standing.c.person != person,
-                    standing.c.act.in_(ANSWERED),
-                )
-            ).scalars()
-        )
+        sent = select(events.c.id).where(events.c.id.in_([each.id for each in answers]))
+        known = set(tx.execute(sent).scalars())
+        told = select(standing.c.key).where(standing.c.key.in_(keys), standing.c.act.in_(ANSWERED))
+        others = set(tx.execute(told.where(standing.c.person != person)).scalars())
         for each, value in zip(answers, values, strict=True):
             if each.id not in known:
                 act: EventKind = "correction" if each.key in others else "answer"
@@ -197,24 +180,17 @@ def undo_bulk(store: Store, bulk: str, person: str) -> list[str]:
         for row in rows:
             store.withdraw(tx, row.key, person, row.seq)
         keys = [row.key for row in rows]
-        _release_unasked(tx, keys)
+        # strategies may pick again what was only ever answered in this bulk: nobody was asked it, or waits for it
+        twice = select(events.c.key).where(events.c.key.in_(keys)).group_by(events.c.key)
+        once = twice.having(func.count() == 2)  # the answer and its withdrawal
+        alone = and_(examples.c.key.in_(once), examples.c.purpose == "pick", examples.c.wanted)
+        tx.execute(update(examples).where(alone).values(purpose=None))
     return keys
-
-
-def _release_unasked(tx: Connection, keys: Sequence[str]) -> None:
-    """Let strategies pick again what was only ever answered in this bulk: nobody was asked it, or waits for it."""
-    often = (
-        select(events.c.key)
-        .where(events.c.key.in_(keys))
-        .group_by(events.c.key)
-        .having(func.count() == 2)  # the answer and its withdrawal
-    )
-    once = and_(examples.c.key.in_(often), examples.c.purpose == "pick", examples.c.wanted)
-    tx.execute(update(examples).where(once).values(purpose=None))
 
 
 RemarkKind = Literal["unsure", "note", "flag"]
 MAX_NOTE_LENGTH = 2000  # characters
+REMARK_COLUMNS: dict[RemarkKind, str] = {"unsure": "unsure", "flag": "flagged", "note": "notes"}  # of exports
 
 
 @dataclass(frozen=True)
@@ -290,10 +266,10 @@ def remarks_by_key(store: Store) -> dict[str, list[Remark]]:
 
 def remark_cells(found: list[Remark]) -> dict[str, list[str]]:
     """Return the cells of remarks: who was unsure, who flagged it, and notes with their authors."""
-    cells: dict[str, list[str]] = {"unsure": [], "flagged": [], "notes": []}
+    cells: dict[str, list[str]] = {column: [] for column in REMARK_COLUMNS.values()}
     for each in found:
-        column = {"unsure": "unsure", "flag": "flagged", "note": "notes"}[each.kind]
-        cells[column].append(f"{each.person}: {each.text}" if each.kind == "note" else each.person)
+        words = f"{each.person}: {each.text}" if each.kind == "note" else each.person
+        cells[REMARK_COLUMNS[each.kind]].append(words)
     return cells
 
 
@@ -304,10 +280,9 @@ def add_remarks(store: Store, said: Mapping[str, Mapping[str, Sequence[str]]]) -
         store: The database.
         said: Keys of examples, and their cells by column.
     """
-    columns: dict[str, RemarkKind] = {"unsure": "unsure", "flagged": "flag", "notes": "note"}
     known = set(map(tuple, store.rows(select(remarks.c.key, remarks.c.person, remarks.c.kind))))
     for key, cells in said.items():
-        for column, kind in columns.items():
+        for kind, column in REMARK_COLUMNS.items():
             for cell in cells.get(column, ()):
                 person, _, text = cell.partition(": ") if kind == "note" else (cell, "", "")
                 if (key, person, kind) not in known:
@@ -333,10 +308,9 @@ def claim_unsure(store: Store, person: str, held: list[str], n: int) -> list[str
 def _unsure_keys(tx: Connection, person: str, n: int, now: float) -> list[str]:
     mine = (remarks.c.person == person) & (remarks.c.kind == "unsure")
     last = select(func.max(remarks.c.seq)).where(mine).group_by(remarks.c.key)
-    answered = exists().where(standing.c.key == remarks.c.key, standing.c.act.in_(ANSWERED))
-    skipped = exists().where(
-        standing.c.key == remarks.c.key, standing.c.person == person, standing.c.act == "skip"
-    )
+    there = exists().where(standing.c.key == remarks.c.key)
+    answered = there.where(standing.c.act.in_(ANSWERED))
+    skipped = there.where(standing.c.person == person, standing.c.act == "skip")
     leased = exists().where(leases.c.key == remarks.c.key, leases.c.until > now)
     found = (
         select(remarks.c.key)

@@ -43,7 +43,6 @@ CONFLICTS = {
 }  # deadlock, serialization failure, a key that somebody has just inserted
 MAX_ATTEMPTS = 5
 BULK = "examples"  # name of the lock of transactions that write several examples
-SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 RETRY_SECONDS = 0.02  # doubled with every attempt
 
 ANSWERED = ("answer", "correction")
@@ -119,11 +118,6 @@ LOCK_EXAMPLE = (
 _NAMED_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :name, 0))")
 
 
-def lease_seconds(mean: float | None) -> float:
-    """Return three times the mean time of an answer, from a minute to an hour; an hour where it is not known."""
-    return LONGEST_LEASE if mean is None else min(max(3 * mean, SHORTEST_LEASE), LONGEST_LEASE)
-
-
 def person_lock(person: str) -> str:
     """Return the name of the lock under which a person's leases, events and answers are written."""
     return f"person {person}"
@@ -158,10 +152,8 @@ def insert_into(dialect: str, table: Any) -> Any:
 
 
 @lru_cache
-def upsert_into(dialect: str, table: Any, keys: Sequence[str], columns: Sequence[str]) -> Any:
-    """Return an insert that replaces rows with the same keys."""
-    made = insert_into(dialect, table)
+def upsert_into(dialect: str, table: Any, columns: Sequence[str]) -> Any:
+    """Return an insert that replaces rows with the same primary key."""
+    made, keys = insert_into(dialect, table), table.primary_key.columns.keys()
     rest = {name: made.excluded[name] for name in columns if name not in keys}
-    if not rest:
-        return made.on_conflict_do_nothing()
-    return made.on_conflict_do_update(index_elements=list(keys), set_=rest)
+    return made.on_conflict_do_update(index_elements=keys, set_=rest)

@@ -35,6 +35,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 VERSION = 1  # of the tables; raise it with every change that an older jostle could not read
+POOL = {"pool_size": 20, "max_overflow": 40}  # connections
 BUSY_SECONDS = 30  # how long a process waits for another that writes
 
 metadata = MetaData()
@@ -231,12 +232,8 @@ def make_engine(url: str) -> Engine:
     except ArgumentError:
         raise StoreError(f"{url!r} is not the address of a database") from None
     if parsed.get_backend_name() == "sqlite":
-        engine = create_engine(
-            parsed,
-            pool_size=20,
-            max_overflow=40,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        )
+        waiting = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+        engine = create_engine(parsed, **POOL, connect_args=waiting)
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -246,9 +243,7 @@ def make_engine(url: str) -> Engine:
         )
     if importlib.util.find_spec("psycopg") is None:
         raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
-    engine = create_engine(
-        parsed.set(drivername="postgresql+psycopg"), pool_size=20, max_overflow=40, pool_pre_ping=True
-    )
+    engine = create_engine(parsed.set(drivername="postgresql+psycopg"), **POOL, pool_pre_ping=True)
     event.listen(engine, "begin", _begin_postgres)
     return engine
 
@@ -266,9 +261,8 @@ def create_tables(tx: Connection, name: str) -> None:
         metadata.create_all(tx)
         tx.execute(insert(settings).values(name="schema", value=str(VERSION)))
         return
-    found = int(
-        tx.execute(select(settings.c.value).where(settings.c.name == "schema")).scalar_one_or_none() or 0
-    )
+    stored = select(settings.c.value).where(settings.c.name == "schema")
+    found = int(tx.execute(stored).scalar_one_or_none() or 0)
     if found > VERSION:
         raise StoreError(
             f"{name} was written by a newer jostle (its tables have version {found}, this one knows {VERSION}): "
@@ -284,22 +278,23 @@ def hide_password(url: str) -> str:
 
 def _configure_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")  # an answer outlives a power cut too
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
+    for setting in (
+        f"busy_timeout = {BUSY_SECONDS * 1000}",
+        "journal_mode = WAL",
+        "synchronous = FULL",  # an answer outlives a power cut too
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {setting}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
     # a transaction that reads first and then writes fails at once if another wrote in between, whatever the timeout
     options = connection.get_execution_options()
-    if options.get("writes", False):
-        connection.exec_driver_sql(
-            f"PRAGMA synchronous = {'FULL' if options.get('durable', True) else 'NORMAL'}"
-        )
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes", False) else "BEGIN")
+    if not options.get("writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    connection.exec_driver_sql(f"PRAGMA synchronous = {'FULL' if options.get('durable', True) else 'NORMAL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _begin_postgres(connection: Connection) -> None:

@@ -296,7 +296,7 @@ def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArr
     """
     store = session.store
     with store.write_transaction(durable=False) as tx:
-        store.upsert(tx, lookups, ["text"], [{"text": text, "row": None, "at": store.clock()}])
+        store.upsert(tx, lookups, [{"text": text, "row": None, "at": store.clock()}])
     wanted = select(lookups.c.row).where(lookups.c.text == text)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
