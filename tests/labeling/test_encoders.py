@@ -10,10 +10,9 @@ import torch
 from labeling_data import colored_folder, picture
 from PIL import Image
 
-from jostle.labeling.sources import ImageFolder
+from jostle.labeling.sources import ImageFolder, Index
 from jostle.labeling.sources.contents import (
     Content,
-    Index,
     UnreadableError,
     encode_png,
     make_thumbnail,

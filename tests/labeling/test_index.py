@@ -9,8 +9,7 @@ import pytest
 from labeling_data import picture
 from sqlalchemy import select
 
-from jostle.labeling.sources import ImageFolder
-from jostle.labeling.sources.contents import GoneError, Index
+from jostle.labeling.sources import GoneError, ImageFolder, Index
 from jostle.labeling.store import Store
 from jostle.labeling.store.schema import examples, places
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,7 @@ from jostle.statistics.agreement import (
 Array = NDArray[np.float64]
 Scores = NDArray[Any]  # (n, c) probabilities of classes, or (n, 1) numbers
 Votes = Mapping[str, Mapping[str, StoredAnswer]]  # key -> person -> answer
+StoredAnswers = Sequence[StoredAnswer]
 
 EVEN = 0.5  # a class of several is predicted when it is likelier than not
 MIN_NUMBERS = 5  # answers before a number is learned
@@ -69,17 +70,17 @@ class AnswerType(ABC):
     def find(self, words: str, classes: Classes) -> StoredAnswer | None:
         """Return the answer that the words of a model name; None where they are anything else."""
 
-    @abstractmethod
     def class_numbers(self, value: StoredAnswer) -> list[int]:
         """Return the classes in an answer."""
+        return []
 
-    @abstractmethod
     def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
         """Replace merged classes of an answer by the numbers they have now."""
+        return value
 
-    @abstractmethod
-    def comparable(self, value: StoredAnswer) -> Hashable:
+    def comparable(self, value: StoredAnswer) -> Any:
         """Return an answer as `distance` takes it."""
+        return value
 
     @abstractmethod
     def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
@@ -89,9 +90,9 @@ class AnswerType(ABC):
     def confidence(self, scores: Scores) -> NDArray[np.float32]:
         """Return the probability of each predicted answer (n,); for several classes that of the least sure one."""
 
-    @abstractmethod
     def certainty(self, scores: Scores) -> Array:
         """Return the probability that each whole prediction is right, (n,)."""
+        return self.confidence(scores).astype(np.float64)
 
     @abstractmethod
     def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
@@ -101,30 +102,28 @@ class AnswerType(ABC):
     def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
         """Return the scores (c,) of a model that says this with some chance."""
 
-    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+    def outputs(self, answers: StoredAnswers, classes: Classes) -> list[int]:
         """Return the numbers of the classes that the outputs of a model stand for."""
         return list(classes.names)
 
     @abstractmethod
-    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+    def encode_targets(self, answers: StoredAnswers, numbers: Sequence[int]) -> Array:
         """Return targets: the place of the class (m,), zeros and ones (m, c), or the number (m,)."""
 
-    @abstractmethod
     def is_enough(self, targets: Array) -> bool:
         """Return whether targets differ, so that a model can be trained."""
+        return len(targets) > 1 and bool(np.ptp(targets, axis=0).any())
 
     @abstractmethod
     def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
         """Return where predictions (m, c) miss their targets, (m,)."""
 
     @abstractmethod
-    def stability(
-        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
-    ) -> float:
+    def stability(self, old: StoredAnswers, new: StoredAnswers, numbers: Sequence[int]) -> float:
         """Return how far the predictions of two models agree beyond chance; 1 where they are equal."""
 
     @abstractmethod
-    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+    def mistakes(self, scores: Array, answers: StoredAnswers, columns: Sequence[int]) -> Array:
         """Return the probability that each answer is a mistake (m,), by scores (m, c) made without it."""
 
     def error(self, said: StoredAnswer, true: StoredAnswer) -> float:
@@ -167,9 +166,6 @@ class OneClass(AnswerType):
     def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
         return classes.merged[as_class(value)]
 
-    def comparable(self, value: StoredAnswer) -> Hashable:
-        return as_class(value)
-
     def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
         place = {number: i for i, number in enumerate(numbers)}
         ballots = {key: {who: place[as_class(v)] for who, v in by.items()} for key, by in votes.items()}
@@ -177,9 +173,6 @@ class OneClass(AnswerType):
 
     def confidence(self, scores: Scores) -> NDArray[np.float32]:
         return scores.max(1)  # type: ignore[no-any-return]
-
-    def certainty(self, scores: Scores) -> Array:
-        return scores.astype(np.float64).max(1)  # type: ignore[no-any-return]
 
     def predict(self, scores: Scores, numbers: NDArray[np.int64], classes: Classes) -> StoredAnswer:
         return classes.merged[int(numbers[scores.argmax()])]
@@ -189,26 +182,21 @@ class OneClass(AnswerType):
         rest = min((1 - chance) / max(len(numbers) - 1, 1), even - 1e-3)  # the prediction stays the largest
         return [max(chance, even) if number == value else rest for number in numbers]
 
-    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+    def outputs(self, answers: StoredAnswers, classes: Classes) -> list[int]:
         seen = {as_class(answer) for answer in answers}
         return [number for number in classes.names if number in seen]
 
-    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+    def encode_targets(self, answers: StoredAnswers, numbers: Sequence[int]) -> Array:
         place = {number: i for i, number in enumerate(numbers)}
         return np.array([place[as_class(answer)] for answer in answers], dtype=np.float64)
-
-    def is_enough(self, targets: Array) -> bool:
-        return len(set(targets.tolist())) > 1
 
     def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
         return np.asarray(scores.argmax(1) != targets.astype(np.int64))
 
-    def stability(
-        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
-    ) -> float:
+    def stability(self, old: StoredAnswers, new: StoredAnswers, numbers: Sequence[int]) -> float:
         return kappa(np.array(old, dtype=np.int64), np.array(new, dtype=np.int64))
 
-    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+    def mistakes(self, scores: Array, answers: StoredAnswers, columns: Sequence[int]) -> Array:
         return class_mistakes(scores, np.array([columns.index(as_class(answer)) for answer in answers]))
 
 
@@ -238,18 +226,18 @@ class SeveralClasses(AnswerType):
     def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
         return sorted({classes.merged[number] for number in as_classes(value)})
 
-    def comparable(self, value: StoredAnswer) -> Hashable:
+    def comparable(self, value: StoredAnswer) -> Any:
         return frozenset(as_classes(value))
 
     def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
-        sets: dict[str, list[int]] = {key: [] for key in votes}
-        for number in numbers:
-            having = {
-                key: {who: int(number in as_classes(v)) for who, v in by.items()} for key, by in votes.items()
+        def chosen(number: int) -> dict[str, int]:
+            said = {
+                k: {who: int(number in as_classes(v)) for who, v in by.items()} for k, by in votes.items()
             }
-            for key, yes in consensus(having, 2).items():
-                sets[key] += [number] if yes else []
-        return {**sets}
+            return consensus(said, 2)
+
+        by_class = {number: chosen(number) for number in numbers}
+        return {key: [number for number, said in by_class.items() if said[key]] for key in votes}
 
     def confidence(self, scores: Scores) -> NDArray[np.float32]:
         return np.maximum(scores, 1 - scores).min(1)  # type: ignore[no-any-return]
@@ -264,24 +252,19 @@ class SeveralClasses(AnswerType):
     def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
         return [float(number in as_classes(value)) for number in numbers]
 
-    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+    def encode_targets(self, answers: StoredAnswers, numbers: Sequence[int]) -> Array:
         return self._table(answers, numbers).astype(np.float64)
-
-    def is_enough(self, targets: Array) -> bool:
-        return len(targets) > 1 and bool((targets.std(0) > 0).any())
 
     def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
         return np.asarray(((scores > EVEN) != (targets > EVEN)).any(1))
 
-    def stability(
-        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
-    ) -> float:
+    def stability(self, old: StoredAnswers, new: StoredAnswers, numbers: Sequence[int]) -> float:
         return kappa_of_sets(self._table(old, numbers), self._table(new, numbers))
 
-    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+    def mistakes(self, scores: Array, answers: StoredAnswers, columns: Sequence[int]) -> Array:
         return set_mistakes(scores.clip(0, 1), self._table(answers, columns))
 
-    def _table(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> NDArray[np.bool_]:
+    def _table(self, answers: StoredAnswers, numbers: Sequence[int]) -> NDArray[np.bool_]:
         """Return whether each answer has each class, (m, c)."""
         rows = [[number in as_classes(answer) for number in numbers] for answer in answers]
         return np.array(rows, dtype=bool).reshape(len(answers), len(numbers))
@@ -326,15 +309,6 @@ class Number(AnswerType):
     def goal_words(self, goal: float, digits: int = 1) -> str:
         return f"{goal:.4g}"
 
-    def class_numbers(self, value: StoredAnswer) -> list[int]:
-        return []
-
-    def renumber(self, value: StoredAnswer, classes: Classes) -> StoredAnswer:
-        return value
-
-    def comparable(self, value: StoredAnswer) -> Hashable:
-        return as_number(value)
-
     def combine(self, votes: Votes, numbers: Sequence[int]) -> dict[str, StoredAnswer]:
         return {key: float(np.median([as_number(v) for v in by.values()])) for key, by in votes.items()}
 
@@ -350,10 +324,10 @@ class Number(AnswerType):
     def to_scores(self, value: StoredAnswer, chance: float, numbers: Sequence[int]) -> Sequence[float]:
         return [as_number(value)]
 
-    def outputs(self, answers: Sequence[StoredAnswer], classes: Classes) -> list[int]:
+    def outputs(self, answers: StoredAnswers, classes: Classes) -> list[int]:
         return []
 
-    def encode_targets(self, answers: Sequence[StoredAnswer], numbers: Sequence[int]) -> Array:
+    def encode_targets(self, answers: StoredAnswers, numbers: Sequence[int]) -> Array:
         return np.array([as_number(answer) for answer in answers], dtype=np.float64)
 
     def is_enough(self, targets: Array) -> bool:
@@ -362,12 +336,10 @@ class Number(AnswerType):
     def wrong(self, scores: Scores, targets: Array) -> NDArray[np.bool_]:
         return np.asarray(scores[:, 0] != targets)
 
-    def stability(
-        self, old: Sequence[StoredAnswer], new: Sequence[StoredAnswer], numbers: Sequence[int]
-    ) -> float:
+    def stability(self, old: StoredAnswers, new: StoredAnswers, numbers: Sequence[int]) -> float:
         return concordance(np.array(old, dtype=np.float64), np.array(new, dtype=np.float64))
 
-    def mistakes(self, scores: Array, answers: Sequence[StoredAnswer], columns: Sequence[int]) -> Array:
+    def mistakes(self, scores: Array, answers: StoredAnswers, columns: Sequence[int]) -> Array:
         return number_mistakes(scores[:, 0], np.array([as_number(answer) for answer in answers]))
 
     def error(self, said: StoredAnswer, true: StoredAnswer) -> float:

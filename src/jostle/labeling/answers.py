@@ -55,19 +55,18 @@ def same_but_for_case(name: str, other: str) -> str:
 
 def clean_class_name(name: str) -> str:
     """Return a class's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
-    clean = " ".join(str(name).split())
-    if not clean or len(clean) > MAX_NAME_LENGTH or not clean.isprintable():
-        raise ValueError(f"a class has a name of 1 to {MAX_NAME_LENGTH} printable characters; got {name!r}")
-    return clean
+    return _clean_name("class", name, MAX_NAME_LENGTH)
 
 
 def clean_person_name(name: str) -> str:
     """Return a person's name without surrounding blanks; raise ValueError if it is empty, too long or not printable."""
+    return _clean_name("person", name, MAX_PERSON_LENGTH)
+
+
+def _clean_name(what: str, name: str, limit: int) -> str:
     clean = " ".join(str(name).split())
-    if not clean or len(clean) > MAX_PERSON_LENGTH or not clean.isprintable():
-        raise ValueError(
-            f"a person has a name of 1 to {MAX_PERSON_LENGTH} printable characters; got {name!r}"
-        )
+    if not clean or len(clean) > limit or not clean.isprintable():
+        raise ValueError(f"a {what} has a name of 1 to {limit} printable characters; got {name!r}")
     return clean
 
 
@@ -88,9 +87,8 @@ class Classes:
 
     def find(self, name: str) -> int | None:
         """Return the number of a current class whose name differs at most in case; None where there is none."""
-        exact = (number for number, now in self.names.items() if now == name)
-        alike = (number for number, now in self.names.items() if now.casefold() == name.casefold())
-        return next(exact, next(alike, None))
+        alike = [number for number, now in self.names.items() if now.casefold() == name.casefold()]
+        return next((number for number in alike if self.names[number] == name), alike[0] if alike else None)
 
     def current_name(self, number: int) -> str:
         """Return the name that a stored number has now."""
@@ -134,15 +132,15 @@ def parse_share(words: str | float, option: str) -> float:
 
 def parse_number(text: str) -> float:
     """Parse a number with a decimal point; "1,250" is 1250, and "1,25" raises a ValueError with both readings."""
-    plain = text.strip().replace(",", "") if GROUPED_NUMBER.fullmatch(text.strip()) else text.strip()
+    plain = text.strip()
+    if GROUPED_NUMBER.fullmatch(plain):
+        plain = plain.replace(",", "")
+    if re.fullmatch(r"[+-]?\d+,\d+", plain):
+        decimal, joined = float(plain.replace(",", ".")), float(plain.replace(",", ""))
+        raise ValueError(f"{text!r} can mean {decimal:g} or {joined:g}: write one of these")
     try:
         value = float(plain)
     except ValueError:
-        decimal, joined = plain.replace(",", ".", 1), plain.replace(",", "", 1)
-        if re.fullmatch(r"[+-]?\d+,\d+", plain):
-            raise ValueError(
-                f"{text!r} can mean {float(decimal):g} or {float(joined):g}: write one of these"
-            ) from None
         raise ValueError(f"expected a number; got {text!r}") from None
     if not math.isfinite(value):
         raise ValueError(f"expected a finite number; got {text!r}")
@@ -158,15 +156,14 @@ def split_class_keys(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, s
     names: list[str] = []
     keys: dict[str, str] = {}
     for word in words:
-        name, _, key = word.rpartition("=")
-        if not name.strip() or not is_key(key.strip().lower()):
-            names.append(word)
-            continue
-        name, key = clean_class_name(name), key.strip().lower()
-        if key in keys.values():
-            raise ValueError(f"two classes have the key {key!r}: give {name!r} another one")
-        names.append(name)
-        keys[name] = key
+        before, _, after = word.rpartition("=")
+        name, key = before.strip(), after.strip().lower()
+        if name and is_key(key):
+            word = clean_class_name(name)
+            if key in keys.values():
+                raise ValueError(f"two classes have the key {key!r}: give {word!r} another one")
+            keys[word] = key
+        names.append(word)
     return tuple(names), keys
 
 
@@ -176,20 +173,17 @@ def assign_keys(classes: Sequence[str], own: Mapping[str, str] | None = None) ->
     A class of one character has that character as its key. Where classes are digits, positions are left out: who sees
     a 7 presses 7.
     """
-    chosen = {key: name for name, key in (own or {}).items()}
+    own = own or {}
+    chosen = {key: name for name, key in own.items()}
     owners = {name.lower(): name for name in reversed(classes) if is_key(name.lower())}
     if not any(key.isdecimal() for key in owners):
         owners |= {str(place): name for place, name in enumerate(classes[:MAX_DIGIT_KEYS], start=1)}
     owners = {key: name for key, name in owners.items() if name not in chosen.values()} | chosen
-    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name} | set(own or {})
+    lettered = {name for key, name in owners.items() if not key.isdecimal() or key == name} | own.keys()
     for name in classes:
         if name not in lettered:
-            letters = (
-                each
-                for each in name.lower() + ascii_lowercase
-                if each.isalpha() and is_key(each) and each not in ACTION_KEYS
-            )
-            free = next((letter for letter in letters if letter not in owners), None)
+            letters = (each for each in name.lower() + ascii_lowercase if each.isalpha() and is_key(each))
+            free = next((each for each in letters if each not in ACTION_KEYS and each not in owners), None)
             owners |= {} if free is None else {free: name}
     return {name: tuple(sorted(key for key, owner in owners.items() if owner == name)) for name in classes}
 

@@ -18,7 +18,8 @@ from sqlalchemy.engine import make_url
 
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.answers import AnswerKind, Answers
-from jostle.labeling.sources import DEMO, Source
+from jostle.labeling.sources import DEMO
+from jostle.labeling.sources.tables import Source
 from jostle.labeling.store import Store
 from jostle.labeling.store.edits import ClassBook
 from jostle.utils.files import write_whole

@@ -27,7 +27,8 @@ from jostle.labeling.records import (
     Suggestion,
     read_status,
 )
-from jostle.labeling.sources.contents import GoneError, Question
+from jostle.labeling.sources import GoneError
+from jostle.labeling.sources.contents import Question
 from jostle.labeling.store.schema import examples, places
 from jostle.statistics.agreement import EVEN
 

@@ -42,10 +42,11 @@ from jostle.labeling.records import (
     Progress,
     Suggestion,
 )
-from jostle.labeling.sources import Source, contents
-from jostle.labeling.sources.contents import Content, Index, Question
-from jostle.labeling.sources.contents import ProgressCallback as Tell
+from jostle.labeling.sources import Index, contents
+from jostle.labeling.sources import ProgressCallback as Tell
+from jostle.labeling.sources.contents import Content, Question
 from jostle.labeling.sources.near_copies import CopyGroups
+from jostle.labeling.sources.tables import Source
 from jostle.labeling.store import Event, Store, UnknownKeyError, edits
 from jostle.labeling.store.edits import ClassBook
 

@@ -24,8 +24,9 @@ from sqlalchemy import update
 from jostle.datasets.table_files import is_missing, number
 from jostle.labeling.answers import Answer, AnswerKind, Answers
 from jostle.labeling.session import Session
-from jostle.labeling.sources import Source, open_source
+from jostle.labeling.sources import open_source
 from jostle.labeling.sources.contents import Cell, SourceError, draw_uniform
+from jostle.labeling.sources.tables import Source
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import write_whole
 

@@ -29,7 +29,8 @@ from jostle.datasets.arrow_files import (
 from jostle.datasets.fetch import DataError
 from jostle.datasets.table_files import CsvFile
 from jostle.labeling.answers import AnswerKind
-from jostle.labeling.sources.contents import Content, GoneError, SourceError, digest
+from jostle.labeling.sources import GoneError
+from jostle.labeling.sources.contents import Content, SourceError, digest
 from jostle.labeling.store.schema import places
 from jostle.utils.files import has_columns, replacing, sheet, unhidden, write_whole
 

@@ -43,7 +43,8 @@ from jostle.labeling.server.security import (
     signed_in,
 )
 from jostle.labeling.session import Session
-from jostle.labeling.sources.contents import GoneError, digest
+from jostle.labeling.sources import GoneError
+from jostle.labeling.sources.contents import digest
 from jostle.labeling.store import UnknownKeyError
 from jostle.labeling.store.edits import BulkAnswer, tell_many, undo_bulk
 

@@ -22,8 +22,8 @@ from jostle.labeling.records import Match, Suggestion
 from jostle.labeling.review import GridOrder
 from jostle.labeling.server.security import PICTURE_HEADERS, Routes, Sender
 from jostle.labeling.session import Session
-from jostle.labeling.sources import near_copies
-from jostle.labeling.sources.contents import GoneError, Question, shown_json
+from jostle.labeling.sources import GoneError, near_copies
+from jostle.labeling.sources.contents import Question, shown_json
 from jostle.labeling.store.edits import MAX_NOTE_LENGTH, Remark, RemarkKind, search_remarks
 
 FRESH_SECONDS = 1.0  # seconds that figures are shown before they are computed again

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from jostle.labeling.answers import clean_person_name
 from jostle.labeling.server import create_app, load_template
-from jostle.labeling.sources.contents import GoneError
+from jostle.labeling.sources import GoneError
 
 try:
     import anywidget

@@ -2,19 +2,24 @@
 
 A source lists places by name and reads one at a time; it changes, copies and keeps nothing. A place's stamp changes
 when its content may have: the stamp of a file is its size and time, that of a row its content.
+
+The index keeps places and their keys in the store. An example is a content, not a file: two copies of a picture are one
+question, a file that moves keeps its answers, and a file whose content changes is a new question while the old answers
+stay with the old content.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from PIL import Image
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import plain_row
@@ -24,33 +29,20 @@ from jostle.labeling.sources.contents import (
     ContentKind,
     SourceError,
     UnreadableError,
+    check_picture,
+    draw_uniform,
     encode_png,
 )
-from jostle.labeling.sources.tables import PictureTable, Table, find_picture_column
+from jostle.labeling.sources.tables import PictureTable, Source, Table, find_picture_column
+from jostle.labeling.store import Store
+from jostle.labeling.store.queries import BULK
+from jostle.labeling.store.schema import examples, places
 from jostle.utils.files import IMAGES, is_hidden, is_image
 from jostle.utils.names import printable, restored
 from jostle.utils.user_files import from_file, is_own
 
 
-class Source(Protocol):
-    """Examples by the names of their places."""
-
-    kind: ContentKind
-
-    def places(self) -> Mapping[str, str]:
-        """Return the current stamp of every place by its name."""
-
-    def read(self, name: str) -> Content:
-        """Read a place; raise KeyError if there is none, UnreadableError if it cannot be shown."""
-
-    def contents(self) -> Iterator[Content]:
-        """Yield all contents that can be read, in order."""
-
-    def column(self, column: str) -> Mapping[str, Cell]:
-        """Return a column that is not shown, by place: existing labels, or a simulation's truth."""
-
-
-class ImageFolder:
+class ImageFolder(Source):
     """Folder of images, with the folders in it; links to folders are not followed."""
 
     kind: ContentKind = "image"
@@ -101,12 +93,6 @@ class ImageFolder:
         path = self.root / name
         return path if path.is_file() else self.root / restored(name)
 
-    def contents(self) -> Iterator[Content]:
-        """Yield every image file that can be read."""
-        for name in self.places():
-            with suppress(KeyError, UnreadableError):
-                yield self.read(name)
-
     def column(self, column: str) -> dict[str, Cell]:
         """Return the only column of a folder, `folder`: the name of the folder that a picture lies in."""
         if column != "folder":
@@ -155,7 +141,7 @@ EXPECTED_ITEMS = (
 )
 
 
-class CallableSource:
+class CallableSource(Source):
     """Result of a user's function, which is called once, when the project is opened."""
 
     def __init__(self, spec: str) -> None:
@@ -170,20 +156,14 @@ class CallableSource:
 
     def places(self) -> dict[str, str]:
         """Return positions in the list; pictures are read when they are needed."""
-        numbers = range(len(self.items))
-        if self.kind == "image":
-            return {str(i): self.spec for i in numbers}
-        return {str(i): self.read(str(i)).key for i in numbers}
+        names = map(str, range(len(self.items)))
+        return {name: self.spec if self.kind == "image" else self.read(name).key for name in names}
 
     def read(self, name: str) -> Content:
         """Read one item."""
         if not name.isdecimal() or int(name) >= len(self.items):
             raise KeyError(name)
         return to_content(self.items[int(name)], name, self.spec)
-
-    def contents(self) -> Iterator[Content]:
-        """Yield every item."""
-        return (self.read(str(i)) for i in range(len(self.items)))
 
     def column(self, column: str) -> dict[str, Cell]:
         """Return the only column, `target`: the second list that the function returned."""
@@ -217,8 +197,6 @@ def to_content(item: Any, name: str, spec: str) -> Content:
 
 def image_from_array(values: Any) -> Image.Image:
     """Return an array (h, w), (h, w, channels) or (channels, h, w) as an image; fractions from 0 to 1 become bytes."""
-    import numpy as np
-
     array = np.asarray(values)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
         array = array.transpose(1, 2, 0)
@@ -234,7 +212,7 @@ DIGIT_SIDE = 64  # pixels; drawn larger than their 8, as people read shapes and 
 DIGIT_INKS = 16  # of scikit-learn's pixels
 
 
-class Digits:
+class Digits(Source):
     """1,797 handwritten digits, dark on light; nothing is downloaded."""
 
     kind: ContentKind = "image"
@@ -247,27 +225,156 @@ class Digits:
         return load_digits()
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
+    def pixels(self) -> dict[str, Any]:
         """Rows of scikit-learn's table by the names of the pictures."""
-        return {f"digit-{number:04}.png": number for number in range(len(self.bunch.images))}
+        return {f"digit-{number:04}.png": rows for number, rows in enumerate(self.bunch.images)}
 
     def places(self) -> dict[str, str]:
         """Return all digits; they never change."""
-        return dict.fromkeys(self.numbers, "1")
+        return dict.fromkeys(self.pixels, "1")
 
     def read(self, name: str) -> Content:
         """Draw one digit."""
-        number = self.numbers[name]
-        gray = 255 - np.round(self.bunch.images[number] * (255 / DIGIT_INKS)).astype(np.uint8)
+        gray = 255 - np.round(self.pixels[name] * (255 / DIGIT_INKS)).astype(np.uint8)
         image = Image.fromarray(gray).resize((DIGIT_SIDE, DIGIT_SIDE), Image.Resampling.BICUBIC)
         return Content("image", name, encode_png(image))
-
-    def contents(self) -> Iterator[Content]:
-        """Yield every digit."""
-        return map(self.read, self.numbers)
 
     def column(self, column: str) -> dict[str, Cell]:
         """Return the true digits, as `digit`."""
         if column != "digit":
             raise ValueError(f"the digits have no column {column!r}; the truth is `digit`")
-        return {name: str(truth) for name, truth in zip(self.numbers, self.bunch.target, strict=True)}
+        return {name: str(truth) for name, truth in zip(self.pixels, self.bunch.target, strict=True)}
+
+
+ProgressCallback = Callable[[str, int, int], None]  # what is done, how many of, how many
+PLACES_PER_TRANSACTION = 200  # others wait no longer than entering these takes
+
+
+class GoneError(LookupError):
+    """An example whose content is no longer in the data."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Result of reading one place."""
+
+    name: str
+    stamp: str
+    key: str | None
+    problem: str | None = None
+
+
+@dataclass
+class Index:
+    """Places of a source and their keys, in the store."""
+
+    store: Store
+    source: Source
+    seed: int
+    overlap: float  # share of examples that two people answer
+    group: Callable[[ProgressCallback | None], None] = lambda _: None  # called when everything has been read
+
+    def refresh(self, progress: ProgressCallback | None = None) -> None:
+        """Bring the store up to date with the source."""
+        there = self.source.places()
+        known = {row.name: row.stamp for row in self.store.rows(select(places.c.name, places.c.stamp))}
+        news = [name for name, stamp in there.items() if known.get(name) != stamp]
+        for start in range(0, len(news), PLACES_PER_TRANSACTION):
+            part = news[start : start + PLACES_PER_TRANSACTION]
+            self.save_places(self.read_place(name, there[name]) for name in part)
+            if progress is not None:
+                progress("reading", min(start + PLACES_PER_TRANSACTION, len(news)), len(news))
+        self.remove_places(name for name in known if name not in there)
+        self.group(progress)
+        self.store.save_settings(indexed=True)
+
+    def read_random(self, n: int) -> list[str]:
+        """Read n places drawn uniformly, and return their keys: the questions before everything has been read once."""
+        there = self.source.places()
+        known = self.store.column(select(places.c.name))
+        order = sorted(there.keys() - set(known), key=lambda name: draw_uniform(self.seed, "start", name))
+        keys: dict[str, None] = {}
+        for name in order:
+            if len(keys) == n:
+                break
+            found = self.read_place(name, there[name], check=True)
+            self.save_places([found])
+            if found.key is not None:
+                keys[found.key] = None
+        return list(keys)
+
+    def read_place(self, name: str, stamp: str, check: bool = False) -> Place:
+        """Read one place."""
+        if self.source.kind != "image":  # of a row the stamp is the key
+            return Place(name, stamp, stamp) if stamp else Place(name, stamp, None, "its text is empty")
+        try:
+            content = self.source.read(name)
+            if check:
+                check_picture(content)
+        except (KeyError, UnreadableError) as reason:
+            return Place(name, stamp, None, str(reason))
+        return Place(name, stamp, content.key)
+
+    def save_places(self, found: Iterable[Place]) -> None:
+        """Save places, and the examples that are new."""
+        rows = list(found)
+        with self.store.write_transaction(BULK) as tx:
+            before = self._keys_at(tx, [row.name for row in rows])
+            self.store.add_examples(
+                tx, [(row.key, row.name, self.copies(row.key)) for row in rows if row.key]
+            )
+            entries = [{"name": r.name, "key": r.key, "stamp": r.stamp, "problem": r.problem} for r in rows]
+            self.store.upsert(tx, places, entries)
+            keys = [row.key for row in rows if row.key]
+            back = update(examples).where(examples.c.key.in_(keys), ~examples.c.here)
+            tx.execute(back.values(here=True))
+            self._update_readable(tx, before.difference(keys))
+
+    def remove_places(self, names: Iterable[str]) -> None:
+        """Remove places that no longer exist; their answers stay."""
+        gone = list(names)
+        with self.store.write_transaction(BULK) as tx:
+            for start in range(0, len(gone), PLACES_PER_TRANSACTION):
+                part = gone[start : start + PLACES_PER_TRANSACTION]
+                before = self._keys_at(tx, part)
+                tx.execute(delete(places).where(places.c.name.in_(part)))
+                self._update_readable(tx, before)
+
+    def mark_unreadable(self, key: str, problem: str) -> None:
+        """Mark an example as unreadable: it is not asked any more."""
+        with self.store.write_transaction(BULK) as tx:
+            tx.execute(update(places).where(places.c.key == key).values(problem=problem))
+            self._update_readable(tx, {key})
+
+    def copies(self, key: str) -> int:
+        """Return the number of people who are to answer an example."""
+        return 2 if draw_uniform(self.seed, "overlap", key) < self.overlap else 1
+
+    def content(self, key: str, guess: str | None = None) -> Content:
+        """Return the content of an example; a file that has changed meanwhile is not used.
+
+        `guess` is a place to try before asking the store.
+        """
+        if guess is not None and (content := self._content_at(guess, key)) is not None:
+            return content
+        for name in self.store.column(select(places.c.name).where(places.c.key == key)):
+            if (content := self._content_at(name, key)) is not None:
+                return content
+        raise GoneError(f"the example {key} is not in the data any more")
+
+    def _content_at(self, name: str, key: str) -> Content | None:
+        try:
+            content = self.source.read(name)
+        except (KeyError, OSError, UnreadableError):
+            return None
+        return content if content.key == key else None
+
+    def _keys_at(self, tx: Connection, names: list[str]) -> set[str]:
+        at = select(places.c.key).where(places.c.name.in_(names), places.c.key.is_not(None))
+        return set(tx.execute(at).scalars())
+
+    def _update_readable(self, tx: Connection, keys: set[str]) -> None:
+        readable = exists().where(places.c.key == bindparam("which"), places.c.problem.is_(None))
+        change = update(examples).where(examples.c.key == bindparam("which")).values(here=readable)
+        if keys:
+            tx.execute(change, [{"which": key} for key in keys])

@@ -1,9 +1,11 @@
-"""Examples as people see them, and the index of their places.
+"""Examples as people see them, and fingerprints that find their near-copies.
 
-A `Question` names an example by its content, a `Content` is a picture, a text or a row. An example is a content, not a
-file: two copies of a picture are one question, a file that moves keeps its answers, and a file whose content changes is
-a new question while the old answers stay with the old content. Places are read once, and again only when their stamp
-changes.
+A `Question` names an example by its content, a `Content` is a picture, a text or a row.
+
+A picture has a hash of 63 bits: the signs of its low frequencies (a discrete cosine transform), of the whole and of
+windows in it, so that a crop matches a window of its original. Hashes that differ in a few bits make a candidate. Two
+candidates are near-copies if their pixels, brought to the same window, agree everywhere. A text has one hash, of its
+words with all digits replaced: near-copies have equal ones.
 """
 
 from __future__ import annotations
@@ -11,25 +13,24 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
-from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from jostle.datasets.binary_files import MAX_PIXELS, needs_scaling, to_eight_bits
-from jostle.labeling.store import Store
-from jostle.labeling.store.queries import BULK
-from jostle.labeling.store.schema import examples, places
 
 if TYPE_CHECKING:
     from jostle.labeling.answers import Answer
-    from jostle.labeling.sources import Source
 
 
 ContentKind = Literal["image", "text", "row"]
@@ -94,13 +95,7 @@ def draw_uniform(seed: int, purpose: str, key: str) -> float:
     return int.from_bytes(drawn, "big") / 2**64
 
 
-BROWSER_FORMATS = {
-    "JPEG": "image/jpeg",
-    "PNG": "image/png",
-    "GIF": "image/gif",
-    "WEBP": "image/webp",
-    "BMP": "image/bmp",
-}
+BROWSER_FORMATS = {name: f"image/{name.lower()}" for name in ("JPEG", "PNG", "GIF", "WEBP", "BMP")}
 THUMBNAIL_SIDE = 360  # pixels; of the longer side
 LARGE_PIXELS = 2**22  # more are decoded one picture at a time: each pixel takes up to 24 bytes meanwhile
 MAX_SHOWN_SIDE = 4096  # pixels of a picture that is converted for browsers
@@ -118,13 +113,6 @@ class UnreadableError(ValueError):
     """An example that exists but cannot be shown; the message says why."""
 
 
-def unreadable_error(content: Content, reason: Exception) -> UnreadableError:
-    """Return the error for a file that is no picture, in plain words."""
-    unknown = isinstance(reason, UnidentifiedImageError)
-    words = "its content has no format that is known" if unknown else reason
-    return UnreadableError(f"{content.name} is not an image that can be read: {words}")
-
-
 @contextmanager
 def open_picture(content: Content) -> Iterator[Image.Image]:
     """Open a picture to decode it in the block; one large picture is decoded at a time.
@@ -140,7 +128,9 @@ def open_picture(content: Content) -> Iterator[Image.Image]:
             with _LARGE_PICTURE if pixels > LARGE_PIXELS else nullcontext():
                 yield image
     except PICTURE_ERRORS as reason:
-        raise unreadable_error(content, reason) from reason
+        unknown = isinstance(reason, UnidentifiedImageError)
+        words = "its content has no format that is known" if unknown else reason
+        raise UnreadableError(f"{content.name} is not an image that can be read: {words}") from reason
 
 
 def check_picture(content: Content) -> None:
@@ -228,142 +218,183 @@ def shown_json(content: Content) -> dict[str, Any]:
     """Return a text or a row as the page draws it."""
     if content.kind == "text":
         return {"kind": "text", "texts": list(content.texts)}
-    fields = content.fields or {}
-    return {
-        "kind": "row",
-        "fields": [[name, "" if value is None else str(value)] for name, value in fields.items()],
-    }
+    cells = (content.fields or {}).items()
+    return {"kind": "row", "fields": [[name, "" if value is None else str(value)] for name, value in cells]}
 
 
-ProgressCallback = Callable[[str, int, int], None]  # what is done, how many of, how many
-PLACES_PER_TRANSACTION = 200  # others wait no longer than entering these takes
+Hashes = NDArray[np.uint64]  # (n, windows), the whole first
+Pairs = NDArray[np.int64]  # (p, 4)
+Pixels = NDArray[np.float32]  # (side, side, 3)
+
+MIN_SIDE = 32  # pixels: smaller pictures have too little detail to tell copies from similar ones
+SIDE = 64  # pixels of the square that a picture is hashed and compared in
+FREQUENCIES = 8  # along each side of a hash
+SCALES = (0.9, 0.8)  # sides of the windows
+MAX_DISTANCE = 12  # bits in which the hashes of candidates differ
+MAX_CLOSE = 40  # windows that one picture is paired with in one band
+BANDS = 8  # parts of a hash of which candidates have one in common
+COMPARED = 16  # pixels of the square in which candidates are compared
+BLOCK = 4  # pixels of the squares that have to agree, each on its own
+MIN_AGREEMENT = 0.96  # correlation of all pixels
+MIN_BLOCK_AGREEMENT = 0.7  # of each block
+BLOCK_NOISE = 6.0  # standard deviation, of 255, that encoding makes of nothing
+MIN_CONTRAST = 8.0  # standard deviation, of 255, of a picture that can be compared
+STEPS = (0.05, 0.025, 0.0125)  # by which a window is moved and sized to fit
+MIN_WORDS = 4  # in a text whose digits do not count
+PAIRS_AT_ONCE = 2**22
 
 
-class GoneError(LookupError):
-    """An example whose content is no longer in the data."""
+PLACES = (0.0, 0.5, 1.0)  # of the windows of one scale, along each side
+STARTS = [(place * (1 - scale), scale) for scale in SCALES for place in PLACES]
+INTERVALS = [
+    (0.0, 1.0),
+    *((start, start + scale) for start, scale in STARTS),
+]  # sides of all windows, the whole first
+SIDES = [
+    range(first, first + len(PLACES)) for first in range(1, len(INTERVALS), len(PLACES))
+]  # those of one scale
+WINDOWS = [
+    (0, 0),
+    *(pair for sides in SIDES for pair in product(sides, sides)),
+]  # pairs of sides: the whole, then all
 
 
-@dataclass(frozen=True)
-class Place:
-    """Result of reading one place."""
+def _cosines() -> NDArray[np.float32]:
+    """Return the low frequencies over each interval: (intervals, frequencies, side)."""
+    low, high = np.array(INTERVALS).T[:, :, None]
+    edges = np.clip((np.arange(SIDE + 1) / SIDE - low) / (high - low), 0, 1)  # (intervals, side + 1)
+    middle = (edges[:, 1:] + edges[:, :-1]) / 2
+    waves = np.cos(np.pi * np.arange(FREQUENCIES)[:, None] * middle[:, None])
+    return np.asarray(waves * np.diff(edges)[:, None], dtype=np.float32)
 
-    name: str
-    stamp: str
-    key: str | None
-    problem: str | None = None
+
+COSINES = _cosines()
+NO_HASHES: Hashes = np.zeros(len(WINDOWS), dtype=np.uint64)
 
 
-@dataclass
-class Index:
-    """Places of a source and their keys, in the store."""
+def picture_pixels(content: Content) -> tuple[Pixels, tuple[int, int]]:
+    """Decode a picture into a square of `SIDE` pixels, upright and in color, and return it with the picture's size."""
+    with open_picture(content) as opened:
+        size = opened.size
+        opened.draft("RGB", (2 * SIDE, 2 * SIDE))
+        upright = to_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB")
+        return np.asarray(upright.resize((SIDE, SIDE), Image.Resampling.BOX), dtype=np.float32), size
 
-    store: Store
-    source: Source
-    seed: int
-    overlap: float  # share of examples that two people answer
-    group: Callable[[ProgressCallback | None], None] = lambda _: None  # called when everything has been read
 
-    def refresh(self, progress: ProgressCallback | None = None) -> None:
-        """Bring the store up to date with the source."""
-        there = self.source.places()
-        known = {row.name: row.stamp for row in self.store.rows(select(places.c.name, places.c.stamp))}
-        news = [name for name, stamp in there.items() if known.get(name) != stamp]
-        for start in range(0, len(news), PLACES_PER_TRANSACTION):
-            part = news[start : start + PLACES_PER_TRANSACTION]
-            self.save_places(self.read_place(name, there[name]) for name in part)
-            if progress is not None:
-                progress("reading", min(start + PLACES_PER_TRANSACTION, len(news)), len(news))
-        self.remove_places(name for name in known if name not in there)
-        self.group(progress)
-        self.store.save_settings(indexed=True)
+def picture_hashes(pixels: Pixels, size: tuple[int, int]) -> Hashes:
+    """Return the hashes of all windows of a picture, (windows,).
 
-    def read_random(self, n: int) -> list[str]:
-        """Read n places drawn uniformly, and return their keys: the questions before everything has been read once."""
-        there = self.source.places()
-        known = self.store.column(select(places.c.name))
-        order = sorted(there.keys() - set(known), key=lambda name: draw_uniform(self.seed, "start", name))
-        keys: dict[str, None] = {}
-        for name in order:
-            if len(keys) == n:
-                break
-            found = self.read_place(name, there[name], check=True)
-            self.save_places([found])
-            if found.key is not None:
-                keys[found.key] = None
-        return list(keys)
+    Zeros, which match nothing, for one that has hardly any contrast or is small.
+    """
+    if pixels.std() < MIN_CONTRAST or min(size) < MIN_SIDE:
+        return NO_HASHES
+    rows = COSINES.reshape(-1, SIDE)
+    found = (rows @ pixels.mean(2) @ rows.T).reshape(len(INTERVALS), FREQUENCIES, len(INTERVALS), FREQUENCIES)
+    signs = np.stack([found[y, :, x].ravel() > 0 for y, x in WINDOWS])  # (windows, frequencies^2)
+    signs[:, 0] = True  # the mean, which is always positive
+    return np.packbits(signs, axis=1).view(np.uint64)[:, 0]
 
-    def read_place(self, name: str, stamp: str, check: bool = False) -> Place:
-        """Read one place."""
-        if self.source.kind != "image":  # of a row the stamp is the key
-            return Place(name, stamp, stamp) if stamp else Place(name, stamp, None, "its text is empty")
-        try:
-            content = self.source.read(name)
-            if check:
-                check_picture(content)
-        except (KeyError, UnreadableError) as reason:
-            return Place(name, stamp, None, str(reason))
-        return Place(name, stamp, content.key)
 
-    def save_places(self, found: Iterable[Place]) -> None:
-        """Save places, and the examples that are new."""
-        rows = list(found)
-        with self.store.write_transaction(BULK) as tx:
-            before = self._keys_at(tx, [row.name for row in rows])
-            self.store.add_examples(
-                tx, [(row.key, row.name, self.copies(row.key)) for row in rows if row.key]
-            )
-            entries = [{"name": r.name, "key": r.key, "stamp": r.stamp, "problem": r.problem} for r in rows]
-            self.store.upsert(tx, places, entries)
-            keys = [row.key for row in rows if row.key]
-            back = update(examples).where(examples.c.key.in_(keys), ~examples.c.here)
-            tx.execute(back.values(here=True))
-            self._update_readable(tx, before.difference(keys))
+def text_hashes(texts: tuple[str, ...]) -> Hashes:
+    """Return the hash of one or two texts, (1,): words without case and punctuation, and their digits masked."""
+    words = [" ".join(re.findall(r"\w+", text.casefold())) for text in texts]
+    if len(re.findall(r"\b[^\W\d]+\b", " ".join(words))) >= MIN_WORDS:
+        words = [re.sub(r"\d+", "0", text) for text in words]
+    return np.array([int(digest("\n".join(words).encode())[:16], 16)], dtype=np.uint64)
 
-    def remove_places(self, names: Iterable[str]) -> None:
-        """Remove places that no longer exist; their answers stay."""
-        gone = list(names)
-        with self.store.write_transaction(BULK) as tx:
-            for start in range(0, len(gone), PLACES_PER_TRANSACTION):
-                part = gone[start : start + PLACES_PER_TRANSACTION]
-                before = self._keys_at(tx, part)
-                tx.execute(delete(places).where(places.c.name.in_(part)))
-                self._update_readable(tx, before)
 
-    def mark_unreadable(self, key: str, problem: str) -> None:
-        """Mark an example as unreadable: it is not asked any more."""
-        with self.store.write_transaction(BULK) as tx:
-            tx.execute(update(places).where(places.c.key == key).values(problem=problem))
-            self._update_readable(tx, {key})
+def close_pairs(wholes: Hashes, windows: Hashes) -> Pairs:
+    """Return the pairs of whole pictures and windows of others whose hashes are close, the closest first.
 
-    def copies(self, key: str) -> int:
-        """Return the number of people who are to answer an example."""
-        return 2 if draw_uniform(self.seed, "overlap", key) < self.overlap else 1
+    Of many that are close, as in a film, the first of `windows` are returned.
 
-    def content(self, key: str, guess: str | None = None) -> Content:
-        """Return the content of an example; a file that has changed meanwhile is not used.
+    Args:
+        wholes: Hashes (n, windows), of which the first column counts.
+        windows: Hashes (m, windows).
 
-        `guess` is a place to try before asking the store.
-        """
-        if guess is not None and (content := self._content_at(guess, key)) is not None:
-            return content
-        for name in self.store.column(select(places.c.name).where(places.c.key == key)):
-            if (content := self._content_at(name, key)) is not None:
-                return content
-        raise GoneError(f"the example {key} is not in the data any more")
+    Returns:
+        Rows of a place in `wholes`, one in `windows`, the window, and the bits in which they differ.
+    """
+    count, one, all_of = windows.shape[1], wholes[:, 0].copy(), windows.ravel().copy()
+    parts, others = (each.view(np.uint8).reshape(-1, BANDS) for each in (one, all_of))
+    found = [np.zeros((0, 4), dtype=np.int64)]
+    for band in range(BANDS):
+        order = np.argsort(others[:, band], kind="stable")
+        starts = np.searchsorted(others[order, band], np.arange(257))
+        for value in range(256):
+            here = np.flatnonzero((parts[:, band] == value) & (one != 0))  # zeros: pictures without contrast
+            there = order[starts[value] : starts[value + 1]]
+            for some in np.array_split(here, len(here) * len(there) // PAIRS_AT_ONCE + 1):
+                bits = count_bits(one[some, None] ^ all_of[None, there])
+                a, b = np.nonzero(bits <= MAX_DISTANCE)
+                kept = np.arange(len(a)) - np.searchsorted(a, np.arange(len(some)))[a] < MAX_CLOSE
+                a, b = a[kept], b[kept]
+                found.append(np.stack([some[a], there[b] // count, there[b] % count, bits[a, b]], 1))
+    pairs: Pairs = np.concatenate(found)
+    pairs = pairs[np.lexsort((pairs[:, 2], pairs[:, 3]))]
+    _, kept = np.unique(pairs[:, 0] * len(windows) + pairs[:, 1], return_index=True)
+    return pairs[np.sort(kept)]  # type: ignore[no-any-return]
 
-    def _content_at(self, name: str, key: str) -> Content | None:
-        try:
-            content = self.source.read(name)
-        except (KeyError, OSError, UnreadableError):
-            return None
-        return content if content.key == key else None
 
-    def _keys_at(self, tx: Connection, names: list[str]) -> set[str]:
-        at = select(places.c.key).where(places.c.name.in_(names), places.c.key.is_not(None))
-        return set(tx.execute(at).scalars())
+def count_bits(numbers: Hashes) -> NDArray[np.int64]:
+    """Return the number of ones in each number; NumPy has this since 2.0."""
+    ones, pairs, fours, bytes_ = (np.uint64(0xFFFFFFFFFFFFFFFF // each) for each in (3, 5, 17, 255))
+    numbers = numbers - ((numbers >> np.uint64(1)) & ones)
+    numbers = (numbers & pairs) + ((numbers >> np.uint64(2)) & pairs)
+    numbers = (numbers + (numbers >> np.uint64(4))) & fours
+    return ((numbers * bytes_) >> np.uint64(56)).astype(np.int64)
 
-    def _update_readable(self, tx: Connection, keys: set[str]) -> None:
-        readable = exists().where(places.c.key == bindparam("which"), places.c.problem.is_(None))
-        change = update(examples).where(examples.c.key == bindparam("which")).values(here=readable)
-        if keys:
-            tx.execute(change, [{"which": key} for key in keys])
+
+def agreement(whole: Pixels, other: Pixels, window: int) -> float:
+    """Return how well a picture agrees with a window of another, fitted around it: 1 for copies, 0 for others.
+
+    It is the correlation of all pixels, so brightness and contrast do not count; 0 if one block differs.
+    """
+    target = _cut(whole, 0.0, 0.0, 1.0)
+    (top, bottom), (left, right) = (INTERVALS[side] for side in WINDOWS[window])
+    size, y, x = bottom - top, (top + bottom) / 2, (left + right) / 2
+    best = -1.0
+    for step in STEPS:
+        for ds, dy, dx in product((0, -step, step), repeat=3):
+            side = min(size + ds, 1.0)
+            middle = [min(max(at, side / 2), 1 - side / 2) for at in (y + dy, x + dx)]
+            fitted = _cut(other, middle[0] - side / 2, middle[1] - side / 2, side)
+            if (found := _correlation(fitted, target)) > best:
+                best, chosen, cut = found, (side, *middle), fitted
+        size, y, x = chosen
+    agree = best >= MIN_AGREEMENT and bool((block_correlations(cut, target) >= MIN_BLOCK_AGREEMENT).all())
+    return best if agree else 0.0
+
+
+def _cut(pixels: Pixels, top: float, left: float, side: float) -> Pixels:
+    """Return a window of a picture in a square of `COMPARED` pixels: the means over their areas."""
+    found = np.tensordot(_areas(top, side), pixels, 1)  # (compared, side, 3)
+    return np.tensordot(_areas(left, side), found, (1, 1)).transpose(1, 0, 2)
+
+
+@lru_cache(maxsize=4096)
+def _areas(start: float, side: float) -> NDArray[np.float32]:
+    """Return the share of each pixel in each part of an interval: (compared, side)."""
+    parts = start + side * np.arange(COMPARED + 1)[:, None] / COMPARED
+    edges = np.arange(SIDE + 1) / SIDE
+    shared = np.minimum(parts[1:], edges[1:]) - np.maximum(parts[:-1], edges[:-1])
+    return (shared.clip(min=0) * COMPARED / side).astype(np.float32)
+
+
+def _correlation(a: Pixels, b: Pixels) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    return float((a * b).sum() / max(np.sqrt((a * a).sum() * (b * b).sum()), 1e-9))
+
+
+def block_correlations(a: Pixels, b: Pixels) -> NDArray[np.float32]:
+    """Return the correlation of each block; blocks that vary less than noise count as equal."""
+
+    def blocks(pixels: Pixels) -> NDArray[np.float32]:
+        parts = COMPARED // BLOCK
+        return pixels.reshape(parts, BLOCK, parts, BLOCK, 3).swapaxes(1, 2).reshape(parts * parts, -1)
+
+    scale = a.std() / max(b.std(), 1e-9)
+    first, second = blocks(a - a.mean()), blocks((b - b.mean()) * scale)
+    gap = ((first - second) ** 2).mean(1)
+    spread = np.maximum(first.var(1), second.var(1)) + BLOCK_NOISE**2
+    return 1 - gap / (2 * spread)  # type: ignore[no-any-return]

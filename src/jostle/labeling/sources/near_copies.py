@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
-from jostle.labeling.sources import fingerprints
-from jostle.labeling.sources.contents import Content, GoneError, ProgressCallback, UnreadableError
+from jostle.labeling.sources import GoneError, ProgressCallback, contents
+from jostle.labeling.sources.contents import Content, UnreadableError
 from jostle.labeling.store import Store, UnknownKeyError
 from jostle.labeling.store.queries import ANSWERED, BULK, HELD, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import examples, near_copies, standing
@@ -167,7 +167,7 @@ class Fingerprints:
     sizes: list[int] = field(default_factory=list)  # pixels of each picture
     grouped: int = 0  # how many, the first ones, were compared with all others
 
-    def add(self, keys: Sequence[str], hashes: Sequence[fingerprints.Hashes], sizes: Sequence[int]) -> None:
+    def add(self, keys: Sequence[str], hashes: Sequence[contents.Hashes], sizes: Sequence[int]) -> None:
         """Add examples."""
         if keys:
             rows = np.stack(hashes)
@@ -226,7 +226,7 @@ class Grouping:
         if self.session.source.kind == "text":
             wanted = set(keys)
             texts = {each.key: each for each in self.session.source.contents() if each.key in wanted}
-            rows = [fingerprints.text_hashes(texts[key].texts) for key in texts]
+            rows = [contents.text_hashes(texts[key].texts) for key in texts]
             self.found.add(list(texts), rows, [0] * len(texts))
             return
         with ThreadPoolExecutor(READERS) as threads:
@@ -238,15 +238,15 @@ class Grouping:
                 if self.progress is not None:
                     self.progress("reading", start + len(part), len(keys))
 
-    def _hash_picture(self, key: str) -> tuple[fingerprints.Hashes, int]:
+    def _hash_picture(self, key: str) -> tuple[contents.Hashes, int]:
         content = self._content(key)
         if content is None:
-            return fingerprints.NO_HASHES, 0
+            return contents.NO_HASHES, 0
         try:
-            size = fingerprints.picture_size(content)
-            return fingerprints.picture_hashes(fingerprints.picture_pixels(content), size), size[0] * size[1]
+            pixels, size = contents.picture_pixels(content)
+            return contents.picture_hashes(pixels, size), size[0] * size[1]
         except UnreadableError:
-            return fingerprints.NO_HASHES, 0
+            return contents.NO_HASHES, 0
 
     def assign(self, purposes: Mapping[str, str | None], orphans: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield new copies with their representatives.
@@ -295,7 +295,7 @@ class Grouping:
         every = np.concatenate([old, fresh])  # the first representatives first, as close pairs are limited
         rows = []
         for wholes, others in ((fresh, every), (old, fresh)):
-            pairs = fingerprints.close_pairs(hashes[wholes], hashes[others])
+            pairs = contents.close_pairs(hashes[wholes], hashes[others])
             pairs[:, 0], pairs[:, 1] = wholes[pairs[:, 0]], others[pairs[:, 1]]
             pairs = pairs[pairs[:, 0] != pairs[:, 1]]
             rows += [pairs[:, (0, 1, 0, 1, 2, 3)], pairs[:, (1, 0, 0, 1, 2, 3)]]
@@ -305,11 +305,11 @@ class Grouping:
 
     def _agreement(self, whole: int, other: int, window: int) -> float:
         one, two = self._pixels(whole), self._pixels(other)
-        return 0.0 if one is None or two is None else fingerprints.agreement(one, two, window)
+        return 0.0 if one is None or two is None else contents.agreement(one, two, window)
 
-    def _read_pixels(self, place: int) -> fingerprints.Pixels | None:
+    def _read_pixels(self, place: int) -> contents.Pixels | None:
         content = self._content(self.found.keys[place])
-        return None if content is None else fingerprints.picture_pixels(content)
+        return None if content is None else contents.picture_pixels(content)[0]
 
     def _content(self, key: str) -> Content | None:
         try:

@@ -1,5 +1,6 @@
-"""Tables as sources: a row of a csv or Parquet file is an example, shown as its texts, its fields or its picture.
+"""What a source is, and tables as sources.
 
+A row of a csv or Parquet file is an example, shown as its texts, its fields or its picture.
 A folder that Hugging Face's `save_to_disk` wrote is read like a Parquet file.
 """
 
@@ -7,14 +8,14 @@ from __future__ import annotations
 
 import io
 import threading
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from PIL import Image
 
@@ -25,7 +26,15 @@ from jostle.datasets.arrow_files import (
     picture_bytes,
     picture_paths,
 )
-from jostle.datasets.table_files import HOLDS_TEXTS, Cell, ParquetFile, Row, encode_table, open_table
+from jostle.datasets.table_files import (
+    HOLDS_TEXTS,
+    Cell,
+    ParquetFile,
+    Row,
+    TableFile,
+    encode_table,
+    open_table,
+)
 from jostle.labeling.sources.contents import (
     PICTURE_ERRORS,
     Content,
@@ -40,25 +49,72 @@ NO_TEXT = "none"  # in place of a column's name: rows are no texts, whatever the
 ROWS_LOOKED_AT = 1000  # rows that tell whether a table has anything to learn from
 
 
-@dataclass
-class Listing:
-    """Rows of a file at a certain stamp."""
+class Source(Protocol):
+    """Examples by the names of their places."""
 
-    stamp: str = ""
-    rows: dict[str, int] = field(default_factory=dict)  # name -> number of the row
-    keys: dict[str, str] = field(default_factory=dict)  # name -> key of its content
+    kind: ContentKind
+
+    def places(self) -> Mapping[str, str]:
+        """Return the current stamp of every place by its name."""
+
+    def read(self, name: str) -> Content:
+        """Read a place; raise KeyError if there is none, UnreadableError if it cannot be shown."""
+
+    def contents(self) -> Iterator[Content]:
+        """Yield all contents that can be read, in order."""
+        for name in self.places():
+            with suppress(KeyError, UnreadableError):
+                yield self.read(name)
+
+    def column(self, column: str) -> Mapping[str, Cell]:
+        """Return a column that is not shown, by place: existing labels, or a simulation's truth."""
 
 
-class Table:
-    """File of rows; it is read again when its size or time has changed."""
+class TableSource(Source):
+    """Source of rows, which are listed again when the size or time of their file has changed."""
+
+    def __init__(self, file: TableFile, name: str) -> None:
+        self.file, self.name = file, name
+        self._lock = threading.Lock()
+        self._list = lru_cache(maxsize=1)(self._listed)
+
+    @abstractmethod
+    def _listed(self, stamp: str) -> tuple[dict[str, int], Any]:
+        """List the rows: their numbers by name, and what a subclass keeps beside them."""
+
+    def listing(self) -> tuple[dict[str, int], Any]:
+        """Return the rows as the file is now."""
+        with self._lock:
+            return self._list(self.file.stamp())
+
+    def header(self) -> list[str]:
+        """Return the names of the columns."""
+        return self.file.header()
+
+    def column(self, column: str) -> dict[str, Cell]:
+        """Return one column's cells by row; class numbers of Hugging Face as names."""
+        if column not in self.header():
+            raise unknown(f"column of {self.name}", column, self.header())
+        return dict(zip(self.listing()[0], self.file.column(column), strict=True))
+
+
+def number_rows(names: Sequence[str]) -> dict[str, int]:
+    """Return rows by the name that each wants; by `row 1` and so on where that is empty or not unique."""
+    often = Counter(names)
+    return {
+        name if name and often[name] == 1 else f"row {number + 1}": number
+        for number, name in enumerate(names)
+    }
+
+
+class Table(TableSource):
+    """Rows of a file, each shown as its texts or its fields."""
 
     def __init__(
         self, path: Path, texts: tuple[str, ...], hide: tuple[str, ...], ask_for_texts: bool = False
     ) -> None:
-        self.path, self.hide, self.file = path, hide, open_table(path)
-        self._lock = threading.Lock()
-        self._listing = Listing()
-        header = self.file.header()
+        super().__init__(open_table(path), path.name)
+        self.path, self.hide, header = path, hide, self.header()
         rows_only = texts == (NO_TEXT,) and NO_TEXT not in header
         texts = () if rows_only else texts
         for name in (*texts, *hide):
@@ -84,24 +140,17 @@ class Table:
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         found = encode_table(columns, fill_gaps=True)
         texts = [name for name, reason in found.no_categories.items() if reason == HOLDS_TEXTS]
-        if texts and not found.names:
+        if not texts:
+            return ""
+        use = f"{texts[0]} holds texts: pass --text {texts[0]} to label them"
+        if not found.names:
+            raise SourceError(f"{self.name}: the column {use}")
+        if ask:
             raise SourceError(
-                f"{self.path.name}: the column {texts[0]} holds texts: pass --text {texts[0]} to label them"
+                f"{self.name}: the column {use}, --hide {texts[0]} to leave them out, or --text {NO_TEXT} to label "
+                "rows that show all columns"
             )
-        if texts and ask:
-            raise SourceError(
-                f"{self.path.name}: the column {texts[0]} holds texts: pass --text {texts[0]} to label them, "
-                f"--hide {texts[0]} to leave them out, or --text {NO_TEXT} to label rows that show all columns"
-            )
-        return (
-            f"{texts[0]} holds texts, which rows are not learned from: pass --text {texts[0]}"
-            if texts
-            else ""
-        )
-
-    def header(self) -> list[str]:
-        """Return the names of the columns."""
-        return self.file.header()
+        return f"{texts[0]} holds texts, which rows are not learned from: pass --text {texts[0]}"
 
     def shown(self) -> list[str]:
         """Return the names of the columns that people see."""
@@ -111,17 +160,10 @@ class Table:
 
     def places(self) -> dict[str, str]:
         """Return the key of every row, "" for an empty text; a row that moves keeps its key, and its answers."""
-        return dict(self.listing().keys)
+        return dict(zip(*self.listing(), strict=True))
 
-    def listing(self) -> Listing:
-        """Return the rows as the file is now."""
-        with self._lock:
-            stamp = self.file.stamp()
-            if self._listing.stamp != stamp:
-                self._listing = self._listed(stamp)
-            return self._listing
-
-    def _listed(self, stamp: str) -> Listing:
+    def _listed(self, stamp: str) -> tuple[dict[str, int], list[str]]:
+        """Return the numbers of rows by name, and their keys."""
         keys, ids = [], []
         for row in self.file.rows():
             content = self.content("", row)
@@ -132,12 +174,7 @@ class Table:
             raise SourceError(f"{self.path} has no rows")
         if not any(keys):
             raise SourceError(f"{self.path}: the column {' and '.join(self.texts)} is empty in every row")
-        often = Counter(ids)
-        names = [
-            identity if identity and often[identity] == 1 else f"row {number + 1}"
-            for number, identity in enumerate(ids)
-        ]
-        return Listing(stamp, {name: i for i, name in enumerate(names)}, dict(zip(names, keys, strict=True)))
+        return number_rows(ids), keys
 
     def content(self, name: str, row: Row) -> Content:
         """Return a row as it is shown: its texts, or all fields but the hidden ones and the id."""
@@ -150,61 +187,41 @@ class Table:
 
     def read(self, name: str) -> Content:
         """Read one row."""
-        listing = self.listing()
-        return self.content(name, self.file.row(listing.rows[name]))
+        return self.content(name, self.file.row(self.listing()[0][name]))
 
     def contents(self) -> Iterator[Content]:
         """Yield every row, in one pass over the file."""
-        names = list(self.listing().rows)
+        names = list(self.listing()[0])
         yield from (self.content(name, row) for name, row in zip(names, self.file.rows(), strict=True))
 
-    def column(self, column: str) -> dict[str, Cell]:
-        """Return one column's cells by row."""
-        header = self.file.header()
-        if column not in header:
-            raise unknown(f"column of {self.path.name}", column, header)
-        return dict(zip(self.listing().rows, self.file.column(column), strict=True))
 
-
-class PictureTable:
+class PictureTable(TableSource):
     """Column of pictures, each named by its path if that is unique, else by its row."""
 
     kind: ContentKind = "image"
 
     def __init__(self, path: Path, column: str) -> None:
-        self.path, self.table, self.shown = path, ParquetFile(path), column
-        self._lock = threading.Lock()
-        self._list = lru_cache(maxsize=1)(self._listed)
+        super().__init__(ParquetFile(path), path.name)
+        self.path, self.shown = path, column
 
-    def header(self) -> list[str]:
-        """Return the names of the columns."""
-        return self.table.header()
-
-    def _listed(self, stamp: str) -> tuple[ParquetColumns, dict[str, int]]:
+    def _listed(self, stamp: str) -> tuple[dict[str, int], ParquetColumns]:
+        """Return the numbers of pictures by name, and their column."""
         columns = ParquetColumns(find_row_groups(str(self.path))[0], (self.shown,))
-        paths = [printable(each or "") for each in picture_paths(columns.groups, self.shown)]
-        often = Counter(paths)
-        names = [
-            path if path and often[path] == 1 else f"row {place}" for place, path in enumerate(paths, start=1)
-        ]
-        return columns, {name: place for place, name in enumerate(names)}
-
-    def listing(self) -> tuple[ParquetColumns, dict[str, int]]:
-        """Return the column, and positions by name, as the files are now."""
-        with self._lock:
-            return self._list(self.table.stamp())
+        return number_rows(
+            [printable(each or "") for each in picture_paths(columns.groups, self.shown)]
+        ), columns
 
     def places(self) -> dict[str, str]:
         """Return a stamp of every picture, which changes with the files."""
-        stamp = self.table.stamp()
-        return {name: f"{stamp} {place}" for name, place in self.listing()[1].items()}
+        stamp = self.file.stamp()
+        return {name: f"{stamp} {number}" for name, number in self.listing()[0].items()}
 
     def read(self, name: str) -> Content:
         """Read the bytes of one picture."""
-        columns, positions = self.listing()
-        position = positions[name]
-        ((value,),) = columns.values([position])
-        found = picture_bytes(value, Path(columns.group_at(position).file).parent)
+        numbers, columns = self.listing()
+        number = numbers[name]
+        ((value,),) = columns.values([number])
+        found = picture_bytes(value, Path(columns.group_at(number).file).parent)
         try:
             data = found.read_bytes() if isinstance(found, Path) else found
         except OSError as reason:
@@ -212,18 +229,6 @@ class PictureTable:
         if data is None:
             raise UnreadableError(f"{name} has neither bytes nor the path of a file beside it")
         return Content("image", name, data)
-
-    def contents(self) -> Iterator[Content]:
-        """Yield every picture that can be read."""
-        for name in self.listing()[1]:
-            with suppress(UnreadableError):
-                yield self.read(name)
-
-    def column(self, column: str) -> dict[str, Any]:
-        """Return another column's cells by picture; class numbers of Hugging Face as names."""
-        if column not in self.header():
-            raise unknown(f"column of {self.path.name}", column, self.header())
-        return dict(zip(self.listing()[1], self.table.column(column), strict=True))
 
 
 def find_picture_column(path: Path) -> str | None:

@@ -26,11 +26,13 @@ from torch import Tensor
 
 from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
-from jostle.labeling.sources.contents import KEY_BYTES, GoneError, UnreadableError, digest, open_picture
+from jostle.labeling.sources import GoneError
+from jostle.labeling.sources.contents import KEY_BYTES, UnreadableError, digest, open_picture
 from jostle.models import pretrained
 
 if TYPE_CHECKING:
-    from jostle.labeling.sources.contents import Cell, Content, Index, ProgressCallback
+    from jostle.labeling.sources import Index, ProgressCallback
+    from jostle.labeling.sources.contents import Cell, Content
 
 Vectors = NDArray[np.float32]  # (n, d)
 

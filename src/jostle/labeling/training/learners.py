@@ -27,7 +27,8 @@ from jostle.datasets.data import Fields, take_rows
 from jostle.datasets.views import as_dataset, split_columns
 from jostle.inference.outputs import output_of
 from jostle.labeling.answer_types import AnswerType
-from jostle.labeling.sources.contents import Cell, GoneError, Index, ProgressCallback
+from jostle.labeling.sources import GoneError, Index, ProgressCallback
+from jostle.labeling.sources.contents import Cell
 from jostle.labeling.training.encoders import (
     VectorFile,
     embed,

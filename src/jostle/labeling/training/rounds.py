@@ -25,7 +25,8 @@ from jostle.labeling.answers import Classes, StoredAnswer, as_class
 from jostle.labeling.audit import other_models, queue, stopping
 from jostle.labeling.audit.stopping import STOP_SET
 from jostle.labeling.records import PREDICTIONS_FILE, Predictions
-from jostle.labeling.sources.contents import ProgressCallback, draw_uniform
+from jostle.labeling.sources import ProgressCallback
+from jostle.labeling.sources.contents import draw_uniform
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.labeling.store.schema import examples, standing
 from jostle.labeling.training import suggesters

@@ -35,9 +35,9 @@ from jostle.labeling.audit.other_models import (
 from jostle.labeling.export import read_rows
 from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import SuggesterStatus
+from jostle.labeling.sources import GoneError
 from jostle.labeling.sources.contents import (
     Content,
-    GoneError,
     UnreadableError,
     digest,
     make_thumbnail,
