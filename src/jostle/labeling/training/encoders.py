@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -26,13 +26,9 @@ from torch import Tensor
 
 from jostle.datasets.binary_files import to_eight_bits
 from jostle.datasets.table_files import encode_table
-from jostle.labeling.sources import GoneError
-from jostle.labeling.sources.contents import KEY_BYTES, UnreadableError, digest, open_picture
+from jostle.labeling.sources import GoneError, Index, ProgressCallback
+from jostle.labeling.sources.contents import KEY_BYTES, Cell, Content, UnreadableError, digest, open_picture
 from jostle.models import pretrained
-
-if TYPE_CHECKING:
-    from jostle.labeling.sources import Index, ProgressCallback
-    from jostle.labeling.sources.contents import Cell, Content
 
 Vectors = NDArray[np.float32]  # (n, d)
 
