@@ -17,7 +17,7 @@ from jostle.statistics import ALPHA, betting_interval
 
 def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
     sample, found = audit.audit_sample(trained), Predictions.load(trained.round_folder(2))
-    rest = [*sample.waiting, *sample.unasked]
+    rest = list(sample.rest)
     order = [found.places[key] for key in [*sample.labels, *rest]]
     classes = trained.book.classes()
     wrong = [found.answer(found.places[key], classes) != label for key, label in sample.labels.items()]
@@ -29,7 +29,7 @@ def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
     )
     accuracy = trained.accuracy()
     assert (accuracy.low, accuracy.high) == pytest.approx((1 - inside.high, 1 - inside.low))
-    assert accuracy.population == sample.population == len(order)
+    assert accuracy.population == len(sample.keys) == len(order)
 
 
 def test_chances_come_from_training_answers_alone(trained: Session) -> None:
@@ -160,5 +160,5 @@ def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -
     others = {key: label for key, label in trained.snapshot().labels.items() if key not in sample.labels}
     known = audit.prediction_errors(predictions, others, trained.book.classes())
     rest = audit.measure(trained, sample, predictions).interval(ALPHA / 2, 0.5)
-    most, size = known.sum() + sample.population * rest.high, len(known) + sample.population
+    most, size = known.sum() + len(sample.keys) * rest.high, len(known) + len(sample.keys)
     assert found.low == pytest.approx(1 - beta.ppf(1 - ALPHA / 4, most + 1, size - most))

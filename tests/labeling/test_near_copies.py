@@ -66,8 +66,8 @@ def test_a_group_is_asked_once_trains_once_and_counts_once_in_the_audit(folder: 
     session = opened(folder, audit=0.5)
     _, keys = group(session)
     population = audit_sample(session)
-    assert not population.unasked & set(keys)
-    assert population.population == 12
+    assert not set(population.rest) & set(keys)
+    assert len(population.keys) == 12
     asked = answer_everything(session)
     assert len(asked) == len(set(asked)) == 12
     assert not set(asked) & set(keys)
@@ -91,7 +91,7 @@ def test_what_is_split_is_asked_next_and_never_measures(folder: Path) -> None:
     assert set(near_copies.split(session, of, "you")) == set(keys[1:])
     assert not session.copies.get().representative
     sample = audit_sample(session)
-    assert not set(keys) & {*sample.unasked, *sample.waiting, *sample.labels}
+    assert not set(keys) & set(sample.keys)
     session.index.refresh()
     assert not session.copies.get().representative  # what a person split stays split
     with pytest.raises(ValueError, match="no near-copies"):

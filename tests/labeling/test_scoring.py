@@ -45,7 +45,7 @@ def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Wr
     found = other_models.read_predictions(session, write("a.csv", lambda n: n % 10 == 0))
     result = other_models.score(session, found, "a.csv")
     sample = audit.audit_sample(session)
-    order = [*sample.labels, *sample.waiting, *sample.unasked]
+    order = sample.keys
     wrong = np.array([int(session.question(key).name.split("-")[0]) % 10 == 0 for key in order])
     inside = betting_interval(
         wrong[: len(sample.labels)].astype(float),
@@ -79,7 +79,7 @@ def test_the_difference_is_far_narrower_than_two_intervals(session: Session, wri
     good = other_models.read_predictions(session, write("good.csv", lambda n: n % 10 == 0))
     bad = other_models.read_predictions(session, write("bad.csv", lambda n: n % 10 in (0, 1)))
     gap = other_models.compare(session, good, bad, "good against bad")
-    keys = [*audit.audit_sample(session).labels, *audit.audit_sample(session).unasked]
+    keys = audit.audit_sample(session).keys
     truth = np.mean([int(session.question(key).name.split("-")[0]) % 10 == 1 for key in keys])
     assert gap.low <= truth <= gap.high
     one, two = (other_models.score(session, each, "x").accuracy for each in (good, bad))

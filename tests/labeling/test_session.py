@@ -90,7 +90,7 @@ def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: S
     labeled(session, 1)
     sample = audit_sample(session)
     assert set(sample.labels) == {keys[1]}
-    assert sample.population == 150 - 2 - 1  # two picked, one wanted
+    assert len(sample.keys) == 150 - 2 - 1  # two picked, one wanted
 
 
 def test_a_suggestion_is_never_shown_for_the_audit(trained: Session) -> None:
@@ -124,7 +124,7 @@ def test_what_a_grid_showed_measures_nothing(trained: Session) -> None:
     shown = [card.question.key for card in trained.grid("red", 10)]
     counted = audit_sample(trained)
     dropped = len(before.labels) - len(counted.labels)  # audited ones among the surest
-    assert counted.population == before.population - 10 - dropped
+    assert len(counted.keys) == len(before.keys) - 10 - dropped
     trained.store.begin_round([QueueEntry(shown[0], "audit")], {})
     assert [question.key for question in trained.ask(1, "bob")] == [shown[0]]
     trained.tell(shown[0], "red")

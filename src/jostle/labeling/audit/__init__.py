@@ -55,13 +55,12 @@ class ProjectAudit:
     """Audit answers that count, and the examples that were not asked: together the population."""
 
     labels: Mapping[str, StoredAnswer]  # in the order in which they were drawn
-    waiting: Collection[str]  # drawn, and without an answer
-    unasked: Collection[str]
+    rest: Collection[str]  # unasked, or drawn and without an answer
 
     @property
-    def population(self) -> int:
-        """Number of examples that the audit is a sample of."""
-        return len(self.labels) + len(self.waiting) + len(self.unasked)
+    def keys(self) -> list[str]:
+        """Examples that the audit is a sample of, those with an answer first."""
+        return [*self.labels, *self.rest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +81,14 @@ class Measured:
 def audit_sample(session: Session) -> ProjectAudit:
     """Return the audit without the examples that were picked, shown in a grid or wanted by a strategy."""
     labels = session.snapshot().labels
-    with session.store.read_transaction() as tx:
-        drawn = select(examples.c.key).where(examples.c.purpose == "audit", examples.c.here, ~_has_left())
-        keys = list(tx.execute(drawn).scalars())
-        free = select(examples.c.key).where(examples.c.here, examples.c.purpose.is_(None), ~examples.c.wanted)
-        unasked = frozenset(tx.execute(free).scalars())
-    order = sorted(keys, key=lambda key: draw_uniform(session.settings.seed, "audit", key))
-    waiting = frozenset(key for key in keys if key not in labels)
-    return ProjectAudit({key: labels[key] for key in order if key in labels}, waiting, unasked)
+    drawn = and_(examples.c.purpose == "audit", ~_has_left())
+    unasked = and_(examples.c.purpose.is_(None), ~examples.c.wanted)
+    keys = session.store.rows(
+        select(examples.c.key, examples.c.purpose).where(examples.c.here, drawn | unasked)
+    )
+    known = [key for key, purpose in keys if purpose is not None and key in labels]
+    known.sort(key=lambda key: draw_uniform(session.settings.seed, "audit", key))
+    return ProjectAudit({key: labels[key] for key in known}, {key for key, _ in keys}.difference(known))
 
 
 def left_audit(session: Session) -> frozenset[str]:
@@ -109,12 +108,8 @@ def _has_left() -> ColumnElement[bool]:
 
 def prediction_errors(found: Predictions, labels: Mapping[str, StoredAnswer], classes: Classes) -> Array:
     """Return the error of each labeled example that a model predicts: 0 or 1, or the absolute error of a number."""
-    known = [
-        (found.answer(found.places[key], classes), answer)
-        for key, answer in labels.items()
-        if key in found.places
-    ]
-    return np.array([ANSWER_TYPES[found.kind].error(said, answer) for said, answer in known])
+    error, known = ANSWER_TYPES[found.kind].error, [key for key in labels if key in found.places]
+    return np.array([error(found.answer(found.places[key], classes), labels[key]) for key in known])
 
 
 def measure(
@@ -133,10 +128,9 @@ def measure(
     """
     off = prediction_errors(found, sample.labels, session.book.classes())
     unit = 1.0 if session.type.has_classes else scale or 1.0
-    rest = [*sample.waiting, *sample.unasked]
-    known = [found.places[key] for key in [*sample.labels, *rest] if key in found.places]
+    known = [found.places[key] for key in sample.keys if key in found.places]
     expected = found.expected_errors[known]
-    missing = len(rest) - (len(known) - len(off))
+    missing = len(sample.rest) - (len(known) - len(off))
     if missing and len(known) and (whole or len(found.keys) == AUDIT_PREDICTIONS):
         spread = np.quantile(expected, (np.arange(missing) + 0.5) / missing)
         expected = np.concatenate([expected, spread])
@@ -214,13 +208,12 @@ def curve(session: Session, sample: ProjectAudit | None = None) -> tuple[Point, 
     sample, shares = sample or audit_sample(session), model_shares(session)
     points: list[Point] = []
     for number, summary in model_rounds(session):
-        if (found := session.audit_predictions(number)) is None:
+        found, scale = session.audit_predictions(number), summary.get("scale")
+        if found is None or not len((measured := measure(session, sample, found, scale)).errors):
             continue
-        measured = measure(session, sample, found, summary.get("scale"))
-        here = describe_measured(session, measured, number, shares[number], summary.get("scale"))
-        if here.estimate is not None:
-            bounds = here.estimate, here.low, here.high
-            points.append(Point(number, summary["trained"], *bounds, summary.get("kappa")))
+        here = describe_measured(session, measured, number, shares[number], scale)
+        bounds = here.estimate or 0.0, here.low, here.high
+        points.append(Point(number, summary["trained"], *bounds, summary.get("kappa")))
     return tuple(points)
 
 
@@ -254,17 +247,12 @@ def proof(session: Session, found: Accuracy, sample: ProjectAudit | None = None)
     largest = session.type.largest_error(goal, measured.unit)
     if not 0 < largest < 1:
         return None
-    alpha = UPPER_SHARE * model_shares(session)[found.round]
-    forecast = answers_to_prove(
-        measured.errors,
-        measured.expected,
-        largest,
-        alpha=alpha,
-        limit=FORECAST_LIMIT,
-        picks_per_answer=0.0 if session.settings.audit == 1 else 1 / PROOF_SHARE - 1,
-    )
-    asking = (forecast.median or 0) if session.settings.audit == 1 else proof_questions(session)
-    return Proof(forecast.median, FORECAST_LIMIT, asking)
+    alpha, audit_only = UPPER_SHARE * model_shares(session)[found.round], session.settings.audit == 1
+    picks = 0.0 if audit_only else 1 / PROOF_SHARE - 1
+    median = answers_to_prove(
+        measured.errors, measured.expected, largest, alpha=alpha, limit=FORECAST_LIMIT, picks_per_answer=picks
+    ).median
+    return Proof(median, FORECAST_LIMIT, (median or 0) if audit_only else proof_questions(session))
 
 
 def proof_questions(session: Session) -> int:
@@ -282,17 +270,15 @@ def by_class(
 
     Empty where answers are not one class, or where some examples have no prediction.
     """
-    classes, drawn = session.book.classes(), list(sample.labels)
-    rest = [*sample.waiting, *sample.unasked]
-    if not session.type.has_one_class or not drawn or any(key not in found.places for key in [*drawn, *rest]):
+    classes, places = session.book.classes(), [found.places.get(key, -1) for key in sample.keys]
+    if not session.type.has_one_class or not sample.labels or -1 in places:
         return {}
     numbers = list(classes.names)
-    scores = np.zeros((len(drawn) + len(rest), len(numbers)))
-    places = [found.places[key] for key in [*drawn, *rest]]
+    scores = np.zeros((len(places), len(numbers)))
     for column, old in enumerate(found.numbers):
         scores[:, numbers.index(classes.merged[int(old)])] += found.scores[places, column]
-    labels = [numbers.index(as_class(sample.labels[key])) for key in drawn]
-    draws = AuditSample(np.arange(len(drawn)), len(places))
+    labels = [numbers.index(as_class(answer)) for answer in sample.labels.values()]
+    draws = AuditSample(np.arange(len(labels)), len(places))
     qualities = class_qualities(draws, labels, scores, alpha=alpha)
     return {classes.names[numbers[each.column]]: each for each in qualities}
 

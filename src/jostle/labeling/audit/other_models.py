@@ -94,8 +94,8 @@ def read_cells(session: Session, path: Path) -> dict[str, tuple[StoredAnswer, fl
     for row in rows:
         key, said = keys.get(str(row.get(which))), parse_answer(session.kind, row.get(what))
         if key is not None and said is not None:
-            chance = None if sure is None or row.get(sure) in (None, "") else _read_chance(path, row[sure])
-            found[key] = session.type.encode(said, classes), chance
+            cell = None if sure is None else row.get(sure)
+            found[key] = session.type.encode(said, classes), _read_chance(path, cell)
     if not found:
         raise ValueError(f"{path.name} predicts no example of this project: check its column {which!r}")
     return found
@@ -108,12 +108,12 @@ def find_columns(path: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[str, st
     return find_column(path, columns, NAME_COLUMNS), find_column(path, columns, PREDICTION_COLUMNS), sure
 
 
-def _read_chance(path: Path, cell: Any) -> float:
+def _read_chance(path: Path, cell: Any) -> float | None:
     try:
-        chance = float(cell)
+        chance = None if cell in (None, "") else float(cell)
     except (TypeError, ValueError):
         chance = -1.0
-    if not 0 <= chance <= 1:
+    if chance is not None and not 0 <= chance <= 1:
         raise SourceError(
             f"{path.name}: the chance of a prediction must be between 0 and 1, got {cell!r:.40}"
         )
@@ -123,18 +123,10 @@ def _read_chance(path: Path, cell: Any) -> float:
 def as_predictions(session: Session, found: Mapping[str, tuple[StoredAnswer, float | None]]) -> Predictions:
     """Return answers and their chances as predictions of the project."""
     keys, numbers = sorted(found), list(session.book.classes().names)
-    chances = [UNKNOWN_CHANCE if (chance := found[key][1]) is None else chance for key in keys]
-    scores = [
-        session.type.to_scores(found[key][0], sure, numbers) for key, sure in zip(keys, chances, strict=True)
-    ]
-    wrong = np.array([1 - sure for sure in chances], dtype=np.float32)
-    return Predictions(
-        session.kind,
-        keys,
-        np.array(numbers, dtype=np.int64),
-        np.array(scores, dtype=np.float32),
-        chances=wrong,
-    )
+    said = [(answer, UNKNOWN_CHANCE if chance is None else chance) for answer, chance in map(found.get, keys)]  # type: ignore[misc]
+    scores = np.array([session.type.to_scores(*each, numbers) for each in said], dtype=np.float32)
+    wrong = np.array([1 - chance for _, chance in said], dtype=np.float32)
+    return Predictions(session.kind, keys, np.array(numbers, dtype=np.int64), scores, chances=wrong)
 
 
 def score(session: Session, found: Predictions, name: str) -> Score:
@@ -150,8 +142,9 @@ def score(session: Session, found: Predictions, name: str) -> Score:
             "examples, none is left to measure a model on"
         )
     number, alpha = record_look(session, name, found)
-    measured = audit.measure(session, sample, found, number_range(session), whole=True)
-    accuracy = audit.describe_measured(session, measured, 0, alpha, number_range(session))
+    scale = number_range(session, sample)
+    measured = audit.measure(session, sample, found, scale, whole=True)
+    accuracy = audit.describe_measured(session, measured, 0, alpha, scale)
     others = {key: value for key, value in session.snapshot().labels.items() if key not in sample.labels}
     off = audit.prediction_errors(found, others, session.book.classes())
     right = int((off == 0).sum()) if session.type.has_classes else None
@@ -163,27 +156,27 @@ def compare(session: Session, first: Predictions, second: Predictions, name: str
 
     For numbers it is the mean error of the second less that of the first. Larger is better for the first in both cases.
     """
-    sample, scale = audit.audit_sample(session), number_range(session)
+    sample = audit.audit_sample(session)
     _, alpha = record_look(session, name, first, second)
+    scale = number_range(session, sample)
     one, two = (audit.measure(session, sample, found, scale, whole=True) for found in (first, second))
     if len(one.errors) != len(two.errors):
         raise ValueError("both models must predict all audited examples: train the project's model again")
     draws = AuditSample(np.arange(len(one.errors)), len(one.expected))
-    order = [*sample.labels, *sample.waiting, *sample.unasked]
-    differs, classes = None, session.book.classes()
-    if session.type.has_classes and all(key in first.places and key in second.places for key in order):
-        said = [[found.answer(found.places[key], classes) for key in order] for found in (first, second)]
+    differs, classes, keys = None, session.book.classes(), sample.keys
+    if session.type.has_classes and all(key in first.places and key in second.places for key in keys):
+        said = [[found.answer(found.places[key], classes) for key in keys] for found in (first, second)]
         differs = np.array([a != b for a, b in zip(*said, strict=True)])
     gap = difference_interval(draws, two.errors, one.errors, two.expected, one.expected, differs, alpha=alpha)
     return Interval(gap.low * one.unit, gap.high * one.unit)
 
 
-def number_range(session: Session) -> float | None:
+def number_range(session: Session, sample: audit.ProjectAudit) -> float | None:
     """Return the range of the answers outside the audit, which limits errors of numbers."""
     if session.type.has_classes:
         return None
-    sample = audit.audit_sample(session).labels
-    values = [as_number(value) for key, value in session.snapshot().labels.items() if key not in sample]
+    labels = session.snapshot().labels.items()
+    values = [as_number(value) for key, value in labels if key not in sample.labels]
     return (max(values) - min(values) or None) if values else None
 
 
@@ -223,9 +216,11 @@ def begin_audit_only(session: Session, path: Path) -> None:
     found.save(folder)
     order = sorted(found.keys, key=lambda key: draw_uniform(session.settings.seed, "audit", key))
     found.subset(order[: audit.AUDIT_PREDICTIONS]).save(folder / "audit")
-    summary = {"model": True, "trained": 0, "answers": 0, "act": 0, "names": session.classes()}
-    alpha = {"candidate": True, "alpha": AUDIT_ONLY_SHARE * ALPHA, "note": f"predictions of {path.name}"}
-    session.store.begin_round([], {**summary, **alpha})
+    summary = {
+        "model": True, "trained": 0, "answers": 0, "act": 0, "names": session.classes(), "candidate": True,
+        "alpha": AUDIT_ONLY_SHARE * ALPHA, "note": f"predictions of {path.name}",
+    }  # fmt: skip
+    session.store.begin_round([], summary)
     session.store.save_settings(**{"audited model": path.name})
 
 
@@ -251,15 +246,9 @@ def write_status(session: Session, status: SuggesterStatus | None) -> None:
 
 def save_suggestions(session: Session, source: str, found: Found, *, whole: bool = False) -> None:
     """Save suggestions; with `whole` they replace all of their source."""
-    now = session.store.clock()
+    same, nothing = {"source": source, "at": session.store.clock()}, {"answer": None, "chance": None}
     rows = [
-        {
-            "source": source,
-            "key": key,
-            "answer": None if each is None else json.dumps(each[0]),
-            "chance": None if each is None else each[1],
-            "at": now,
-        }
+        {**same, "key": key, **({"answer": json.dumps(each[0]), "chance": each[1]} if each else nothing)}
         for key, each in found.items()
     ]
     with session.store.write_transaction() as tx:
@@ -343,7 +332,7 @@ def suggestion_accuracy(session: Session, sample: audit.ProjectAudit) -> NewData
     found = load_suggestions(session, status.source, sample.labels) if status is not None else {}
     if not found:
         return None
-    scale = number_range(session)
+    scale = number_range(session, sample)
     measured = audit.measure(session, sample, as_predictions(session, found), scale, whole=True)
     error = estimate_mean(measured.errors, measured.expected)
     return audit.describe_error(session, error, measured.interval(ALPHA, 0.5), measured.unit)

@@ -98,13 +98,12 @@ def next_audit(unasked: Collection[str], n: int, seed: int) -> list[str]:
 def mix_audit(picked: Sequence[str], audited: Sequence[str], seed: int) -> list[QueueEntry]:
     """Return one ranking of picks and audit, spread at random so that nobody can tell which questions measure."""
     total = len(picked) + len(audited)
-    part = total / max(len(audited), 1)  # one audit question lies somewhere in each equal part
-    order = [
-        ((i + draw_uniform(seed, "mixed", key)) * part, QueueEntry(key, "audit"))
-        for i, key in enumerate(audited)
-    ]
-    order += [(i * total / len(picked), QueueEntry(key, "pick")) for i, key in enumerate(picked)]
-    return [line for _, line in sorted(order, key=lambda entry: entry[0])]
+    places: dict[QueueEntry, float] = {}
+    for i, key in enumerate(audited):  # one audit question lies somewhere in each equal part
+        places[QueueEntry(key, "audit")] = (i + draw_uniform(seed, "mixed", key)) * (total / len(audited))
+    for i, key in enumerate(picked):
+        places[QueueEntry(key, "pick")] = i * total / len(picked)
+    return sorted(places, key=places.__getitem__)
 
 
 def split_batch(n: int, audit: float, asked: int, audited: int) -> tuple[int, int]:
@@ -258,23 +257,13 @@ def read_snapshot(store: Store, type: AnswerType, classes: Classes) -> Snapshot:
         )
         for row in store.rows(joined)
     ]  # fmt: skip
-    return Snapshot(answers, aggregate(type, answers, classes))
-
-
-def aggregate(
-    type: AnswerType, answers: Iterable[CurrentAnswer], classes: Classes
-) -> dict[str, StoredAnswer]:
-    """Return the one answer of each example: the last correction, or the consensus of all answers."""
+    # the last correction, or the consensus of all answers
+    corrected = {one.key: one.value for one in answers if one.act == "correction"}
     votes: dict[str, dict[str, StoredAnswer]] = defaultdict(dict)
-    corrected: dict[str, StoredAnswer] = {}
     for one in answers:
-        if one.value is not None:  # no skip
-            if one.act == "correction":
-                corrected[one.key] = one.value
-            else:
-                votes[one.key][one.person] = one.value
-    open_votes = {key: by for key, by in votes.items() if key not in corrected}
-    return {**type.combine(open_votes, list(classes.names)), **corrected}
+        if one.value is not None and one.key not in corrected:  # no skip
+            votes[one.key][one.person] = one.value
+    return Snapshot(answers, {**type.combine(votes, list(classes.names)), **corrected})
 
 
 def agreement(type: AnswerType, answers: Iterable[CurrentAnswer]) -> float | None:
@@ -297,14 +286,12 @@ def random_share(type: AnswerType, overlap: float) -> float:
 
 def count_disagreements(session: Session) -> tuple[int, int]:
     """Return how many examples of the random overlap two people answered differently, and how many they answered."""
-    first: dict[str, object] = {}
-    differs: dict[str, bool] = {}
+    said: dict[str, list[object]] = defaultdict(list)
     for one in session.snapshot().answers:
         if one.act == "answer" and session.index.copies(one.key) > 1:
-            if one.key in first and one.key not in differs:
-                differs[one.key] = one.value != first[one.key]
-            first.setdefault(one.key, one.value)
-    return sum(differs.values()), len(differs)
+            said[one.key].append(one.value)
+    differs = [answers[0] != answers[1] for answers in said.values() if len(answers) > 1]
+    return sum(differs), len(differs)
 
 
 def ask_again(session: Session) -> list[str]:

@@ -280,13 +280,14 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
     if found is None:
         return ()
     labels = {key: value for key, value in sample.labels.items() if key in found.places}
-    rest = tuple(key for key in [*sample.waiting, *sample.unasked] if key in found.places)
-    known = audit.ProjectAudit(labels, (), rest)  # new files are unknown to the model
+    known = audit.ProjectAudit(
+        labels, [key for key in sample.rest if key in found.places]
+    )  # new files are unknown to the model
 
     def low(bounds: Interval | None) -> float | None:
         return None if bounds is None else bounds.low
 
-    qualities = audit.by_class(session, found, known).items()
+    qualities = audit.by_class(session, found, audit.ProjectAudit(labels, rest)).items()
     return tuple(
         ClassFigures(name, one.answered, low(one.precision), low(one.recall)) for name, one in qualities
     )
