@@ -40,7 +40,7 @@ from jostle.labeling.records import (
 from jostle.labeling.sources.contents import Question
 from jostle.labeling.store.queries import ANSWERED
 from jostle.labeling.store.schema import events, examples
-from jostle.statistics import ALPHA, Interval, RecallSequence, estimate_savings, share_of_noise
+from jostle.statistics import ALPHA, RecallSequence, estimate_savings, share_of_noise
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -280,16 +280,10 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
     if found is None:
         return ()
     labels = {key: value for key, value in sample.labels.items() if key in found.places}
-    known = audit.ProjectAudit(
-        labels, [key for key in sample.rest if key in found.places]
-    )  # new files are unknown to the model
-
-    def low(bounds: Interval | None) -> float | None:
-        return None if bounds is None else bounds.low
-
-    qualities = audit.by_class(session, found, audit.ProjectAudit(labels, rest)).items()
+    rest = [key for key in sample.rest if key in found.places]  # new files are unknown to the model
     return tuple(
-        ClassFigures(name, one.answered, low(one.precision), low(one.recall)) for name, one in qualities
+        ClassFigures(name, one.answered, one.precision and one.precision.low, one.recall and one.recall.low)
+        for name, one in audit.by_class(session, found, audit.ProjectAudit(labels, rest)).items()
     )
 
 
