@@ -281,10 +281,11 @@ def by_class(session: Session, sample: audit.ProjectAudit) -> tuple[ClassFigures
         return ()
     labels = {key: value for key, value in sample.labels.items() if key in found.places}
     rest = [key for key in sample.rest if key in found.places]  # new files are unknown to the model
-    return tuple(
-        ClassFigures(name, one.answered, one.precision and one.precision.low, one.recall and one.recall.low)
-        for name, one in audit.by_class(session, found, audit.ProjectAudit(labels, rest)).items()
-    )
+    figures = []
+    for name, one in audit.by_class(session, found, audit.ProjectAudit(labels, rest)).items():
+        precision, recall = (None if each is None else each.low for each in (one.precision, one.recall))
+        figures.append(ClassFigures(name, one.answered, precision, recall))
+    return tuple(figures)
 
 
 def confusions(session: Session) -> tuple[Confusion, ...]:
