@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
 from jostle.labeling.sources import GoneError, ProgressCallback, contents
-from jostle.labeling.sources.contents import Content, UnreadableError
+from jostle.labeling.sources.contents import UnreadableError
 from jostle.labeling.store import Store, UnknownKeyError
 from jostle.labeling.store.queries import ANSWERED, BULK, HELD, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import examples, near_copies, standing
@@ -111,10 +111,10 @@ def split(session: Session, key: str, person: str) -> list[str]:
     """
     groups, store = session.copies.get(), session.store
     keys = list(groups.copies.get(key, [key] if key in groups.representative else []))
+    if not store.names([key]):
+        raise UnknownKeyError(key)
     if not keys:
-        raise (
-            UnknownKeyError(key) if not store.names([key]) else ValueError("this example has no near-copies")
-        )
+        raise ValueError("this example has no near-copies")
     with store.write_transaction(BULK) as tx:
         take_lock(tx, person_lock(person))
         _part(tx, store, keys, person, purpose="pick", wanted=True)
@@ -134,10 +134,9 @@ def _part(tx: Connection, store: Store, keys: Sequence[str], person: str | None,
 
 def _orphans(session: Session) -> list[str]:
     """Return the copies whose representative is gone without an answer: they need another one."""
-    groups = session.copies.get()
     answered = exists().where(standing.c.key == examples.c.key, standing.c.act.in_(ANSWERED))
     gone = set(session.store.find_keys(~examples.c.here, ~answered))
-    return [key for of, keys in groups.copies.items() if of in gone for key in keys]
+    return [key for of, keys in session.copies.get().copies.items() if of in gone for key in keys]
 
 
 @retry_conflicts
@@ -171,8 +170,8 @@ class Fingerprints:
         """Add examples."""
         if keys:
             rows = np.stack(hashes)
-            self.keys += keys
             self.hashes = np.concatenate([self.hashes, rows]) if len(self.hashes) else rows
+            self.keys += keys
             self.sizes += sizes
 
     def save(self, folder: Path) -> None:
@@ -180,9 +179,7 @@ class Fingerprints:
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f".{FILE}.part"
         with part.open("wb") as file:
-            np.savez(
-                file, keys=np.array(self.keys), hashes=self.hashes, sizes=self.sizes, grouped=self.grouped
-            )
+            np.savez(file, **vars(self))
         part.replace(folder / FILE)
 
     @classmethod
@@ -205,7 +202,7 @@ class Grouping:
     def __init__(self, session: Session, progress: ProgressCallback | None) -> None:
         self.session, self.progress = session, progress
         self.found = Fingerprints.load(session.map_folder)
-        self._pixels = lru_cache(maxsize=PIXELS_HELD)(self._read_pixels)
+        self._decoded = lru_cache(maxsize=PIXELS_HELD)(self._read)
 
     def run(self, orphans: Sequence[str] = ()) -> None:
         """Hash and compare what is new, and the `orphans`; store the groups."""
@@ -239,14 +236,11 @@ class Grouping:
                     self.progress("reading", start + len(part), len(keys))
 
     def _hash_picture(self, key: str) -> tuple[contents.Hashes, int]:
-        content = self._content(key)
-        if content is None:
+        found = self._read(key)
+        if found is None:
             return contents.NO_HASHES, 0
-        try:
-            pixels, size = contents.picture_pixels(content)
-            return contents.picture_hashes(pixels, size), size[0] * size[1]
-        except UnreadableError:
-            return contents.NO_HASHES, 0
+        pixels, size = found
+        return contents.picture_hashes(pixels, size), size[0] * size[1]
 
     def assign(self, purposes: Mapping[str, str | None], orphans: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield new copies with their representatives.
@@ -297,22 +291,18 @@ class Grouping:
         for wholes, others in ((fresh, every), (old, fresh)):
             pairs = contents.close_pairs(hashes[wholes], hashes[others])
             pairs[:, 0], pairs[:, 1] = wholes[pairs[:, 0]], others[pairs[:, 1]]
-            pairs = pairs[pairs[:, 0] != pairs[:, 1]]
             rows += [pairs[:, (0, 1, 0, 1, 2, 3)], pairs[:, (1, 0, 0, 1, 2, 3)]]
         found: NDArray[np.int64] = np.concatenate(rows)
-        found = found[np.isin(found[:, 0], fresh)]
+        found = found[np.isin(found[:, 0], fresh) & (found[:, 0] != found[:, 1])]
         return found[np.lexsort((found[:, 5], found[:, 0]))]
 
     def _agreement(self, whole: int, other: int, window: int) -> float:
-        one, two = self._pixels(whole), self._pixels(other)
-        return 0.0 if one is None or two is None else contents.agreement(one, two, window)
+        one, two = (self._decoded(self.found.keys[place]) for place in (whole, other))
+        return 0.0 if one is None or two is None else contents.agreement(one[0], two[0], window)
 
-    def _read_pixels(self, place: int) -> contents.Pixels | None:
-        content = self._content(self.found.keys[place])
-        return None if content is None else contents.picture_pixels(content)[0]
-
-    def _content(self, key: str) -> Content | None:
+    def _read(self, key: str) -> tuple[contents.Pixels, tuple[int, int]] | None:
+        """Return the pixels of a picture and its size; None if it is gone or cannot be read."""
         try:
-            return self.session.index.content(key)
-        except GoneError:
+            return contents.picture_pixels(self.session.index.content(key))
+        except (GoneError, UnreadableError):
             return None
