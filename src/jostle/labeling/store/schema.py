@@ -10,27 +10,8 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Connection,
-    Engine,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    create_engine,
-    event,
-    false,
-    insert,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, event, insert, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
@@ -38,172 +19,174 @@ VERSION = 1  # of the tables; raise it with every change that an older jostle co
 POOL = {"pool_size": 20, "max_overflow": 40}  # connections
 BUSY_SECONDS = 30  # how long a process waits for another that writes
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
-settings = Table(
+settings = sa.Table(
     "facts",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),  # JSON
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),  # JSON
 )
-classes = Table(
+classes = sa.Table(
     "classes",
     metadata,
-    Column("number", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("merged_into", ForeignKey("classes.number")),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("merged_into", sa.ForeignKey("classes.number")),
 )
-class_names = Table(  # every name a class ever had: a page that was open during a renaming sends the old one
-    "class_names",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("number", ForeignKey("classes.number"), nullable=False),
+class_names = (
+    sa.Table(  # every name a class ever had: a page that was open during a renaming sends the old one
+        "class_names",
+        metadata,
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("number", sa.ForeignKey("classes.number"), nullable=False),
+    )
 )
-examples = Table(
+examples = sa.Table(
     "examples",
     metadata,
-    Column("key", String(32), primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("here", Boolean, nullable=False),  # whether a readable place with this content exists
-    Column("copies", Integer, nullable=False),  # how many people are to answer it
+    sa.Column("key", sa.String(32), primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("here", sa.Boolean, nullable=False),  # whether a readable place with this content exists
+    sa.Column("copies", sa.Integer, nullable=False),  # how many people are to answer it
     # pick, audit, given or copy; set once, when it is first asked, answered, imported or grouped
-    Column("purpose", String(8)),
+    sa.Column("purpose", sa.String(8)),
     # shown as a pick, or labeled elsewhere: does not measure, though it be audited
-    Column("wanted", Boolean, nullable=False, server_default=false()),
-    Index("examples_by_purpose", "purpose", "copies"),
+    sa.Column("wanted", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Index("examples_by_purpose", "purpose", "copies"),
 )
-places = Table(
+places = sa.Table(
     "places",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("key", ForeignKey("examples.key")),  # NULL: it cannot be read
-    Column("stamp", Text, nullable=False),  # changes when the content may have
-    Column("problem", Text),
-    Index("places_by_key", "key"),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("key", sa.ForeignKey("examples.key")),  # NULL: it cannot be read
+    sa.Column("stamp", sa.Text, nullable=False),  # changes when the content may have
+    sa.Column("problem", sa.Text),
+    sa.Index("places_by_key", "key"),
 )
-queue = Table(
+queue = sa.Table(
     "queue",
     metadata,
-    Column("round", Integer, primary_key=True),
-    Column("rank", Integer, primary_key=True),
-    Column("key", ForeignKey("examples.key"), nullable=False),
-    Column("purpose", String(8), nullable=False),
-    Index("queue_by_key", "key"),
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("rank", sa.Integer, primary_key=True),
+    sa.Column("key", sa.ForeignKey("examples.key"), nullable=False),
+    sa.Column("purpose", sa.String(8), nullable=False),
+    sa.Index("queue_by_key", "key"),
 )
-leases = Table(
+leases = sa.Table(
     "leases",
     metadata,
-    Column("key", ForeignKey("examples.key"), primary_key=True),
-    Column("person", Text, primary_key=True),
-    Column("place", Integer, nullable=False),  # in the person's hand
-    Column("until", Float, nullable=False),
-    Index("leases_by_person", "person"),
+    sa.Column("key", sa.ForeignKey("examples.key"), primary_key=True),
+    sa.Column("person", sa.Text, primary_key=True),
+    sa.Column("place", sa.Integer, nullable=False),  # in the person's hand
+    sa.Column("until", sa.Float, nullable=False),
+    sa.Index("leases_by_person", "person"),
 )
-events = Table(
+events = sa.Table(
     "acts",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("id", Text, nullable=False, unique=True),  # made by the client: sent again, it is one act
-    Column("key", ForeignKey("examples.key"), nullable=False),
-    Column("person", Text, nullable=False),
-    Column("act", String(10), nullable=False),  # answer, correction, skip or withdrawal
-    Column("value", Text),  # JSON
-    Column("seconds", Float),
-    Column("at", Float, nullable=False),
-    Column("supersedes", ForeignKey("acts.seq")),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),  # made by the client: sent again, it is one act
+    sa.Column("key", sa.ForeignKey("examples.key"), nullable=False),
+    sa.Column("person", sa.Text, nullable=False),
+    sa.Column("act", sa.String(10), nullable=False),  # answer, correction, skip or withdrawal
+    sa.Column("value", sa.Text),  # JSON
+    sa.Column("seconds", sa.Float),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("supersedes", sa.ForeignKey("acts.seq")),
 )
-standing = Table(
+standing = sa.Table(
     "standing",
     metadata,
-    Column("key", ForeignKey("examples.key"), primary_key=True),
-    Column("person", Text, primary_key=True),
-    Column("seq", ForeignKey("acts.seq"), nullable=False),
-    Column("act", String(10), nullable=False),
-    Column("value", Text),
-    Index("standing_by_person", "person", "seq"),
+    sa.Column("key", sa.ForeignKey("examples.key"), primary_key=True),
+    sa.Column("person", sa.Text, primary_key=True),
+    sa.Column("seq", sa.ForeignKey("acts.seq"), nullable=False),
+    sa.Column("act", sa.String(10), nullable=False),
+    sa.Column("value", sa.Text),
+    sa.Index("standing_by_person", "person", "seq"),
 )
-lookups = Table(  # texts that somebody searches by meaning, and their embeddings
+lookups = sa.Table(  # texts that somebody searches by meaning, and their embeddings
     "lookups",
     metadata,
-    Column("text", Text, primary_key=True),
-    Column("row", Text),  # JSON; NULL until the background process has computed it
-    Column("at", Float, nullable=False),
+    sa.Column("text", sa.Text, primary_key=True),
+    sa.Column("row", sa.Text),  # JSON; NULL until the background process has computed it
+    sa.Column("at", sa.Float, nullable=False),
 )
-bulk_answers = Table(  # which events were made together
+bulk_answers = sa.Table(  # which events were made together
     "bulk_answers",
     metadata,
-    Column("seq", ForeignKey("acts.seq"), primary_key=True),
-    Column("bulk", Text, nullable=False),
-    Index("bulk_answers_by_bulk", "bulk"),
+    sa.Column("seq", sa.ForeignKey("acts.seq"), primary_key=True),
+    sa.Column("bulk", sa.Text, nullable=False),
+    sa.Index("bulk_answers_by_bulk", "bulk"),
 )
-near_copies = Table(  # rows are only added, the last of a key counts
+near_copies = sa.Table(  # rows are only added, the last of a key counts
     "near_copies",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("key", ForeignKey("examples.key"), nullable=False),
-    Column("of", ForeignKey("examples.key")),  # the example that represents it; NULL: it is on its own
-    Column("person", Text),  # who split it; NULL: nobody
-    Column("at", Float, nullable=False),
-    Index("near_copies_by_key", "key"),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key", sa.ForeignKey("examples.key"), nullable=False),
+    sa.Column("of", sa.ForeignKey("examples.key")),  # the example that represents it; NULL: it is on its own
+    sa.Column("person", sa.Text),  # who split it; NULL: nobody
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Index("near_copies_by_key", "key"),
 )
-suggestions = Table(  # of any model, by example; an answer of NULL: it said nothing that counts
+suggestions = sa.Table(  # of any model, by example; an answer of NULL: it said nothing that counts
     "suggestions",
     metadata,
-    Column("source", String(32), primary_key=True),
-    Column("key", ForeignKey("examples.key"), primary_key=True),
-    Column("answer", Text),  # JSON, as answers are stored
-    Column("chance", Float),
-    Column("at", Float, nullable=False),
+    sa.Column("source", sa.String(32), primary_key=True),
+    sa.Column("key", sa.ForeignKey("examples.key"), primary_key=True),
+    sa.Column("answer", sa.Text),  # JSON, as answers are stored
+    sa.Column("chance", sa.Float),
+    sa.Column("at", sa.Float, nullable=False),
 )
-suggestions_shown = Table(  # who saw a suggestion before answering
+suggestions_shown = sa.Table(  # who saw a suggestion before answering
     "suggestions_shown",
     metadata,
-    Column("key", ForeignKey("examples.key"), primary_key=True),
-    Column("person", Text, primary_key=True),
-    Column("source", String(32), primary_key=True),  # "model": that of the project; "": none was shown
-    Column("at", Float, nullable=False),
+    sa.Column("key", sa.ForeignKey("examples.key"), primary_key=True),
+    sa.Column("person", sa.Text, primary_key=True),
+    sa.Column("source", sa.String(32), primary_key=True),  # "model": that of the project; "": none was shown
+    sa.Column("at", sa.Float, nullable=False),
 )
-rounds = Table(
+rounds = sa.Table(
     "rounds",
     metadata,
-    Column("round", Integer, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("summary", Text, nullable=False),  # JSON
+    sa.Column("round", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),  # JSON
 )
 
-looks = Table(  # models of others that were scored on the audit: each one spends its share of alpha
+looks = sa.Table(  # models of others that were scored on the audit: each one spends its share of alpha
     "looks",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("at", Float, nullable=False),
-    Column("name", Text, nullable=False),
-    Column(
-        "digest", String(32), nullable=False, unique=True
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column(
+        "digest", sa.String(32), nullable=False, unique=True
     ),  # of the predictions: scored again, it is one look
-    Column("alpha", Float, nullable=False),
+    sa.Column("alpha", sa.Float, nullable=False),
 )
 
 
-remarks = Table(  # of people on examples; rows are only added, the last of a person and kind counts
+remarks = sa.Table(  # of people on examples; rows are only added, the last of a person and kind counts
     "remarks",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=True),
-    Column("key", ForeignKey("examples.key"), nullable=False),
-    Column("person", Text, nullable=False),
-    Column("kind", String(8), nullable=False),  # unsure, note or flag
-    Column("text", Text),  # NULL: withdrawn
-    Column("at", Float, nullable=False),
-    Index("remarks_by_key", "key", "person", "kind"),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("key", sa.ForeignKey("examples.key"), nullable=False),
+    sa.Column("person", sa.Text, nullable=False),
+    sa.Column("kind", sa.String(8), nullable=False),  # unsure, note or flag
+    sa.Column("text", sa.Text),  # NULL: withdrawn
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Index("remarks_by_key", "key", "person", "kind"),
 )
 
 
-people = Table(  # who has a token of their own
+people = sa.Table(  # who has a token of their own
     "people",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("role", String(8), nullable=False),  # label, review or manage
-    Column("digest", String(64), nullable=False, unique=True),  # of the token
-    Column("at", Float, nullable=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("role", sa.String(8), nullable=False),  # label, review or manage
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),  # of the token
+    sa.Column("at", sa.Float, nullable=False),
 )
 
 
@@ -233,7 +216,7 @@ def make_engine(url: str) -> Engine:
         raise StoreError(f"{url!r} is not the address of a database") from None
     if parsed.get_backend_name() == "sqlite":
         waiting = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-        engine = create_engine(parsed, **POOL, connect_args=waiting)
+        engine = sa.create_engine(parsed, **POOL, connect_args=waiting)
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
@@ -243,7 +226,7 @@ def make_engine(url: str) -> Engine:
         )
     if importlib.util.find_spec("psycopg") is None:
         raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
-    engine = create_engine(parsed.set(drivername="postgresql+psycopg"), **POOL, pool_pre_ping=True)
+    engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), **POOL, pool_pre_ping=True)
     event.listen(engine, "begin", _begin_postgres)
     return engine
 
