@@ -17,8 +17,7 @@ from jostle.statistics import ALPHA, betting_interval
 
 def test_the_interval_is_that_of_the_stored_chances(trained: Session) -> None:
     sample, found = audit.audit_sample(trained), Predictions.load(trained.round_folder(2))
-    rest = list(sample.rest)
-    order = [found.places[key] for key in [*sample.labels, *rest]]
+    order = [found.places[key] for key in sample.keys]
     classes = trained.book.classes()
     wrong = [found.answer(found.places[key], classes) != label for key, label in sample.labels.items()]
     inside = betting_interval(
@@ -40,8 +39,6 @@ def test_chances_come_from_training_answers_alone(trained: Session) -> None:
     again = Session.open(project=trained.project)
     again.train()
     after = again.predictions()
-    assert before.chances is not None
-    assert after.chances is not None
     np.testing.assert_allclose(before.chances, after.chances, atol=0.1)  # other folds, the same answers
 
 
@@ -81,9 +78,7 @@ def test_all_models_together_spend_less_than_alpha(trained: Session) -> None:
     shares = audit.model_shares(trained)
     assert len(shares) == 5
     assert sum(shares.values()) < ALPHA
-    stored = {
-        number: summary["alpha"] for number, _, summary in trained.store.rounds() if summary.get("model")
-    }
+    stored = {number: each["alpha"] for number, _, each in trained.store.rounds() if each.get("model")}
     assert shares == stored
     lax = Session.open(project=trained.project, goal="50%")  # another goal does not change what was spent
     assert audit.model_shares(lax) == stored
@@ -92,8 +87,7 @@ def test_all_models_together_spend_less_than_alpha(trained: Session) -> None:
 
 def test_a_proof_asks_random_questions_and_trains_no_model(trained: Session) -> None:
     before = sum(purpose == "audit" for purpose in purposes(trained).values())
-    count = trained.prove(12)
-    assert count == 12
+    assert trained.prove(12) == 12
     assert audit.proof_questions(trained) == 12
     asked = labeled(trained, 15)
     by = purposes(trained)
@@ -103,14 +97,9 @@ def test_a_proof_asks_random_questions_and_trains_no_model(trained: Session) -> 
     assert not is_round_due(trained)
     drawn = list(audit.audit_sample(trained).labels)
     assert drawn == sorted(drawn, key=lambda key: audit.draw_uniform(trained.settings.seed, "audit", key))
-    learned = sum(labeled_as_pick(trained) for _ in range(25))
-    assert learned >= 17
+    learned = [purposes(trained)[key] == "pick" for _ in range(25) for key in labeled(trained, 1)]
+    assert sum(learned) >= 17
     assert is_round_due(trained)
-
-
-def labeled_as_pick(session: Session) -> bool:
-    [key] = labeled(session, 1)
-    return purposes(session)[key] == "pick"
 
 
 def test_a_goal_that_the_model_meets_is_proven_with_few_questions(tmp_path: Path) -> None:
@@ -155,7 +144,6 @@ def test_new_data_has_the_hard_examples_that_picks_took_away(trained: Session) -
     found = audit.new_data(trained)
     assert found.low < found.estimate <= found.high
     predictions = trained.predictions()
-    assert predictions is not None
     sample = audit.audit_sample(trained)
     others = {key: label for key, label in trained.snapshot().labels.items() if key not in sample.labels}
     known = audit.prediction_errors(predictions, others, trained.book.classes())

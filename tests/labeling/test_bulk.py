@@ -1,28 +1,23 @@
 """Many answers at once are events like any other, recorded and undone as one."""
 
 import pytest
+from answering import purposes
 from labeling_data import COLORS
 from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.store import UnknownKeyError
 from jostle.labeling.store.edits import BulkAnswer, tell_many, undo_bulk
-from jostle.labeling.store.schema import events, examples
+from jostle.labeling.store.schema import events
 
 
 def keys_of(session: Session, n: int) -> list[str]:
     session.index.refresh()
-    with session.store.read_transaction() as tx:
-        return list(tx.execute(select(examples.c.key).order_by(examples.c.key).limit(n)).scalars())
+    return session.store.find_keys()[:n]
 
 
 def give(session: Session, keys: list[str], answer: str, bulk: str, person: str = "ada") -> None:
     tell_many(session, bulk, [BulkAnswer(f"{bulk}-{key}", key, answer) for key in keys], person)
-
-
-def purposes(session: Session) -> dict[str, str | None]:
-    with session.store.read_transaction() as tx:
-        return dict(tx.execute(select(examples.c.key, examples.c.purpose)).all())  # type: ignore[arg-type]
 
 
 def test_answers_at_once_count_like_answers_one_by_one(session: Session) -> None:
@@ -32,8 +27,7 @@ def test_answers_at_once_count_like_answers_one_by_one(session: Session) -> None
     assert session.labels() == {**dict.fromkeys(keys[:4], "red"), keys[4]: "blue"}
     assert {purposes(session)[key] for key in keys[:5]} == {"pick"}
     give(session, keys[:4], "red", "first-bulk")  # sent again
-    with session.store.read_transaction() as tx:
-        assert len(tx.execute(select(events.c.seq)).all()) == 5
+    assert len(session.store.rows(select(events))) == 5
 
 
 def test_one_undo_withdraws_a_whole_bulk_and_nothing_else(session: Session) -> None:
@@ -47,8 +41,7 @@ def test_one_undo_withdraws_a_whole_bulk_and_nothing_else(session: Session) -> N
     assert undo_bulk(session.store, "second-bulk", "ada") == []  # it is undone once
     undo_bulk(session.store, "first-bulk", "ada")
     assert session.labels() == {keys[0]: "blue"}  # what was said before
-    with session.store.read_transaction() as tx:
-        assert len(tx.execute(select(events.c.seq)).all()) == 1 + 3 + 3 + 3 + 3  # nothing is deleted
+    assert len(session.store.rows(select(events))) == 1 + 3 + 3 + 3 + 3  # nothing is deleted
 
 
 def test_an_undone_bulk_leaves_no_questions_behind(session: Session) -> None:

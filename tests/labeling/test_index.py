@@ -26,8 +26,7 @@ def here(index: Index) -> dict[str, bool]:
 
 
 def key_of(index: Index, name: str) -> str:
-    with index.store.read_transaction() as tx:
-        return str(tx.execute(select(places.c.key).where(places.c.name == name)).scalar_one())
+    return str(index.store.value(select(places.c.key).where(places.c.name == name)))
 
 
 def test_two_copies_are_one_example(index: Index, photos: Path) -> None:
@@ -88,17 +87,11 @@ def test_the_first_questions_are_drawn_before_everything_is_read(
     shutil.copy(photos / "00.png", photos / "copy.png")
     first = index.read_random(4)
     assert len(set(first)) == 4
-    with index.store.read_transaction() as tx:
-        assert len(tx.execute(select(places)).all()) <= 6
+    assert len(index.store.rows(select(places))) <= 6
     rest = index.read_random(100)
     assert len({*first, *rest}) == 20  # the copy is no question of its own, and what is broken is none
-    with index.store.read_transaction() as tx:
-        problem = tx.execute(select(places.c.problem).where(places.c.name == "broken.png")).scalar_one()
-    assert "not an image that can be read" in str(problem)
-
-
-def test_what_turns_out_unreadable_is_not_asked(index: Index) -> None:
-    index.refresh()
+    problem = index.store.value(select(places.c.problem).where(places.c.name == "broken.png"))
+    assert "not an image that can be read" in problem
     key = key_of(index, "02.png")
     index.mark_unreadable(key, "broken")
     assert here(index)[key] is False

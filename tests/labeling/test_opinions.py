@@ -9,6 +9,7 @@ from labeling_data import COLORS, colored_folder
 from jostle.labeling import Session
 from jostle.labeling.answer_types import ANSWER_TYPES
 from jostle.labeling.audit import queue
+from jostle.labeling.store.schema import examples
 
 
 @pytest.fixture
@@ -34,13 +35,7 @@ def wrong_picks(session: Session) -> set[str]:
 def test_a_doubtful_answer_is_asked_again_and_one_of_the_audit_never(session: Session) -> None:
     by = purposes(session)
     by_chance = {key for key in by if session.index.copies(key) > 1}
-    with session.store.read_transaction() as tx:
-        from sqlalchemy import select
-
-        from jostle.labeling.store.schema import examples
-
-        copies = dict(tx.execute(select(examples.c.key, examples.c.copies)).all())
-    steered = {key for key, n in copies.items() if n > 1} - by_chance
+    steered = set(session.store.find_keys(examples.c.copies > 1)) - by_chance
     assert steered
     assert steered <= wrong_picks(session)
     assert {by[key] for key in steered} == {"pick"}

@@ -18,18 +18,9 @@ def simulated(seed: int, leave: bool) -> tuple[list[bool], float]:
     audited: list[str] = []
     for _ in range(4):
         audited += next_audit([key for key in KEYS if key not in picked and key not in audited], 2, seed)
-        asked = 0
-        for key in KEYS:
-            if asked == 2:
-                break
-            if key in picked:
-                continue
-            if key in audited:
-                if leave:
-                    picked.add(key)
-                continue
-            picked.add(key)
-            asked += 1
+        fresh = [key for key in KEYS if key not in picked and key not in audited][:2]
+        reached = KEYS[: KEYS.index(fresh[-1]) + 1] if leave else ()
+        picked |= {*fresh, *(key for key in reached if key in audited)}
     counted = [key in HARD for key in audited if key not in picked]
     left = [key in HARD for key in KEYS if key not in picked]
     return counted, sum(left) / len(left)

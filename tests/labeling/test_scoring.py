@@ -41,12 +41,17 @@ def write(session: Session, tmp_path: Path) -> Write:
     return predictions
 
 
+def score(session: Session, file: Path) -> other_models.Score:
+    return other_models.score(session, other_models.read_predictions(session, file), file.name)
+
+
+def number_of(session: Session, key: str) -> int:
+    return int(session.question(key).name.split("-")[0])
+
+
 def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Write) -> None:
-    found = other_models.read_predictions(session, write("a.csv", lambda n: n % 10 == 0))
-    result = other_models.score(session, found, "a.csv")
-    sample = audit.audit_sample(session)
-    order = sample.keys
-    wrong = np.array([int(session.question(key).name.split("-")[0]) % 10 == 0 for key in order])
+    result, sample = score(session, write("a.csv", lambda n: n % 10 == 0)), audit.audit_sample(session)
+    wrong = np.array([number_of(session, key) % 10 == 0 for key in sample.keys])
     inside = betting_interval(
         wrong[: len(sample.labels)].astype(float),
         np.where(wrong, 0.4, 0.05),
@@ -56,17 +61,15 @@ def test_a_score_is_the_betting_interval_of_the_file(session: Session, write: Wr
     assert result.accuracy.low == pytest.approx(1 - inside.high, abs=1e-4)
     assert result.accuracy.low <= 1 - wrong.mean() <= result.accuracy.high
     picked = [key for key in session.labels() if key not in sample.labels]
-    right = sum(int(session.question(key).name.split("-")[0]) % 10 != 0 for key in picked)
+    right = sum(number_of(session, key) % 10 != 0 for key in picked)
     assert (result.picked, result.picked_right) == (len(picked), right)
 
 
 def test_each_model_is_one_look_and_all_of_them_spend_less_than_alpha(session: Session, write: Write) -> None:
     files = [write(f"{k}.csv", lambda n, k=k: n % 10 == k) for k in range(6)]
-    scores = [
-        other_models.score(session, other_models.read_predictions(session, file), file.name) for file in files
-    ]
+    scores = [score(session, file) for file in files]
     assert [each.look for each in scores] == [1, 2, 3, 4, 5, 6]
-    again = other_models.score(session, other_models.read_predictions(session, files[2]), "again")
+    again = score(session, files[2])
     assert (again.look, again.alpha) == (3, scores[2].alpha)
     assert sum(each.alpha for each in scores) < ALPHA
     labeled(session, 10)
@@ -79,8 +82,7 @@ def test_the_difference_is_far_narrower_than_two_intervals(session: Session, wri
     good = other_models.read_predictions(session, write("good.csv", lambda n: n % 10 == 0))
     bad = other_models.read_predictions(session, write("bad.csv", lambda n: n % 10 in (0, 1)))
     gap = other_models.compare(session, good, bad, "good against bad")
-    keys = audit.audit_sample(session).keys
-    truth = np.mean([int(session.question(key).name.split("-")[0]) % 10 == 1 for key in keys])
+    truth = np.mean([number_of(session, key) % 10 == 1 for key in audit.audit_sample(session).keys])
     assert gap.low <= truth <= gap.high
     one, two = (other_models.score(session, each, "x").accuracy for each in (good, bad))
     assert gap.width < 0.7 * (one.high - one.low + two.high - two.low) / 2
@@ -93,10 +95,7 @@ def test_predictions_for_the_audited_alone_claim_nothing_more(session: Session, 
     lines = whole.read_text().splitlines()
     part = whole.with_name("part.csv")
     part.write_text("\n".join(line for line in lines if line.split(",")[0] in {"name", *audited}))
-    one, two = (
-        other_models.score(session, other_models.read_predictions(session, each), "x")
-        for each in (whole, part)
-    )
+    one, two = score(session, whole), score(session, part)
     assert two.accuracy.population == one.accuracy.population
     assert two.accuracy.low <= one.accuracy.low + 0.02
     assert not two.classes
@@ -121,14 +120,8 @@ def test_files_that_cannot_be_scored(session: Session, tmp_path: Path, text: str
 
 def test_an_audit_only_project_asks_what_proves_a_given_model(session: Session, write: Write) -> None:
     file = write("a.csv", lambda n: n % 50 == 0)
-    only = Session.open(
-        file.with_name("photos"),
-        project=file.with_name("only"),
-        answers=COLORS,
-        audit=1.0,
-        goal="85%",
-        encoder="pixels",
-    )
+    folder, place = file.with_name("photos"), file.with_name("only")
+    only = Session.open(folder, project=place, answers=COLORS, audit=1.0, goal="85%", encoder="pixels")
     other_models.begin_audit_only(only, file)
     while not only.accuracy().reached:
         labeled(only, 5)

@@ -28,10 +28,8 @@ def test_a_proven_goal_ends_the_work() -> None:
     assert given.stop
     assert given.headline == "The goal is proven: at least 95.5 % of what is left is right. Stop here."
 
-
-def test_stable_predictions_are_not_enough_below_the_goal_on_a_rising_curve() -> None:
     below = replace(GOOD, low=0.9, reached=False)
-    assert not advise(below, RISING, STEADY, left=1000).stop
+    assert not advise(below, RISING, STEADY, left=1000).stop  # stable predictions are not enough
 
 
 def test_no_headline_ends_the_work_under_an_unmet_goal_without_saying_so() -> None:
@@ -43,14 +41,9 @@ def test_no_headline_ends_the_work_under_an_unmet_goal_without_saying_so() -> No
     assert without.headline == "More answers bring little: stop here."
     assert not advise(replace(below, audited=10), FLAT, STEADY, left=1000).stop  # too few to say so
     proofs = (None, Proof(None, 600, 0), Proof(None, 600, 25), Proof(60, 600, 0), Proof(60, 600, 25))
-    unmet = (
-        below,
-        replace(below, measure="mean error", low=0.1, high=0.2, goal=0.05),
-        replace(below, estimate=None),
-    )
-    for found, points, kappas, proof in itertools.product(
-        unmet, (FLAT, RISING, []), (STEADY, [0.5], []), proofs
-    ):
+    numbers = replace(below, measure="mean error", low=0.1, high=0.2, goal=0.05)
+    cases = (below, numbers, replace(below, estimate=None)), (FLAT, RISING, []), (STEADY, [0.5], []), proofs
+    for found, points, kappas, proof in itertools.product(*cases):
         given = advise(found, points, kappas, 1000, proof)
         assert "not proven" in given.headline or not given.stop, (found, proof, given)
 
@@ -65,10 +58,7 @@ def test_a_proof_within_reach_comes_before_stopping() -> None:
 
 def test_what_the_next_hundred_bring() -> None:
     # linear in log answers: 0.1 for each doubling, so from 400 to 500 it is 0.1 * log2(1.25)
-    points = [
-        Point(i, trained, value, 0, 1, None)
-        for i, (trained, value) in enumerate([(100, 0.6), (200, 0.7), (400, 0.8)])
-    ]
+    points = [Point(0, trained, value, 0, 1, None) for trained, value in ((100, 0.6), (200, 0.7), (400, 0.8))]
     assert estimate_gain(points, smaller_is_better=False) == pytest.approx(0.1 * 0.32193, rel=1e-4)
     assert estimate_gain(points, smaller_is_better=True) == pytest.approx(-0.1 * 0.32193, rel=1e-4)
     assert estimate_gain(points[:2], smaller_is_better=False) is None

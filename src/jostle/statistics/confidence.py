@@ -250,9 +250,8 @@ def _running_extreme(array: NDArray[np.generic], count: int, extreme: np.ufunc) 
 def _iid_capital(values: Array, mean: float) -> float:
     if not len(values):
         return 0.0
-    stakes = np.minimum(STAKES, MAX_LOSS / max(1 - mean, 1e-12))
-    growth = np.cumsum(np.log1p(-stakes * (values[:, None] - mean)), axis=0)
-    return float(logsumexp(growth + np.log(np.array(COMMON_WEIGHTS) / sum(COMMON_WEIGHTS)), axis=1).max())
+    log_weights = np.log(np.array(COMMON_WEIGHTS) / sum(COMMON_WEIGHTS))
+    return float(log_capital(values[:, None] - mean, np.array(1 - mean), STAKES, log_weights).max())
 
 
 def invert(capital: Callable[[float], float], low: float, high: float, alpha: float) -> float:
