@@ -229,9 +229,7 @@ MUTANTS = (
         "labeling/test_label_files.py",
     ),
     Mutant(
-        'text.strip().replace(",", "") if GROUPED_NUMBER',
-        'text.strip().replace(",", ".") if GROUPED_NUMBER',
-        "labeling/test_label_files.py",
+        'plain = plain.replace(",", "")', 'plain = plain.replace(",", ".")', "labeling/test_label_files.py"
     ),
     Mutant(
         "(np.where(finite, values, low) - low) / (high - low or 1.0)",
