@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -323,8 +323,7 @@ class Index:
             self.store.add_examples(
                 tx, [(row.key, row.name, self.copies(row.key)) for row in rows if row.key]
             )
-            entries = [{"name": r.name, "key": r.key, "stamp": r.stamp, "problem": r.problem} for r in rows]
-            self.store.upsert(tx, places, entries)
+            self.store.upsert(tx, places, list(map(asdict, rows)))
             keys = [row.key for row in rows if row.key]
             back = update(examples).where(examples.c.key.in_(keys), ~examples.c.here)
             tx.execute(back.values(here=True))

@@ -24,9 +24,10 @@ from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
 from jostle.labeling.sources import GoneError, ProgressCallback, contents
 from jostle.labeling.sources.contents import UnreadableError
-from jostle.labeling.store import Store, UnknownKeyError
-from jostle.labeling.store.queries import ANSWERED, BULK, HELD, person_lock, retry_conflicts, take_lock
+from jostle.labeling.store import Store, UnknownKeyError, held_keys
+from jostle.labeling.store.queries import ANSWERED, BULK, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import examples, near_copies, standing
+from jostle.utils.files import replacing
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -118,7 +119,7 @@ def split(session: Session, key: str, person: str) -> list[str]:
     with store.write_transaction(BULK) as tx:
         take_lock(tx, person_lock(person))
         _part(tx, store, keys, person, purpose="pick", wanted=True)
-        held = list(tx.execute(HELD, {"person": person, "now": store.clock()}).scalars())
+        held = held_keys(tx, person, store.clock())
         shown = [each for each in held if each == groups.representative.get(keys[0])]
         store._lease(tx, person, list(dict.fromkeys([*shown, *keys, *held])))
     return keys
@@ -176,11 +177,8 @@ class Fingerprints:
 
     def save(self, folder: Path) -> None:
         """Write a file."""
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{FILE}.part"
-        with part.open("wb") as file:
+        with replacing(folder / FILE) as file:
             np.savez(file, **vars(self))
-        part.replace(folder / FILE)
 
     @classmethod
     def load(cls, folder: Path) -> Fingerprints:

@@ -168,7 +168,7 @@ class Store:
         now = self.clock()
         with self.write_transaction(person_lock(person), durable=False) as tx:
             tx.execute(delete(leases).where(leases.c.person == person, leases.c.until <= now))
-            held = _held_keys(tx, person, now)[:n]
+            held = held_keys(tx, person, now)[:n]
             new = self._lock_next(tx, person, n - len(held), now) if n > len(held) else {}
             for key, purpose in new.items():
                 unasked = and_(examples.c.key == key, examples.c.purpose.is_(None))
@@ -203,11 +203,8 @@ class Store:
             most = {"person": person, "round": current, "most": n - len(found), "now": now}
             rows = tx.execute(wanted, most) if len(found) < n else ()
             found |= {key: purpose for key, purpose in rows if key not in found}
-        free = (
-            tx.execute(queries.STILL_FREE, {"person": person, "keys": list(found), "now": now})
-            .scalars()
-            .all()
-        )
+        locked = {"person": person, "keys": list(found), "now": now}
+        free = set(tx.execute(queries.STILL_FREE, locked).scalars())
         return {key: purpose for key, purpose in found.items() if key in free}
 
     # events
@@ -274,7 +271,7 @@ class Store:
                 return None
             tx.execute(queries.LOCK_EXAMPLE, {"key": last.key})
             self.withdraw(tx, last.key, person, last.seq)
-            self._lease(tx, person, [last.key, *_held_keys(tx, person, self.clock())])
+            self._lease(tx, person, [last.key, *held_keys(tx, person, self.clock())])
             return event_from_row(tx.execute(select(events).where(events.c.seq == last.seq)).one())
 
     def withdraw(self, tx: Connection, key: str, person: str, seq: int) -> None:
@@ -370,7 +367,8 @@ class Store:
             tx.execute(insert(queue), rows)
 
 
-def _held_keys(tx: Connection, person: str, now: float) -> list[str]:
+def held_keys(tx: Connection, person: str, now: float) -> list[str]:
+    """Return the keys of the examples that a person has open."""
     return list(tx.execute(queries.HELD, {"person": person, "now": now}).scalars())
 
 
