@@ -25,6 +25,11 @@ from jostle.statistics.confidence import Array
 Votes = Mapping[str, Mapping[str, int]]  # key -> person -> class
 PRIOR_RIGHT, PRIOR_WRONG = 4.0, 1.0  # believed of a person beforehand, in answers: right, and each mistake
 MAX_EM_STEPS = 50  # of expectation and maximization
+EVEN = 0.5  # an answer is doubted when it is more likely a mistake than not
+TEMPERATURES = np.exp(np.linspace(-2.0, 1.0, 31))
+SLIP_RATES = np.concatenate([[1e-4], np.geomspace(0.002, 0.3, 40)])  # shares of answers
+PRIOR_SLIPS, PRIOR_ANSWERS = 0.5, 10.0  # what is believed beforehand: half a slip in ten answers
+SMALLEST = 1e-7  # probability; those on disk have 16 bits
 
 
 def nominal_distance(a: Hashable, b: Hashable) -> float:
@@ -224,13 +229,6 @@ def value_of_answer(posterior: ArrayLike, answer_error: float) -> Array:
         joint[:, said] = belief[:, said] * (1 - answer_error)
         after += joint.max(axis=1)
     return np.asarray((after - belief.max(axis=1)).clip(min=0))
-
-
-EVEN = 0.5  # an answer is doubted when it is more likely a mistake than not
-TEMPERATURES = np.exp(np.linspace(-2.0, 1.0, 31))
-SLIP_RATES = np.concatenate([[1e-4], np.geomspace(0.002, 0.3, 40)])  # shares of answers
-PRIOR_SLIPS, PRIOR_ANSWERS = 0.5, 10.0  # what is believed beforehand: half a slip in ten answers
-SMALLEST = 1e-7  # probability; those on disk have 16 bits
 
 
 def class_mistakes(probabilities: Array, answers: NDArray[np.int64]) -> Array:

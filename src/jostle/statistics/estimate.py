@@ -24,6 +24,12 @@ MIN_CHANCE = 1e-4  # chances are kept this far from 0 and 1
 SLOPE_PENALTY = 2.0  # pulls the slope toward 1 and the intercept toward 0 where there are few answers
 TRAINING_SHARE = 0.8  # of the answers that each model of cross-validation saw: five folds
 MIN_DRAWS = 10  # before predictions correct a sample mean
+MIN_AUDITED = 60  # below this the estimate is too noisy to show
+TRAIN_SHARE = 0.7  # of the audited examples that a shadow model learns from
+SPLITS = 30
+RESAMPLES = 1000
+WIDENING = 1.5  # of the interval, in logarithms: other training sets would give other curves
+TrainAndPredict = Callable[[Array, NDArray[np.int64], Array], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -136,15 +142,6 @@ def new_data_interval(
     low = float(beta.ppf(alpha / 4, fewest, size - fewest + 1)) if fewest > 0 else 0.0
     high = float(beta.ppf(1 - alpha / 4, most + 1, size - most)) if most < size else 1.0
     return Interval(low, high)
-
-
-MIN_AUDITED = 60  # below this the estimate is too noisy to show
-TRAIN_SHARE = 0.7  # of the audited examples that a shadow model learns from
-SPLITS = 30
-RESAMPLES = 1000
-WIDENING = 1.5  # of the interval, in logarithms: other training sets would give other curves
-
-TrainAndPredict = Callable[[Array, NDArray[np.int64], Array], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from jostle.statistics.confidence import (
 )
 
 MIN_ANSWERS = 20  # audited answers before an interval is worth showing
+MIN_BOLDNESS = 0.05  # share of a stake that is bet in any case
+STAKE_WEIGHTS = (0.1, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 8, 0.5, *[0.05] * 6)  # most on "nothing is left"
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,6 @@ def difference_interval(
     halves = part.interval((1 + gaps[inside]) / 2, (1 + control[apart].clip(-1, 1)) / 2, alpha=alpha)
     share = float(apart.mean())
     return Interval(share * (2 * halves.low - 1), share * (2 * halves.high - 1))
-
-
-MIN_BOLDNESS = 0.05  # share of a stake that is bet in any case
-STAKE_WEIGHTS = (0.1, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 8, 0.5, *[0.05] * 6)  # most on "nothing is left"
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,11 @@ AUDIT_PREDICTIONS = 2000  # examples, the next of the audit, whose predictions e
 UPPER_SHARE = 0.95  # of a model's alpha: for the bound that proves
 FORECAST_LIMIT = 600  # further random answers that a forecast considers
 PROOF_SHARE = 0.9  # of the questions during a proof are random; picks among them keep the audit blind
+REVEAL_STEP = 5  # answers between two changes of the audit's figures
+AUDIT_FIGURES = (
+    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings",
+    "suggested",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -287,13 +292,6 @@ def kappas(session: Session) -> tuple[float, ...]:
     """Return the kappa of each model with the one before."""
     found = [summary.get("kappa") for _, summary in model_rounds(session)]
     return tuple(float(value) for value in found if value is not None)
-
-
-REVEAL_STEP = 5  # answers between two changes of the audit's figures
-AUDIT_FIGURES = (
-    "accuracy", "new_data", "recall", "proof", "curve", "advice", "classes", "confusions", "noise", "savings",
-    "suggested",
-)  # fmt: skip
 
 
 def is_blind(session: Session, key: str) -> bool:

@@ -41,6 +41,12 @@ PREDICTION_COLUMNS = ("prediction", "predicted", "answer", "label", "class", "ta
 CHANCE_COLUMNS = ("chance", "confidence", "probability")
 UNKNOWN_CHANCE = 0.9  # of a prediction without a chance; any constant gives the same bounds
 AUDIT_ONLY_SHARE = 0.8  # of alpha for the one model of an audit-only project; the rest is for later looks
+STATUS = "suggestions"  # setting that holds a `SuggesterStatus`
+OWN = "model"  # source of the project's own suggestions
+NOTHING = ""  # source where a person looked and none was shown
+ENOUGH = 100  # suggestions for a first ranking by them
+# By key: answer and chance; None: no suggestion.
+Found = Mapping[str, tuple[StoredAnswer, float | None] | None]
 
 
 @dataclass(frozen=True)
@@ -222,15 +228,6 @@ def begin_audit_only(session: Session, path: Path) -> None:
     }  # fmt: skip
     session.store.begin_round([], summary)
     session.store.save_settings(**{"audited model": path.name})
-
-
-STATUS = "suggestions"  # setting that holds a `SuggesterStatus`
-OWN = "model"  # source of the project's own suggestions
-NOTHING = ""  # source where a person looked and none was shown
-ENOUGH = 100  # suggestions for a first ranking by them
-
-# By key: answer and chance; None: no suggestion.
-Found = Mapping[str, tuple[StoredAnswer, float | None] | None]
 
 
 def read_status(session: Session) -> SuggesterStatus | None:

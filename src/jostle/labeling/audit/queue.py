@@ -46,6 +46,14 @@ if TYPE_CHECKING:
 UNASKED = (examples.c.here, examples.c.purpose.is_(None))
 MIN_READ = 16  # questions that are drawn at a time while files are read for it
 MIN_DRAWN = 500  # and when all are known: looking at a hundred thousand takes a second, so it is done rarely
+FIRST_STRATEGY = "max-herding"  # without any label
+BATCHES_PER_RANKING = 3  # a ranking is so many batches long: nobody waits while the next one is made
+MAX_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
+MAX_FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
+MAX_QUESTIONS = 150  # random questions for one model; then picks make a better one
+MIN_QUESTIONS = 10
+MIN_TWICE = 20  # examples that two people answered, before their disagreement says something
+ANSWER_ERROR = 0.1  # assumed share of wrong answers until then
 
 
 def draw_questions(
@@ -116,12 +124,6 @@ def split_batch(n: int, audit: float, asked: int, audited: int) -> tuple[int, in
     return n - measured, measured
 
 
-FIRST_STRATEGY = "max-herding"  # without any label
-BATCHES_PER_RANKING = 3  # a ranking is so many batches long: nobody waits while the next one is made
-MAX_CANDIDATES = 20_000  # of a larger pool so many are drawn anew for each ranking
-MAX_FIRST_CANDIDATES = 5_000  # for a first choice, which looks at more than uncertainty
-
-
 def first_strategy(name: str) -> Strategy:
     """Return the strategy without any label: `random` where that is the setting, else one that covers the data."""
     from jostle import strategies
@@ -160,10 +162,6 @@ def pick(
         network, pool, min(n, len(candidates)), exclude=left_out, seed=seed, progress=False, **call
     )
     return [int(place) for place in query.indices]
-
-
-MAX_QUESTIONS = 150  # random questions for one model; then picks make a better one
-MIN_QUESTIONS = 10
 
 
 def proof_length(forecast: int | None, first: bool) -> int:
@@ -273,10 +271,6 @@ def agreement(type: AnswerType, answers: Iterable[CurrentAnswer]) -> float | Non
         if one.act == "answer" and one.value is not None:
             units[one.key].append(type.comparable(one.value))
     return krippendorff_alpha(list(units.values()), type.distance)
-
-
-MIN_TWICE = 20  # examples that two people answered, before their disagreement says something
-ANSWER_ERROR = 0.1  # assumed share of wrong answers until then
 
 
 def random_share(type: AnswerType, overlap: float) -> float:

@@ -41,6 +41,17 @@ from jostle.utils.files import IMAGES, is_hidden, is_image
 from jostle.utils.names import printable, restored
 from jostle.utils.user_files import from_file, is_own
 
+EXPECTED_ITEMS = (
+    "a list of texts, of pairs of texts, of dicts (rows), of paths of images, of PIL images, or of arrays of pixels; "
+    "or (such a list, a list of targets)"
+)
+DEMO = "jostle:digits"  # names the digits below, which are no file
+DIGIT_CLASSES = tuple("0123456789")
+DIGIT_SIDE = 64  # pixels; drawn larger than their 8, as people read shapes and not squares
+DIGIT_INKS = 16  # of scikit-learn's pixels
+ProgressCallback = Callable[[str, int, int], None]  # what is done, how many of, how many
+PLACES_PER_TRANSACTION = 200  # others wait no longer than entering these takes
+
 
 class ImageFolder(Source):
     """Folder of images, with the folders in it; links to folders are not followed."""
@@ -135,12 +146,6 @@ def open_source(
     return Table(path.absolute(), columns, tuple(hide), ask_for_texts)
 
 
-EXPECTED_ITEMS = (
-    "a list of texts, of pairs of texts, of dicts (rows), of paths of images, of PIL images, or of arrays of pixels; "
-    "or (such a list, a list of targets)"
-)
-
-
 class CallableSource(Source):
     """Result of a user's function, which is called once, when the project is opened."""
 
@@ -206,12 +211,6 @@ def image_from_array(values: Any) -> Image.Image:
     return Image.fromarray(np.clip(array, 0, 255).astype(np.uint8))
 
 
-DEMO = "jostle:digits"  # names the digits below, which are no file
-DIGIT_CLASSES = tuple("0123456789")
-DIGIT_SIDE = 64  # pixels; drawn larger than their 8, as people read shapes and not squares
-DIGIT_INKS = 16  # of scikit-learn's pixels
-
-
 class Digits(Source):
     """1,797 handwritten digits, dark on light; nothing is downloaded."""
 
@@ -244,10 +243,6 @@ class Digits(Source):
         if column != "digit":
             raise ValueError(f"the digits have no column {column!r}; the truth is `digit`")
         return {name: str(truth) for name, truth in zip(self.pixels, self.bunch.target, strict=True)}
-
-
-ProgressCallback = Callable[[str, int, int], None]  # what is done, how many of, how many
-PLACES_PER_TRANSACTION = 200  # others wait no longer than entering these takes
 
 
 class GoneError(LookupError):

@@ -37,6 +37,47 @@ ContentKind = Literal["image", "text", "row"]
 Cell = str | float | int | bool | None
 
 KEY_BYTES = 16  # 128 bits: no two contents of a project ever share a key by chance
+BROWSER_FORMATS = {name: f"image/{name.lower()}" for name in ("JPEG", "PNG", "GIF", "WEBP", "BMP")}
+THUMBNAIL_SIDE = 360  # pixels; of the longer side
+LARGE_PIXELS = 2**22  # more are decoded one picture at a time: each pixel takes up to 24 bytes meanwhile
+MAX_SHOWN_SIDE = 4096  # pixels of a picture that is converted for browsers
+STRETCH_PERCENTILES = (0.5, 99.5)  # values that become black and white
+MAX_CACHED_BYTES = 2**26  # of converted pictures
+_LARGE_PICTURE = threading.Lock()
+PICTURE_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+Hashes = NDArray[np.uint64]  # (n, windows), the whole first
+Pairs = NDArray[np.int64]  # (p, 4)
+Pixels = NDArray[np.float32]  # (side, side, 3)
+MIN_SIDE = 32  # pixels: smaller pictures have too little detail to tell copies from similar ones
+SIDE = 64  # pixels of the square that a picture is hashed and compared in
+FREQUENCIES = 8  # along each side of a hash
+SCALES = (0.9, 0.8)  # sides of the windows
+MAX_DISTANCE = 12  # bits in which the hashes of candidates differ
+MAX_CLOSE = 40  # windows that one picture is paired with in one band
+BANDS = 8  # parts of a hash of which candidates have one in common
+COMPARED = 16  # pixels of the square in which candidates are compared
+BLOCK = 4  # pixels of the squares that have to agree, each on its own
+MIN_AGREEMENT = 0.96  # correlation of all pixels
+MIN_BLOCK_AGREEMENT = 0.7  # of each block
+BLOCK_NOISE = 6.0  # standard deviation, of 255, that encoding makes of nothing
+MIN_CONTRAST = 8.0  # standard deviation, of 255, of a picture that can be compared
+STEPS = (0.05, 0.025, 0.0125)  # by which a window is moved and sized to fit
+MIN_WORDS = 4  # in a text whose digits do not count
+PAIRS_AT_ONCE = 2**22
+PLACES = (0.0, 0.5, 1.0)  # of the windows of one scale, along each side
+STARTS = [(place * (1 - scale), scale) for scale in SCALES for place in PLACES]
+INTERVALS = [
+    (0.0, 1.0),
+    *((start, start + scale) for start, scale in STARTS),
+]  # sides of all windows, the whole first
+SIDES = [
+    range(first, first + len(PLACES)) for first in range(1, len(INTERVALS), len(PLACES))
+]  # those of one scale
+WINDOWS = [
+    (0, 0),
+    *(pair for sides in SIDES for pair in product(sides, sides)),
+]  # pairs of sides: the whole, then all
+NO_HASHES: Hashes = np.zeros(len(WINDOWS), dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -93,16 +134,6 @@ def draw_uniform(seed: int, purpose: str, key: str) -> float:
     """Return a number from 0 to 1 drawn for a key: it depends on seed, purpose and key alone."""
     drawn = hashlib.blake2b(f"{seed}\x1f{purpose}\x1f{key}".encode(), digest_size=8).digest()
     return int.from_bytes(drawn, "big") / 2**64
-
-
-BROWSER_FORMATS = {name: f"image/{name.lower()}" for name in ("JPEG", "PNG", "GIF", "WEBP", "BMP")}
-THUMBNAIL_SIDE = 360  # pixels; of the longer side
-LARGE_PIXELS = 2**22  # more are decoded one picture at a time: each pixel takes up to 24 bytes meanwhile
-MAX_SHOWN_SIDE = 4096  # pixels of a picture that is converted for browsers
-STRETCH_PERCENTILES = (0.5, 99.5)  # values that become black and white
-MAX_CACHED_BYTES = 2**26  # of converted pictures
-_LARGE_PICTURE = threading.Lock()
-PICTURE_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 class SourceError(ValueError):
@@ -222,43 +253,6 @@ def shown_json(content: Content) -> dict[str, Any]:
     return {"kind": "row", "fields": [[name, "" if value is None else str(value)] for name, value in cells]}
 
 
-Hashes = NDArray[np.uint64]  # (n, windows), the whole first
-Pairs = NDArray[np.int64]  # (p, 4)
-Pixels = NDArray[np.float32]  # (side, side, 3)
-
-MIN_SIDE = 32  # pixels: smaller pictures have too little detail to tell copies from similar ones
-SIDE = 64  # pixels of the square that a picture is hashed and compared in
-FREQUENCIES = 8  # along each side of a hash
-SCALES = (0.9, 0.8)  # sides of the windows
-MAX_DISTANCE = 12  # bits in which the hashes of candidates differ
-MAX_CLOSE = 40  # windows that one picture is paired with in one band
-BANDS = 8  # parts of a hash of which candidates have one in common
-COMPARED = 16  # pixels of the square in which candidates are compared
-BLOCK = 4  # pixels of the squares that have to agree, each on its own
-MIN_AGREEMENT = 0.96  # correlation of all pixels
-MIN_BLOCK_AGREEMENT = 0.7  # of each block
-BLOCK_NOISE = 6.0  # standard deviation, of 255, that encoding makes of nothing
-MIN_CONTRAST = 8.0  # standard deviation, of 255, of a picture that can be compared
-STEPS = (0.05, 0.025, 0.0125)  # by which a window is moved and sized to fit
-MIN_WORDS = 4  # in a text whose digits do not count
-PAIRS_AT_ONCE = 2**22
-
-
-PLACES = (0.0, 0.5, 1.0)  # of the windows of one scale, along each side
-STARTS = [(place * (1 - scale), scale) for scale in SCALES for place in PLACES]
-INTERVALS = [
-    (0.0, 1.0),
-    *((start, start + scale) for start, scale in STARTS),
-]  # sides of all windows, the whole first
-SIDES = [
-    range(first, first + len(PLACES)) for first in range(1, len(INTERVALS), len(PLACES))
-]  # those of one scale
-WINDOWS = [
-    (0, 0),
-    *(pair for sides in SIDES for pair in product(sides, sides)),
-]  # pairs of sides: the whole, then all
-
-
 def _cosines() -> NDArray[np.float32]:
     """Return the low frequencies over each interval: (intervals, frequencies, side)."""
     low, high = np.array(INTERVALS).T[:, :, None]
@@ -269,7 +263,6 @@ def _cosines() -> NDArray[np.float32]:
 
 
 COSINES = _cosines()
-NO_HASHES: Hashes = np.zeros(len(WINDOWS), dtype=np.uint64)
 
 
 def picture_pixels(content: Content) -> tuple[Pixels, tuple[int, int]]:

@@ -31,6 +31,9 @@ from jostle.utils.names import unknown
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
+RemarkKind = Literal["unsure", "note", "flag"]
+MAX_NOTE_LENGTH = 2000  # characters
+REMARK_COLUMNS: dict[RemarkKind, str] = {"unsure": "unsure", "flag": "flagged", "note": "notes"}  # of exports
 
 
 class ClassBook:
@@ -186,11 +189,6 @@ def undo_bulk(store: Store, bulk: str, person: str) -> list[str]:
         alone = and_(examples.c.key.in_(once), examples.c.purpose == "pick", examples.c.wanted)
         tx.execute(update(examples).where(alone).values(purpose=None))
     return keys
-
-
-RemarkKind = Literal["unsure", "note", "flag"]
-MAX_NOTE_LENGTH = 2000  # characters
-REMARK_COLUMNS: dict[RemarkKind, str] = {"unsure": "unsure", "flag": "flagged", "note": "notes"}  # of exports
 
 
 @dataclass(frozen=True)
