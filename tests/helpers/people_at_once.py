@@ -13,8 +13,7 @@ from sqlalchemy import func, select, update
 
 from jostle.labeling.store import QueueEntry, Store
 from jostle.labeling.store.edits import ClassBook
-from jostle.labeling.store.queries import BULK
-from jostle.labeling.store.schema import class_names, classes, events, examples, standing
+from jostle.labeling.store.schema import BULK, class_names, classes, events, examples, standing
 
 KEYS = [f"{number:032x}" for number in range(60)]
 

@@ -12,15 +12,14 @@ from sqlalchemy.exc import OperationalError
 
 from jostle.labeling.store import Store
 from jostle.labeling.store.edits import ClassBook
-from jostle.labeling.store.queries import MAX_ATTEMPTS, retry_conflicts
-from jostle.labeling.store.schema import classes, events
+from jostle.labeling.store.schema import MAX_ATTEMPTS, classes, events, retry_conflicts
 
 CALLS = int(os.environ.get("JOSTLE_CALLS", "300"))  # `make soak` makes 10,000
 
 
 def test_ten_people_deadlock_nowhere_and_lose_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     retries: list[float] = []
-    monkeypatch.setattr("jostle.labeling.store.queries.time", SimpleNamespace(sleep=retries.append))
+    monkeypatch.setattr("jostle.labeling.store.schema.time", SimpleNamespace(sleep=retries.append))
     done = play(url, people=10, calls=CALLS // 10, seed=CALLS)
     assert done.failures == []
     assert retries == []

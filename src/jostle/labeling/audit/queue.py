@@ -30,8 +30,7 @@ from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import Classes, StoredAnswer, as_class
 from jostle.labeling.sources.contents import draw_uniform
 from jostle.labeling.store import EventKind, Purpose, QueueEntry, Store
-from jostle.labeling.store.queries import BULK, retry_conflicts
-from jostle.labeling.store.schema import events, examples, queue, standing
+from jostle.labeling.store.schema import BULK, events, examples, queue, retry_conflicts, standing
 from jostle.statistics import answer_error_rate, posterior_classes, value_of_answer
 from jostle.statistics.agreement import krippendorff_alpha
 

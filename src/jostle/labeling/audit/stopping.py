@@ -38,8 +38,7 @@ from jostle.labeling.records import (
     SavedLabels,
 )
 from jostle.labeling.sources.contents import Question
-from jostle.labeling.store.queries import ANSWERED
-from jostle.labeling.store.schema import events, examples
+from jostle.labeling.store.schema import ANSWERED, events, examples
 from jostle.statistics import ALPHA, RecallSequence, estimate_savings, share_of_noise
 
 if TYPE_CHECKING:

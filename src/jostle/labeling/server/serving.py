@@ -47,8 +47,7 @@ from jostle.labeling.server.security import (
 )
 from jostle.labeling.session import Session
 from jostle.labeling.store import Store
-from jostle.labeling.store.queries import ANSWERED
-from jostle.labeling.store.schema import events, examples, standing
+from jostle.labeling.store.schema import ANSWERED, events, examples, standing
 from jostle.labeling.training import Trainer
 
 CONNECT_SECONDS = 5  # seconds that a database server may take to reply

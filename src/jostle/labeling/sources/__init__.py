@@ -35,8 +35,7 @@ from jostle.labeling.sources.contents import (
 )
 from jostle.labeling.sources.tables import PictureTable, Source, Table, find_picture_column
 from jostle.labeling.store import Store
-from jostle.labeling.store.queries import BULK
-from jostle.labeling.store.schema import examples, places
+from jostle.labeling.store.schema import BULK, examples, places
 from jostle.utils.files import IMAGES, is_hidden, is_image
 from jostle.utils.names import printable, restored
 from jostle.utils.user_files import from_file, is_own

@@ -25,8 +25,16 @@ from sqlalchemy import Connection, and_, exists, func, insert, select, update
 from jostle.labeling.sources import GoneError, ProgressCallback, contents
 from jostle.labeling.sources.contents import UnreadableError
 from jostle.labeling.store import Store, UnknownKeyError, held_keys
-from jostle.labeling.store.queries import ANSWERED, BULK, person_lock, retry_conflicts, take_lock
-from jostle.labeling.store.schema import examples, near_copies, standing
+from jostle.labeling.store.schema import (
+    ANSWERED,
+    BULK,
+    examples,
+    near_copies,
+    person_lock,
+    retry_conflicts,
+    standing,
+    take_lock,
+)
 from jostle.utils.files import replacing
 
 if TYPE_CHECKING:

@@ -17,9 +17,22 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from jostle.labeling.store import queries
-from jostle.labeling.store.queries import BULK, DECIDED, person_lock, retry_conflicts, take_lock
-from jostle.labeling.store.schema import connect, events, examples, leases, queue, rounds, settings, standing
+from jostle.labeling.store import schema
+from jostle.labeling.store.schema import (
+    BULK,
+    DECIDED,
+    connect,
+    events,
+    examples,
+    leases,
+    person_lock,
+    queue,
+    retry_conflicts,
+    rounds,
+    settings,
+    standing,
+    take_lock,
+)
 
 SHORTEST_LEASE, LONGEST_LEASE = 60.0, 3600.0  # seconds
 EventKind = Literal["answer", "correction", "skip", "withdrawal"]
@@ -114,7 +127,7 @@ class Store:
     def upsert(self, tx: Connection, table: Any, rows: Sequence[dict[str, Any]]) -> None:
         """Insert rows, or replace those that have the same primary key."""
         if rows:
-            tx.execute(queries.upsert_into(tx.dialect.name, table, tuple(rows[0])), rows)
+            tx.execute(schema.upsert_into(tx.dialect.name, table, tuple(rows[0])), rows)
 
     # settings
 
@@ -137,7 +150,7 @@ class Store:
         """Add examples by key, name and copies; known ones stay as they are."""
         made = [{"key": key, "name": name, "here": True, "copies": copies} for key, name, copies in rows]
         if made:
-            tx.execute(queries.insert_into(tx.dialect.name, examples).on_conflict_do_nothing(), made)
+            tx.execute(schema.insert_into(tx.dialect.name, examples).on_conflict_do_nothing(), made)
 
     def names(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the names of examples by key."""
@@ -155,7 +168,7 @@ class Store:
 
     def _mark_wanted(self, tx: Connection, keys: Sequence[str]) -> None:
         if keys:
-            tx.execute(queries.WANTED, [{"which": key} for key in keys])
+            tx.execute(schema.WANTED, [{"which": key} for key in keys])
 
     # asking
 
@@ -184,7 +197,7 @@ class Store:
 
     def _lease_end(self, tx: Connection) -> float:
         """Three times the mean time of an answer from now, at least a minute and at most an hour."""
-        mean = tx.execute(queries.PACE).scalar_one()
+        mean = tx.execute(schema.PACE).scalar_one()
         return self.clock() + (
             LONGEST_LEASE if mean is None else min(max(3 * mean, SHORTEST_LEASE), LONGEST_LEASE)
         )
@@ -199,12 +212,12 @@ class Store:
         """Lock the next examples, then check again: only a later statement sees a lease made meanwhile."""
         current = _setting(tx, "round", 0)
         found: dict[str, str] = {}
-        for wanted in (queries.SECOND, queries.RANKED) if _setting(tx, "overlap", 0.0) else (queries.RANKED,):
+        for wanted in (schema.SECOND, schema.RANKED) if _setting(tx, "overlap", 0.0) else (schema.RANKED,):
             most = {"person": person, "round": current, "most": n - len(found), "now": now}
             rows = tx.execute(wanted, most) if len(found) < n else ()
             found |= {key: purpose for key, purpose in rows if key not in found}
         locked = {"person": person, "keys": list(found), "now": now}
-        free = set(tx.execute(queries.STILL_FREE, locked).scalars())
+        free = set(tx.execute(schema.STILL_FREE, locked).scalars())
         return {key: purpose for key, purpose in found.items() if key in free}
 
     # events
@@ -225,7 +238,7 @@ class Store:
         The person is present, so that their other leases are extended.
         """
         with self.write_transaction(person_lock(person)) as tx:
-            example = tx.execute(queries.LOCK_EXAMPLE, {"key": key}).one_or_none()
+            example = tx.execute(schema.LOCK_EXAMPLE, {"key": key}).one_or_none()
             if example is None:
                 raise UnknownKeyError(key)
             if there := tx.execute(select(events).where(events.c.id == id)).one_or_none():
@@ -269,7 +282,7 @@ class Store:
             last = tx.execute(mine.order_by(standing.c.seq.desc()).limit(1)).one_or_none()
             if last is None:
                 return None
-            tx.execute(queries.LOCK_EXAMPLE, {"key": last.key})
+            tx.execute(schema.LOCK_EXAMPLE, {"key": last.key})
             self.withdraw(tx, last.key, person, last.seq)
             self._lease(tx, person, [last.key, *held_keys(tx, person, self.clock())])
             return event_from_row(tx.execute(select(events).where(events.c.seq == last.seq)).one())
@@ -319,7 +332,7 @@ class Store:
 
     def answers_since(self, seq: int) -> tuple[int, int]:
         """Return the numbers of answers and corrections after an event: to learn from, and of the audit."""
-        counts: dict[str | None, int] = dict(self.rows(queries.NEWS, {"since": seq}))
+        counts: dict[str | None, int] = dict(self.rows(schema.NEWS, {"since": seq}))
         return sum(counts.values()) - counts.get("audit", 0), counts.get("audit", 0)
 
     # rankings
@@ -332,7 +345,7 @@ class Store:
         """
         with self.write_transaction(BULK) as tx:
             number = int(_setting(tx, "round", 0)) + 1
-            tx.execute(queries.UNREACHED, {"ended": number - 1})
+            tx.execute(schema.UNREACHED, {"ended": number - 1})
             tx.execute(insert(rounds).values(round=number, at=self.clock(), summary=json.dumps(summary)))
             self.append_queue(tx, number, 0, ranking)
             self._save(tx, **{"round": number, **({"model": number} if summary.get("model") else {})})
@@ -369,11 +382,11 @@ class Store:
 
 def held_keys(tx: Connection, person: str, now: float) -> list[str]:
     """Return the keys of the examples that a person has open."""
-    return list(tx.execute(queries.HELD, {"person": person, "now": now}).scalars())
+    return list(tx.execute(schema.HELD, {"person": person, "now": now}).scalars())
 
 
 def _setting(tx: Connection, name: str, default: Any = None) -> Any:
-    value = tx.execute(queries.SETTING, {"name": name}).scalar_one_or_none()
+    value = tx.execute(schema.SETTING, {"name": name}).scalar_one_or_none()
     return default if value is None else json.loads(value)
 
 

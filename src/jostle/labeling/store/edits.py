@@ -15,8 +15,10 @@ from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
 from jostle.labeling.answers import Answer, Classes, clean_class_name, same_but_for_case
 from jostle.labeling.store import EventKind, Store, UnknownKeyError
-from jostle.labeling.store.queries import ANSWERED, BULK, DECIDED, person_lock, retry_conflicts, take_lock
 from jostle.labeling.store.schema import (
+    ANSWERED,
+    BULK,
+    DECIDED,
     StoreError,
     bulk_answers,
     class_names,
@@ -24,8 +26,11 @@ from jostle.labeling.store.schema import (
     events,
     examples,
     leases,
+    person_lock,
     remarks,
+    retry_conflicts,
     standing,
+    take_lock,
 )
 from jostle.utils.names import unknown
 

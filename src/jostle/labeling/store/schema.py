@@ -1,23 +1,43 @@
-"""The tables of a labeling project, and the databases they live in: SQLite for one machine, PostgreSQL for a team.
+"""The database of a labeling project: tables, connections, locks, and the queries that run often.
 
-Events are in `acts`, to which rows are only ever added; `standing` points at the last event of each person on each
-example, so that the current answers take one query. Table and column names are those of version 0.2.
+It is SQLite for one machine, PostgreSQL for a team. Events are in `acts`, to which rows are only ever added; `standing`
+points at the last event of each person on each example, so that the current answers take one query. Table and column
+names are those of version 0.2. Frequent queries are built once: building one takes longer than running it.
+
+How deadlocks are kept out: a transaction takes its named locks first, in one order. A person's own leases, events and
+answers are written under the person's lock. Several examples at once are written under one lock of all, or locked in a
+way that never waits.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, bindparam, exists, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 VERSION = 1  # of the tables; raise it with every change that an older jostle could not read
 POOL = {"pool_size": 20, "max_overflow": 40}  # connections
 BUSY_SECONDS = 30  # how long a process waits for another that writes
+P = ParamSpec("P")
+T = TypeVar("T")
+# deadlock, serialization failure, a key that somebody has just inserted
+CONFLICTS = {"40P01", "40001", "23505"}
+MAX_ATTEMPTS = 5
+BULK = "examples"  # name of the lock of transactions that write several examples
+RETRY_SECONDS = 0.02  # doubled with every attempt
+ANSWERED = ("answer", "correction")
+DECIDED = ("answer", "correction", "skip")  # events after which a person is not asked again
+PACE_EVENTS = 100  # events whose seconds tell how long an answer takes
 
 metadata = sa.MetaData()
 
@@ -34,13 +54,12 @@ classes = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("merged_into", sa.ForeignKey("classes.number")),
 )
-class_names = (
-    sa.Table(  # every name a class ever had: a page that was open during a renaming sends the old one
-        "class_names",
-        metadata,
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("number", sa.ForeignKey("classes.number"), nullable=False),
-    )
+# every name a class ever had: a page that was open during a renaming sends the old one
+class_names = sa.Table(
+    "class_names",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("number", sa.ForeignKey("classes.number"), nullable=False),
 )
 examples = sa.Table(
     "examples",
@@ -165,8 +184,6 @@ looks = sa.Table(  # models of others that were scored on the audit: each one sp
     ),  # of the predictions: scored again, it is one look
     sa.Column("alpha", sa.Float, nullable=False),
 )
-
-
 remarks = sa.Table(  # of people on examples; rows are only added, the last of a person and kind counts
     "remarks",
     metadata,
@@ -178,8 +195,6 @@ remarks = sa.Table(  # of people on examples; rows are only added, the last of a
     sa.Column("at", sa.Float, nullable=False),
     sa.Index("remarks_by_key", "key", "person", "kind"),
 )
-
-
 people = sa.Table(  # who has a token of their own
     "people",
     metadata,
@@ -197,11 +212,12 @@ class StoreError(ValueError):
 def connect(url: str) -> Engine:
     """Return an engine on a database with our tables in it; raise StoreError for one of a newer version."""
     engine = make_engine(url)
+    name = make_url(url).render_as_string(hide_password=True) if "://" in url else url
     try:
         with engine.connect().execution_options(writes=True) as tx, tx.begin():
-            create_tables(tx, hide_password(url))
+            create_tables(tx, name)
     except OperationalError as wrong:
-        raise StoreError(f"{hide_password(url)} cannot be opened: {wrong.orig}") from None
+        raise StoreError(f"{name} cannot be opened: {wrong.orig}") from None
     return engine
 
 
@@ -217,8 +233,8 @@ def make_engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         waiting = {"timeout": BUSY_SECONDS, "check_same_thread": False}
         engine = sa.create_engine(parsed, **POOL, connect_args=waiting)
-        event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+        sa.event.listen(engine, "connect", _configure_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
         return engine
     if parsed.get_backend_name() != "postgresql":
         raise StoreError(
@@ -227,22 +243,22 @@ def make_engine(url: str) -> Engine:
     if importlib.util.find_spec("psycopg") is None:
         raise StoreError("PostgreSQL needs a driver: pip install 'jostle[postgres]'")
     engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), **POOL, pool_pre_ping=True)
-    event.listen(engine, "begin", _begin_postgres)
+    sa.event.listen(engine, "begin", _begin_postgres)
     return engine
 
 
 def create_tables(tx: Connection, name: str) -> None:
     """Create the tables if there are none; raise StoreError for a newer version, or a database of something else."""
     if tx.dialect.name == "postgresql":
-        tx.execute(text("SELECT pg_advisory_xact_lock(7056783)"))  # two that begin at once make them once
-    there = set(inspect(tx).get_table_names())
+        tx.execute(sa.text("SELECT pg_advisory_xact_lock(7056783)"))  # two that begin at once make them once
+    there = set(sa.inspect(tx).get_table_names())
     if "facts" not in there:
         if there & set(metadata.tables):
             raise StoreError(
                 f"{name} holds tables of something else: {', '.join(sorted(there))}; name another database"
             )
         metadata.create_all(tx)
-        tx.execute(insert(settings).values(name="schema", value=str(VERSION)))
+        tx.execute(sa.insert(settings).values(name="schema", value=str(VERSION)))
         return
     stored = select(settings.c.value).where(settings.c.name == "schema")
     found = int(tx.execute(stored).scalar_one_or_none() or 0)
@@ -252,11 +268,6 @@ def create_tables(tx: Connection, name: str) -> None:
             "upgrade jostle to open it; nothing was changed"
         )
     metadata.create_all(tx)  # tables that a project of 0.2 does not have yet
-
-
-def hide_password(url: str) -> str:
-    """Return a database's address without its password."""
-    return make_url(url).render_as_string(hide_password=True) if "://" in url else url
 
 
 def _configure_sqlite(connection: Any, _: Any) -> None:
@@ -283,3 +294,105 @@ def _begin_sqlite(connection: Connection) -> None:
 def _begin_postgres(connection: Connection) -> None:
     if not connection.get_execution_options().get("durable", True):
         connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+
+
+_person = bindparam("person", type_=sa.Text)
+_most = bindparam("most", type_=sa.Integer)
+_now = bindparam("now", type_=sa.Float)
+_answered = select(func.count()).where(standing.c.key == examples.c.key, standing.c.act.in_(ANSWERED))
+_leased = select(func.count()).where(leases.c.key == examples.c.key, leases.c.until > _now)
+_mine = exists().where(
+    standing.c.key == examples.c.key, standing.c.person == _person, standing.c.act.in_(DECIDED)
+)
+_held = exists().where(leases.c.key == examples.c.key, leases.c.person == _person, leases.c.until > _now)
+_taken = _answered.correlate(examples).scalar_subquery() + _leased.correlate(examples).scalar_subquery()
+# what a person may be asked: here, not decided by them, and fewer people on it than its copies
+_free = sa.and_(
+    examples.c.here, examples.c.copies > _taken, ~_mine.correlate(examples), ~_held.correlate(examples)
+)
+
+SETTING = select(settings.c.value).where(settings.c.name == bindparam("name"))
+HELD = (
+    select(leases.c.key)
+    .join(examples)
+    .where(leases.c.person == _person, leases.c.until > _now, examples.c.here)
+    .order_by(leases.c.place)
+)
+RANKED = (
+    select(queue.c.key, queue.c.purpose)
+    .join(examples, queue.c.key == examples.c.key)
+    .where(queue.c.round == bindparam("round"), _free)
+    .where(sa.or_(examples.c.purpose.is_(None), examples.c.purpose == queue.c.purpose))
+    .order_by(queue.c.rank)
+    .limit(_most)
+    .with_for_update(of=examples, skip_locked=True, key_share=True)
+)
+SECOND = (  # what somebody was asked already and another is to answer too
+    select(examples.c.key, examples.c.purpose)
+    .where(examples.c.purpose.in_(("pick", "audit")), examples.c.copies > 1, _free)
+    .order_by(examples.c.key)
+    .limit(_most)
+    .with_for_update(of=examples, skip_locked=True, key_share=True)
+)
+STILL_FREE = select(examples.c.key).where(examples.c.key.in_(bindparam("keys", expanding=True)), _free)
+WANTED = sa.update(examples).where(examples.c.key == bindparam("which")).values(wanted=True)
+_ended = bindparam("ended", type_=sa.Integer)
+_reached = (
+    select(func.coalesce(func.max(queue.c.rank), -1))
+    .join(examples, queue.c.key == examples.c.key)
+    .where(queue.c.round == _ended, queue.c.purpose == "pick", examples.c.purpose == "pick")
+)
+UNREACHED = sa.delete(queue).where(queue.c.round == _ended, queue.c.rank > _reached.scalar_subquery())
+_seconds = select(events.c.seconds).order_by(events.c.seq.desc()).limit(PACE_EVENTS).subquery()
+PACE = select(func.avg(_seconds.c.seconds))
+NEWS = (  # answers after an event, by the purpose of their examples
+    select(examples.c.purpose, func.count())
+    .join(events, events.c.key == examples.c.key)
+    .where(events.c.seq > bindparam("since", type_=sa.Integer), events.c.act.in_(ANSWERED))
+    .group_by(examples.c.purpose)
+)
+LOCK_EXAMPLE = (
+    select(examples).where(examples.c.key == bindparam("key", type_=sa.Text)).with_for_update(key_share=True)
+)
+
+
+def person_lock(person: str) -> str:
+    """Return the name of the lock under which a person's leases, events and answers are written."""
+    return f"person {person}"
+
+
+def take_lock(tx: Connection, name: str) -> None:
+    """Wait for a named lock until the transaction ends; SQLite has one writer at a time anyway."""
+    if tx.dialect.name == "postgresql":
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || :name, 0))"
+        tx.execute(sa.text(lock), {"name": name})
+
+
+def retry_conflicts(call: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that calls again, a few times, when PostgreSQL ends its transaction for another's sake."""
+
+    @wraps(call)
+    def attempt(*args: P.args, **kwargs: P.kwargs) -> T:
+        for pause in (RETRY_SECONDS * 2**again for again in range(MAX_ATTEMPTS - 1)):
+            try:
+                return call(*args, **kwargs)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in CONFLICTS:
+                    raise
+                time.sleep(pause * (0.5 + random.random()))
+        return call(*args, **kwargs)
+
+    return attempt
+
+
+def insert_into(dialect: str, table: Any) -> Any:
+    """Return an insert that can handle conflicts, in the dialect of the database."""
+    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+
+
+@lru_cache
+def upsert_into(dialect: str, table: Any, columns: Sequence[str]) -> Any:
+    """Return an insert that replaces rows with the same primary key."""
+    made, keys = insert_into(dialect, table), table.primary_key.columns.keys()
+    rest = {name: made.excluded[name] for name in columns if name not in keys}
+    return made.on_conflict_do_update(index_elements=keys, set_=rest)
