@@ -86,17 +86,16 @@ def betting_interval(
     return Interval(min(low, high), max(low, high))
 
 
-def iid_interval(values: ArrayLike, *, alpha: float = ALPHA, upper_share: float = 0.5) -> Interval:
+def iid_interval(values: ArrayLike, *, alpha: float = ALPHA) -> Interval:
     """Bound the mean of independent values between 0 and 1, such as errors on a hold-out; valid after every value.
 
     Args:
         values: (t,) in the order in which they were drawn.
         alpha: Probability that some interval of the sequence misses the mean.
-        upper_share: Share of alpha that is spent on the upper bound.
     """
     drawn, _ = check_sample(values, values)
-    high = invert(lambda m: _iid_capital(drawn, m), 0.0, 1.0, alpha * upper_share)
-    low = 1 - invert(lambda m: _iid_capital(1 - drawn, m), 0.0, 1.0, alpha * (1 - upper_share))
+    high = invert(lambda m: _iid_capital(drawn, m), 0.0, 1.0, alpha / 2)
+    low = 1 - invert(lambda m: _iid_capital(1 - drawn, m), 0.0, 1.0, alpha / 2)
     return Interval(min(low, high), max(low, high))
 
 
