@@ -205,10 +205,8 @@ MUTANTS = (
         "for key, v in session.snapshot().labels.items()}",
         "labeling/test_find.py",
     ),
-    Mutant("clean = None  # an emptied note is withdrawn", "pass", "labeling/test_remarks.py"),
-    Mutant(
-        "new = _unsure_keys(tx, person, n, store.clock())", "new = list[str]()", "labeling/test_remarks.py"
-    ),
+    Mutant("clean = None  # an emptied note is withdrawn", "pass", "labeling/test_edits.py"),
+    Mutant("new = _unsure_keys(tx, person, n, store.clock())", "new = list[str]()", "labeling/test_edits.py"),
     # access to the server
     Mutant("return name == self.host.lower()", "return True", "labeling/test_security.py"),
     Mutant(
