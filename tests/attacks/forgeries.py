@@ -23,12 +23,8 @@ def spoilt(chance: Random, path: Path, content: bytes) -> tuple[str, bytes]:
     return way.__name__.replace("_", " "), way(chance, content)
 
 
-def place(chance: Random, content: bytes) -> int:
-    return chance.randrange(len(content)) if content else 0
-
-
 def a_flipped_bit(chance: Random, content: bytes) -> bytes:
-    at = place(chance, content)
+    at = chance.randrange(len(content) or 1)
     return content[:at] + bytes([(content or b"\0")[at] ^ (1 << chance.randrange(8))]) + content[at + 1 :]
 
 
@@ -40,28 +36,14 @@ def another_digit(chance: Random, content: bytes) -> bytes:
     return content[:at] + str((content[at] - 48 + chance.randint(1, 9)) % 10).encode() + content[at + 1 :]
 
 
-def cut_short(chance: Random, content: bytes) -> bytes:
-    return content[: place(chance, content)]
-
-
-def cut_out(chance: Random, content: bytes) -> bytes:
-    at = place(chance, content)
-    return content[:at] + content[at + chance.randint(1, 64) :]
-
-
-def put_in(chance: Random, content: bytes) -> bytes:
-    at = place(chance, content)
-    return content[:at] + chance.randbytes(chance.randint(1, 64)) + content[at:]
-
-
-def zeros(chance: Random, content: bytes) -> bytes:
-    at, length = place(chance, content), chance.randint(1, 256)
-    return content[:at] + bytes(min(length, len(content) - at)) + content[at + length :]
-
-
-def doubled(chance: Random, content: bytes) -> bytes:
-    at, length = place(chance, content), chance.randint(1, 200)
-    return content[: at + length] + content[at:]
+def a_piece_lost_or_put_in(chance: Random, content: bytes) -> bytes:
+    """The file cut short, or with a piece cut out, put in, set to zero or doubled."""
+    start = chance.randrange(len(content) or 1)
+    end = min(start + chance.randint(1, 256), len(content))
+    before, piece, after = content[:start], content[start:end], content[end:]
+    noise = chance.randbytes(chance.randint(1, 64))
+    pieces = [b"", noise + piece, bytes(len(piece)), piece + piece]
+    return chance.choice([before, *(before + each + after for each in pieces)])
 
 
 def emptied(chance: Random, content: bytes) -> bytes:
@@ -72,20 +54,17 @@ def noise(chance: Random, content: bytes) -> bytes:
     return chance.randbytes(chance.randint(1, 3000))
 
 
-def a_line_lost(chance: Random, content: bytes) -> bytes:
+def lines_lost_or_exchanged(chance: Random, content: bytes) -> bytes:
     lines = content.splitlines(keepends=True)
-    return b"".join(line for i, line in enumerate(lines) if i != chance.randrange(len(lines) or 1))
-
-
-def lines_exchanged(chance: Random, content: bytes) -> bytes:
-    lines = content.splitlines(keepends=True)
-    chance.shuffle(lines)
+    if lines and chance.random() < 0.5:
+        lines.pop(chance.randrange(len(lines)))
+    else:
+        chance.shuffle(lines)
     return b"".join(lines)
 
 
 SPOILS: list[Spoil] = [
-    a_flipped_bit, another_digit, cut_short, cut_out, put_in, zeros, doubled, emptied, noise, a_line_lost,
-    lines_exchanged,
+    a_flipped_bit, another_digit, *[a_piece_lost_or_put_in] * 5, emptied, noise, *[lines_lost_or_exchanged] * 2,
 ]  # fmt: skip
 
 
