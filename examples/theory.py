@@ -20,7 +20,7 @@ from torch.func import functional_call, jacrev, vmap
 
 import jostle
 from jostle import datasets, models
-from jostle.experiments.styles import blank, png, styled
+from jostle.experiments.page import blank, png, styled
 
 BLUE, RED, GREY = "#0f6fc6", "#d1480a", "#868d96"
 NETWORKS = {"digits": "digits-cnn", "mnist": "mnist-cnn"}

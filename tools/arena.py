@@ -19,8 +19,8 @@ from jostle import datasets, strategies
 from jostle.experiments.across import Across, clear_sign
 from jostle.experiments.comparison import load_all
 from jostle.experiments.results import Floats, Results
+from jostle.experiments.statistics import times
 from jostle.experiments.store import experiment_name
-from jostle.experiments.summary import times
 from jostle.strategies.herding import default_for
 from jostle.utils.files import write_whole
 from tools import confirmation

@@ -18,8 +18,7 @@ from torch.utils.data import TensorDataset
 
 import jostle
 from jostle.experiments.results import Floats, Results
-from jostle.experiments.statistics import holm, wilcoxon
-from jostle.experiments.summary import times
+from jostle.experiments.statistics import holm, times, wilcoxon
 from jostle.experiments.tables import Cell, Table, p_cell, settle
 from jostle.inference.runner import tallied
 

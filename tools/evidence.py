@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from jostle.experiments import figures, rank_figures, statistics
+from jostle.experiments import figures, statistics
 from jostle.experiments.across import Across, overview_table
+from jostle.experiments.page import svg
 from jostle.experiments.report import YARDSTICK, varied_setting
 from jostle.experiments.results import Results, load
-from jostle.experiments.statistics import average_ranks
+from jostle.experiments.statistics import average_ranks, times
 from jostle.experiments.store import PACKED, experiment_name
-from jostle.experiments.styles import svg
-from jostle.experiments.summary import aubc_table, gain_table, over, ratio_table, times
-from jostle.experiments.tables import Table
+from jostle.experiments.tables import Table, aubc_table, gain_table, over, ratio_table
 from jostle.utils.names import look_up
 from tools import conditions, confirmation, guide_page, scale_page
 from tools.extrapolation import full_cycle
@@ -157,14 +156,12 @@ def gain_map(across: Across) -> Figure:
     """What each strategy gains in each setting."""
     labels = [label for label in across.labels if label != across.baseline]
     found = [[100 * across.gains(label).get(name, np.nan) for name in across.runs] for label in labels]
-    return rank_figures.gain_map(
-        labels, [name.removeprefix("arena-") for name in across.runs], np.array(found)
-    )
+    return figures.gain_map(labels, [name.removeprefix("arena-") for name in across.runs], np.array(found))
 
 
 def rank_diagram(across: Across) -> Figure:
     """Draw average ranks, and join strategies that are not significantly different."""
-    return rank_figures.rank_diagram(
+    return figures.rank_diagram(
         across.average_ranks, across.critical_difference, across.cliques, across.labels
     )
 

@@ -5,7 +5,7 @@ from jostle.embeddings import QueryByCommittee
 from jostle.experiments.protocol import Protocol, load
 from jostle.experiments.results import Results
 from jostle.experiments.setup import build_strategy
-from jostle.experiments.summary import times
+from jostle.experiments.statistics import times
 from jostle.strategies.adversarial import Autoencoding
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from jostle.advice.advice import KINDS, Record, group_in_words, groups, of_kind
-from jostle.experiments.styles import INK, line_styles, styled
+from jostle.experiments.page import INK, line_styles, styled
 from jostle.experiments.tables import MISSING, Cell, Table
 from tools.confirmation import bare
 

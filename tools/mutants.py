@@ -158,7 +158,11 @@ MUTANTS = (
         "rank += np.where(same(mine, theirs), 0.0, theirs > mine)",
         STATISTICS,
     ),
-    Mutant("min(1.0, (len(made) - step) * p)", "min(1.0, p)", STATISTICS),
+    Mutant(
+        "np.maximum.accumulate(p[made] * np.arange(len(made), 0, -1))",
+        "np.maximum.accumulate(p[made])",
+        STATISTICS,
+    ),
     Mutant(
         "differences.mean(axis=0) > stats.t.ppf(1 - LEVEL / 2, n - 1) * error",
         "differences.mean(axis=0) > 0 * error",

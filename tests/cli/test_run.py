@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import run_cli
+from jostle.experiments.workers import Event, Job
 from rich.console import Console
 from synthetic_runs import FOUR, write_runs
 from tiny import tiny_file
@@ -15,7 +16,6 @@ from jostle.cli.experiments import seeds_of
 from jostle.experiments import protocol
 from jostle.experiments.experiment import Plan
 from jostle.experiments.store import Cycle
-from jostle.experiments.workers import Event, Job
 
 
 def test_run_report_and_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -8,7 +8,7 @@ from torch import nn
 
 import jostle
 from jostle import Embedded, Strategy
-from jostle.experiments.manifest import rename_strategies
+from jostle.experiments.protocol import rename_strategies
 from jostle.selectors import Picks
 
 

@@ -111,7 +111,7 @@ def run_on_screen(chosen: Protocol, folder: Path, seeds: Sequence[int], asked: o
 def tell_results(folder: Path, report: bool, console: Console) -> None:
     """Print the table of the runs, and write their report or say how."""
     from jostle.experiments.results import load
-    from jostle.experiments.summary import aubc_table
+    from jostle.experiments.tables import aubc_table
 
     results = load(folder)
     print_table(aubc_table(results, results.metric()))
@@ -169,7 +169,7 @@ def report(folder: Folder, asked: options.ReportOptions) -> None:
     """
     from jostle.experiments.report import write_report
     from jostle.experiments.results import load
-    from jostle.experiments.summary import aubc_table
+    from jostle.experiments.tables import aubc_table
 
     check_runs(folder)
     goals = parse_goals(asked.goal)

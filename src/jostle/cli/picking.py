@@ -175,9 +175,9 @@ class OutputFiles:
         answers: list[tuple[Answer, ...]],
     ) -> None:
         """Write the page that shows the picks."""
-        from jostle.experiments.page import Gallery, cards, is_gallery, render_gallery
+        from jostle.experiments.page import cards, is_gallery, render_gallery
 
-        page = render_gallery(Gallery(data.name, facts, cards(query, data, answers)))
+        page = render_gallery(data.name, facts, cards(query, data, answers))
         check_target(path, is_gallery, self.overwrite)
         write_whole(path, page)
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import stats
 
-from jostle.experiments.results import Floats, Results, metric_named
+from jostle.experiments.results import Floats, Results, decimals, metric_named
 from jostle.experiments.statistics import (
     LEVEL,
+    Times,
     area_ranks,
     clearly_positive,
     holm,
     need_for_last,
     paired_areas,
     shared_seeds,
+    times,
     wilcoxon,
 )
-from jostle.experiments.summary import Times, decimals, mean_cells, times
-from jostle.experiments.tables import Cell, Table, duration, mark_best, p_cell
+from jostle.experiments.tables import Cell, Table, duration_cell, mark_best, mean_cells, p_cell, signed_cells
 from jostle.utils.names import unknown
 
 __all__ = ["Across", "cliques", "critical_difference", "labels_saved"]
@@ -107,13 +108,12 @@ class Across:
 
     def parts(self) -> dict[str, Across]:
         """The folders that are judged by one metric, for every metric of several folders; none where it is one."""
-        by_metric: dict[str, dict[str, Results]] = {}
-        for name, results in self.runs.items():
-            by_metric.setdefault(self.metrics[name], {})[name] = results
-        if len(by_metric) == 1:
-            return {}
-        several = {metric: runs for metric, runs in by_metric.items() if len(runs) > 1}
-        return {metric: Across.of(runs, metric, self.baseline) for metric, runs in several.items()}
+        found = {}
+        for metric in dict.fromkeys(self.metrics.values()):
+            runs = {name: results for name, results in self.runs.items() if self.metrics[name] == metric}
+            if 1 < len(runs) < len(self.runs):
+                found[metric] = Across.of(runs, metric, self.baseline)
+        return found
 
     def has(self, label: str) -> list[str]:
         """The folders in which the strategy of this `label` shares seeds with the baseline, and so can be compared with
@@ -150,8 +150,11 @@ class Across:
 
     def points(self, label: str) -> dict[str, float]:
         """Return the gains of a `label` in points of AUBC, of folders whose metric is a share."""
-        shares = [name for name in self.has(label) if metric_named(self.metrics[name]).percent]
-        return {name: float(self.leads(name, label, self.baseline).mean()) for name in shares}
+        return {
+            name: float(self.leads(name, label, self.baseline).mean())
+            for name in self.has(label)
+            if metric_named(self.metrics[name]).percent
+        }
 
     def savings(self, label: str) -> dict[str, float]:
         """The share of labels that the strategy of this `label` saves against the baseline, in each folder that has
@@ -240,85 +243,30 @@ def clear_sign(differences: Floats) -> int:
 
 def overview_table(across: Across) -> Table:
     """A row for each strategy: its ranks, what it gains over the baseline, its worst case, what it costs."""
-    labels, order = across.labels, across.everywhere
+    labels, runs = across.labels, across.runs
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in labels]}
-    if len(order) > 1:
-        columns["rank"] = _rank_cells(across, labels)
-    for metric, part in across.parts().items():
-        if len(part.everywhere) > 1:
-            columns[f"rank, {metric_named(metric).title}"] = _rank_cells(part, labels)
-    if any(across.has(label) for label in labels):
-        columns |= _gain_columns(across)
-    costs = {name: {each.label: each for each in times(results)} for name, results in across.runs.items()}
-    columns["one selection"] = [
-        _seconds([each[label] for each in costs.values() if label in each]) for label in labels
-    ]
-    passes = [[each[label].passes for each in costs.values() if label in each] for label in labels]
-    if np.isfinite(np.concatenate(passes)).any():
-        columns["passes"] = [Cell(_mean(found), digits=1) for found in passes]
-    present = {label: sum(label in results.labels for results in across.runs.values()) for label in labels}
-    columns["sets"] = [Cell(present[label], digits=0) for label in labels]
-    return Table.of(f"{len(across.runs)} sets of runs", columns, _overview_note(across))
-
-
-def _rank_cells(across: Across, labels: Sequence[str]) -> list[Cell]:
-    return mark_best([Cell(across.average_ranks.get(label)) for label in labels], higher=False)
-
-
-def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
-    labels, base = across.labels, across.baseline
-    others = [label for label in labels if label != base]
-    gains = {label: across.gains(label) for label in others}
-    worst = {label: min(each, key=lambda name: each[name]) for label, each in gains.items() if each}
-
-    def share(values: Mapping[str, float], digits: int = 1) -> Cell:
-        return Cell(100 * float(np.mean([*values.values()])) if values else None, digits=digits, signed=True)
-
-    def cells(cell: Mapping[str, Cell]) -> list[Cell]:
-        return [cell.get(label, Cell(None)) for label in labels]
-
-    points = {label: float(np.mean([*each.values()])) for label in others if (each := across.points(label))}
-    saved = {label: share(across.savings(label), 0) for label in others}
-    gain = {label: share(each) for label, each in gains.items()}
-    lowest = {label: share({name: gains[label][name]}) for label, name in worst.items()}
-    in_points = cells({label: Cell(mean, signed=True) for label, mean in points.items()})
-    return {
-        "error less, %": cells(_fairly_marked(across, gain)),
-        **({"points": in_points} if points else {}),
-        "labels saved, %": cells(saved),
-        "worst, %": cells(_fairly_marked(across, lowest)),
-        "where": [Cell(worst.get(label, "–")) for label in labels],
-        "ahead : behind": [_duel(across, label, base) for label in labels],
-        "p, sets": cells({label: p_cell(p) for label, p in across.tests(others).items()}),
-        "p, runs": cells({label: p_cell(p) for label, p in across.seed_tests(others).items()}),
+    parts = {"rank": across} | {
+        f"rank, {metric_named(key).title}": each for key, each in across.parts().items()
     }
-
-
-def _fairly_marked(across: Across, cells: Mapping[str, Cell]) -> dict[str, Cell]:
-    """The best cell marked, among the strategies that all folders have."""
-    fair = [label for label in cells if label in across.everywhere]
-    marked = mark_best([cells[label] for label in fair], higher=True)
-    return {**cells, **dict(zip(fair, marked, strict=True))}
-
-
-def _seconds(costs: Sequence[Times]) -> Cell:
-    """The geometric mean over folders of a selection's seconds: folders differ by orders of magnitude."""
-    known = np.array([each.select for each in costs if each.select > 0])
-    if not known.size:
-        return Cell(None)
-    seconds = float(np.exp(np.log(known).mean()))
-    return Cell(seconds, shown=duration(seconds))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if np.isfinite(value)]
-    return float(np.mean(known)) if known else None
-
-
-def _overview_note(across: Across) -> str:
-    base, sets = across.baseline, len(across.runs)
+    for title, part in parts.items():
+        if len(part.everywhere) > 1:
+            ranks = [Cell(part.average_ranks.get(label)) for label in labels]
+            columns[title] = mark_best(ranks, higher=False)
+    compared = any(across.has(label) for label in labels)
+    if compared:
+        columns |= _gain_columns(across)
+    costs: dict[str, list[Times]] = {label: [] for label in labels}
+    for results in runs.values():
+        for each in times(results):
+            costs[each.label].append(each)
+    columns["one selection"] = [_seconds([each.select for each in costs[label]]) for label in labels]
+    passes = [[each.passes for each in costs[label] if np.isfinite(each.passes)] for label in labels]
+    if any(passes):
+        columns["passes"] = [Cell(float(np.mean(each)) if each else None, digits=1) for each in passes]
+    columns["sets"] = [Cell(len(costs[label]), digits=0) for label in labels]
+    base, sets = across.baseline, len(runs)
     note = f"Rank: that of a strategy's AUBC in a set, averaged over the {sets} sets, among strategies that all have."
-    if any(across.has(label) for label in across.labels):
+    if compared:
         note += (
             f" Error less: by what share a strategy's area lowers {base}'s error (its area, or its lack of 100 %), "
             "the mean over sets, and the worst set. Points: the same as AUBC, where the metric is a share. "
@@ -327,10 +275,44 @@ def _overview_note(across: Across) -> str:
             f"p: signed-rank tests against {base}, corrected by Holm's method, over sets and over all runs; {sets} "
             f"sets cannot give less than {2 / 2**sets:.2g}, and the one over runs is about these sets and no others."
         )
-    return (
-        note
-        + " One selection: geometric mean over sets; passes of a candidate through networks for it: the mean."
+    note += (
+        " One selection: geometric mean over sets; passes of a candidate through networks for it: the mean."
     )
+    return Table.of(f"{sets} sets of runs", columns, note)
+
+
+def _gain_columns(across: Across) -> dict[str, Sequence[Cell]]:
+    labels, base = across.labels, across.baseline
+    others = [label for label in labels if label != base]
+    fair = [label in across.everywhere and label != base for label in labels]
+    gains = {label: across.gains(label) if label != base else {} for label in labels}
+    points = [[*across.points(label).values()] if label != base else [] for label in labels]
+    saved = [across.savings(label) if label != base else {} for label in labels]
+    worst = [min(each, key=each.__getitem__) if each else None for each in gains.values()]
+    lowest = [{name: each[name]} if name else {} for name, each in zip(worst, gains.values(), strict=True)]
+    tests, seed_tests = across.tests(others), across.seed_tests(others)
+
+    def shares(values: Iterable[Mapping[str, float]], digits: int = 1) -> list[Cell]:
+        means = [100 * float(np.mean([*each.values()])) if each else None for each in values]
+        return signed_cells(means, digits)
+
+    in_points = signed_cells([float(np.mean(each)) if each else None for each in points], 2)
+    return {
+        "error less, %": mark_best(shares(gains.values()), higher=True, fair=fair),
+        **({"points": in_points} if any(points) else {}),
+        "labels saved, %": shares(saved, 0),
+        "worst, %": mark_best(shares(lowest), higher=True, fair=fair),
+        "where": [Cell(name or "–") for name in worst],
+        "ahead : behind": [_duel(across, label, base) for label in labels],
+        "p, sets": [p_cell(tests[label]) if label in tests else Cell(None) for label in labels],
+        "p, runs": [p_cell(seed_tests[label]) if label in seed_tests else Cell(None) for label in labels],
+    }
+
+
+def _seconds(costs: Sequence[float]) -> Cell:
+    """The geometric mean over folders of a selection's seconds: folders differ by orders of magnitude."""
+    known = np.array([seconds for seconds in costs if seconds > 0])
+    return duration_cell(float(np.exp(np.log(known).mean()))) if known.size else Cell(None)
 
 
 def duel_table(across: Across) -> Table:
@@ -356,9 +338,8 @@ def gains_table(across: Across) -> Table:
     gains = {label: across.gains(label) for label in labels}
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in labels]}
     for name in across.runs:
-        found = [gains[label].get(name) for label in labels]
-        cells = [Cell(None if gain is None else 100 * gain, digits=1, signed=True) for gain in found]
-        columns[name] = mark_best(cells, higher=True)
+        found = [100 * gains[label][name] if name in gains[label] else None for label in labels]
+        columns[name] = mark_best(signed_cells(found, 1), higher=True)
     note = f"By how many percent the strategy's area lowers {across.baseline}'s error; positive is better."
     return Table.of(f"Gain over {across.baseline} in every set", columns, note)
 
@@ -366,15 +347,15 @@ def gains_table(across: Across) -> Table:
 def areas_table(across: Across) -> Table:
     """AUBC of every strategy in every folder; what a folder has not run is left open."""
     columns: dict[str, Sequence[Cell]] = {"strategy": [Cell(label) for label in across.labels]}
+    units = {name: metric_named(metric).unit for name, metric in across.metrics.items()}
     one = len({*across.metrics.values()}) == 1
     for name, results in across.runs.items():
         metric = across.metrics[name]
-        known = [
-            results.aubc(label, metric) if label in results.labels else np.empty(0) for label in across.labels
-        ]
-        cells = mean_cells(known, decimals(results, metric))
-        title = name if one else f"{name}, {metric_named(metric).unit}"
+        cells = mean_cells(
+            [results.aubc(label, metric) for label in across.labels], decimals(results, metric)
+        )
+        title = name if one else f"{name}, {units[name]}"
         columns[title] = mark_best(cells, higher=metric_named(metric).higher)
     note = "Mean ± standard deviation over the seeds of each set; curves of different budgets do not compare."
-    unit = f", {metric_named(next(iter(across.metrics.values()))).unit}" if one else ""
+    unit = f", {next(iter(units.values()))}" if one else ""
     return Table.of(f"AUBC{unit}", columns, note)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from jostle.core import Strategy
-from jostle.datasets import Data
 from jostle.engines import Ray
-from jostle.experiments import manifest as manifests
 from jostle.experiments.loop import fit_from_scratch, initial_set, select_examples
-from jostle.experiments.manifest import rename_run_folders
-from jostle.experiments.protocol import Protocol
+from jostle.experiments.protocol import Protocol, rename_run_folders
 from jostle.experiments.results import FIRST_PICKS, add_previews
-from jostle.experiments.runners import InlineRunner, ProcessRunner, run_on_ray
-from jostle.experiments.setup import ExperimentSetup, build_strategy, describe_setup, user_fit
-from jostle.experiments.store import RunFile
-from jostle.experiments.workers import Event, Job, RunIntegrity, WorkerConfig, explain_error, one_thread
+from jostle.experiments.setup import (
+    ExperimentSetup,
+    WorkerConfig,
+    build_strategy,
+    describe_setup,
+    explain_error,
+    one_thread,
+    user_fit,
+)
+from jostle.experiments.store import (
+    CorruptRunError,
+    Cycle,
+    RunFile,
+    agreed_manifest,
+    check_folder,
+    write_manifest,
+)
+from jostle.experiments.workers import Event, Job, ProcessRunner, RayRunner, Runner
 from jostle.utils.user_files import from_file, is_own, kept_sources
 
 
@@ -71,20 +83,22 @@ class Experiment:
         """
         jobs = self.plan.missing
         first_seed = min((job.seed for job in self.plan.done), default=0)
+        made_of = self.setup, self.config, self.folder, RunIntegrity(self.setup).read
         if not jobs:
             return
-        with closing(self._events(jobs, processes, engine)) as events:  # workers end with it, also on Ctrl-C
+        if engine is not None:
+            found = RayRunner(*made_of).run_on(engine, jobs)
+        else:
+            kind = ProcessRunner if processes > 1 and len(jobs) > 1 else Runner
+            found = kind(*made_of).run(jobs, processes)
+        with closing(found) as events:  # workers end with it, also on Ctrl-C
             for event in events:
                 self.plan.update(event)
-                if event.kind == "cycle" and event.job.seed == first_seed:
-                    keep_previews(self.folder, self.setup.data, event)
+                if event.cycle is not None and event.cycle.cycle == 1 and event.job.seed == first_seed:
+                    with suppress(Exception):  # a preview that cannot be made stops no run
+                        picked = event.cycle.picked[:FIRST_PICKS]
+                        add_previews(self.folder, picked, self.setup.data.preview)
                 yield event
-
-    def _events(self, jobs: Sequence[Job], processes: int, engine: Ray | None) -> Generator[Event]:
-        if engine is not None:
-            return run_on_ray(engine, self.setup, self.config, self.folder, jobs)
-        kind = ProcessRunner if processes > 1 and len(jobs) > 1 else InlineRunner
-        return kind(self.setup, self.config, self.folder).run(jobs, processes)
 
 
 @contextmanager
@@ -113,16 +127,23 @@ def open_experiment(
     """
     folder = Path(folder)
     with kept_sources() as sources:
-        setup = load_setup(protocol, folder, root, device)
+        for named in protocol.strategies.values():
+            build_strategy(named)
+        if protocol.fit is not None:
+            user_fit(protocol.fit)
+        if is_own(protocol.model.use):
+            from_file(protocol.model.use)
+        check_folder(folder)
+        setup = ExperimentSetup.load(protocol, root, device)
         described = describe_setup(setup, list(command))
-        manifests.agreed_manifest(folder, described)
+        agreed_manifest(folder, described)
         rename_run_folders(folder)
         plan = plan_runs(setup, folder, seeds)
-        smoke_test_missing(setup, plan)
-        manifests.write_manifest(folder, described)
-        yield Experiment(
-            setup, WorkerConfig(protocol, root, device, described["data"], sources), folder, plan
-        )
+        if plan.missing:
+            smoke_test(setup, dict.fromkeys(job.label for job in plan.missing))
+        write_manifest(folder, described)
+        config = WorkerConfig(protocol, root, device, described["data"], sources)
+        yield Experiment(setup, config, folder, plan)
 
 
 def run_experiment(
@@ -163,68 +184,60 @@ def plan_runs(setup: ExperimentSetup, folder: Path, seeds: Sequence[int]) -> Pla
     return Plan(done, setup.protocol.rounds + 1)
 
 
-def load_setup(protocol: Protocol, folder: Path, root: str | Path | None, device: str) -> ExperimentSetup:
-    """Load the data of a protocol, after names and the folder are checked."""
-    for named in protocol.strategies.values():
-        build_strategy(named)
-    if protocol.fit is not None:
-        user_fit(protocol.fit)
-    if is_own(protocol.model.use):
-        from_file(protocol.model.use)
-    manifests.check_folder(folder)
-    return ExperimentSetup.load(protocol, root, device)
+class RunIntegrity:
+    """Refuses cycles on disk that this protocol cannot have made with this seed."""
 
+    def __init__(self, setup: ExperimentSetup) -> None:
+        self.setup = setup
+        self.initial = cache(lambda seed: initial_set(setup, seed).tolist())
 
-def keep_previews(folder: Path, data: Data, event: Event) -> None:
-    """Store small pictures of a strategy's first picks for reports; one that cannot be made stops no run."""
-    if event.cycle is not None and event.cycle.cycle == 1:
-        with suppress(Exception):
-            add_previews(folder, event.cycle.picked[:FIRST_PICKS], data.preview)
-
-
-def smoke_test_missing(setup: ExperimentSetup, plan: Plan) -> None:
-    """Try the strategies of unfinished runs on a few examples."""
-    labels = {job.label for job in plan.missing}
-    if labels:
-        wanted = {label: named for label, named in setup.protocol.strategies.items() if label in labels}
-        with one_thread():
-            smoke_test(replace(setup, protocol=setup.protocol.model_copy(update={"strategies": wanted})))
+    def read(self, file: RunFile) -> list[Cycle]:
+        """The cycles of a run, as far as they are written, each as the protocol wants it."""
+        done, pool = file.read(), len(self.setup.data.train)
+        for place, cycle in enumerate(done):
+            wanted, why = self.setup.pick if place else self.setup.initial, ""
+            if len(cycle.picked) != wanted:
+                why = f"it labels {len(cycle.picked)} examples, where the protocol says {wanted}"
+            elif max(cycle.picked) >= pool:
+                why = f"it labels example {max(cycle.picked)} of {pool}"
+            elif place == 0 and cycle.picked != self.initial(file.seed):
+                why = f"its examples are not the initial set that seed {file.seed} draws"
+            if why:
+                raise CorruptRunError(file.path, place, why)
+        return done
 
 
 SAMPLE_SIZE = 12  # examples of a smoke test
 
 
-def smoke_test(setup: ExperimentSetup) -> None:
-    """Train for one epoch on a few examples; then, with every strategy, pick two of a few others."""
+def smoke_test(setup: ExperimentSetup, labels: Collection[str]) -> None:
+    """Train for one epoch on a few examples; then, with the strategies of these labels, pick two of a few others."""
     small, protocol = shrink(setup), setup.protocol
+    subject = f"a model by fit {protocol.fit.use}" if protocol.fit else f"the network {protocol.model.use}"
+    failed = f"{subject} cannot be trained on {setup.data.name}"
     try:
-        model, _ = fit_from_scratch(small, None, 0, 0, initial_set(small, 0))
-        small.metrics(model, small.data.test.inputs, small.data.test.targets)
+        with one_thread():
+            model, _ = fit_from_scratch(small, None, 0, 0, initial_set(small, 0))
+            small.metrics(model, small.data.test.inputs, small.data.test.targets)
+            for label in labels:
+                failed = f"{label} does not work in {protocol.name}"
+                strategy = shorten_training(build_strategy(protocol.strategies[label]))
+                labeled = initial_set(small, 0)
+                model, _ = fit_from_scratch(small, strategy, 0, 0, labeled)
+                select_examples(small, strategy, 0, 1, model, labeled)
     except Exception as error:
-        trained = (
-            f"a model by fit {protocol.fit.use}" if protocol.fit else f"the network {protocol.model.use}"
-        )
-        raise ValueError(
-            f"{trained} cannot be trained on {setup.data.name}: {explain_error(error)}"
-        ) from error
-    for label, named in protocol.strategies.items():
-        try:
-            strategy, labeled = shorten_training(build_strategy(named)), initial_set(small, 0)
-            model, _ = fit_from_scratch(small, strategy, 0, 0, labeled)
-            select_examples(small, strategy, 0, 1, model, labeled)
-        except Exception as error:
-            raise ValueError(f"{label} does not work in {protocol.name}: {explain_error(error)}") from error
+        raise ValueError(f"{failed}: {explain_error(error)}") from error
 
 
 def shrink(setup: ExperimentSetup) -> ExperimentSetup:
     """Return the experiment on a few examples, half of them labeled at the start, with one epoch of training."""
-    train, recipe = setup.data.train, setup.protocol.training
+    train, test, recipe = setup.data.train, setup.data.test, setup.protocol.training
     few = min(SAMPLE_SIZE, len(train) // 2)
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
-    test = setup.data.test.take(torch.arange(min(SAMPLE_SIZE, len(setup.data.test))))
     changes: dict[str, Any] = {"initial": few, "pick": min(2, few), "candidates": "all", "every_class": False}
     if recipe:
         changes["training"] = recipe.model_copy(update={"epochs": 1})
+    test = test.take(torch.arange(min(SAMPLE_SIZE, len(test))))
     data = replace(setup.data, train=train.take(order[: 2 * few]), test=test)
     return replace(setup, data=data, protocol=setup.protocol.model_copy(update=changes))
 

@@ -1,4 +1,4 @@
-"""Figures of one experiment: learning curves, gains, areas, times, and a varied setting."""
+"""Figures: learning curves, gains, areas, times, a varied setting, ranks, and maps of wins and gains."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,17 +7,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator
 from scipy import stats
 
+from jostle.experiments.page import GREY, INK, LineStyle, blank, line_styles, name_ends, styled
 from jostle.experiments.results import Floats, Results, metric_named
-from jostle.experiments.statistics import LEVEL, Gain, best_first, paired_curves, shared_seeds
-from jostle.experiments.styles import GREY, INK, LineStyle, blank, line_styles, name_ends, styled
-from jostle.experiments.summary import Times
+from jostle.experiments.statistics import (
+    LEVEL,
+    Gain,
+    Times,
+    best_first,
+    paired_curves,
+    penalties,
+    shared_seeds,
+)
 from jostle.experiments.tables import duration
 
-CROWD = 6  # more bands than this are drawn fainter
-FEW_PANELS = 4  # more than these are drawn smaller
 CYCLES = 9  # of a setting's figure; from longer runs as many are taken at even distances
 DRAWN_ONE_BY_ONE = 5  # fewer seeds than this are drawn one by one rather than as a band
 
@@ -54,7 +60,7 @@ def gain_curves(results: Results, metric: str, reference: str) -> Figure:
     """
     shown = line_styles(results.labels)
     paired = {
-        label: metric_named(metric).sign * paired_curves(results, metric, label, reference)
+        label: paired_curves(results, metric, label, reference)
         for label in results.labels
         if label != reference and shared_seeds(results, label, reference)
     }
@@ -63,12 +69,20 @@ def gain_curves(results: Results, metric: str, reference: str) -> Figure:
     figure = blank(8.6, 0.7 + 1.5 * rows)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
     for axes, (label, rises) in zip(grid, paired.items(), strict=False):
-        _lay_out_gains(axes, results.counts)
+        axes.axhline(0, color=INK, lw=0.8)
+        axes.xaxis.set_major_locator(FixedLocator(count_ticks(results.counts, 4)))
+        axes.grid(visible=True)
         for other in paired.values():
             axes.plot(results.counts, other.mean(axis=0), color=INK, alpha=0.14, lw=0.7)
-        _draw_gain(axes, results.counts, rises, shown[label].color)
+        color = shown[label].color
+        if len(rises) < DRAWN_ONE_BY_ONE:
+            axes.plot(results.counts, rises.T, color=color, alpha=0.45, lw=0.8)
+        else:
+            axes.fill_between(results.counts, *band(rises), color=color, alpha=0.25, lw=0)
+        axes.plot(results.counts, rises.mean(axis=0), color=color, lw=1.9)
         axes.set_title(label, loc="left", fontsize=9, pad=3)
-    _fit(grid[0], [_drawn(rises).ravel() for rises in paired.values()])
+    drawn = [each if len(each) < DRAWN_ONE_BY_ONE else each.mean(axis=0) for each in paired.values()]
+    _fit(grid[0], [curves.ravel() for curves in drawn])
     _finish_grid(grid, len(paired), columns)
     figure.supxlabel("labeled examples", fontsize=9.5)
     figure.supylabel(f"gain over {reference}" + metric_named(metric).gain_unit, fontsize=9.5)
@@ -83,7 +97,7 @@ def side_by_side(
     """The learning curves of several runs, a panel each, in the colors that `labels` have; gray if not `named`."""
     columns = min(2, len(runs))
     rows = -(-len(runs) // columns)
-    figure = blank(4.9 * columns, 3.9 * rows if len(runs) <= FEW_PANELS else 2.9 * rows)
+    figure = blank(4.9 * columns, (3.9 if len(runs) <= 4 else 2.9) * rows)
     grid = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     shared = {label: style for label, style in line_styles(labels).items() if label in named}
     for axes, (name, results) in zip(grid, runs.items(), strict=False):
@@ -127,30 +141,11 @@ def count_ticks(counts: Sequence[int], most: int) -> list[int]:
     return [*ticks, counts[-1]] if 2 * left_over > step else ticks
 
 
-def _lay_out_gains(axes: Axes, counts: Sequence[int]) -> None:
-    axes.axhline(0, color=INK, lw=0.8)
-    axes.xaxis.set_major_locator(FixedLocator(count_ticks(counts, 4)))
-    axes.grid(visible=True)
-
-
-def _drawn(gains: Floats) -> Floats:
-    """Return the curves of a panel: every seed where they are few, else their mean."""
-    return gains if len(gains) < DRAWN_ONE_BY_ONE else np.asarray(gains.mean(axis=0))
-
-
-def _draw_gain(axes: Axes, counts: Sequence[int], gains: Floats, color: str) -> None:
-    if len(gains) < DRAWN_ONE_BY_ONE:
-        axes.plot(counts, gains.T, color=color, alpha=0.45, lw=0.8)
-    else:
-        axes.fill_between(counts, *band(gains), color=color, alpha=0.25, lw=0)
-    axes.plot(counts, gains.mean(axis=0), color=color, lw=1.9)
-
-
 def _draw_curves(
     axes: Axes, results: Results, metric: str, shown: Mapping[str, LineStyle], most_ticks: int
 ) -> None:
     """All mean curves; those that are `shown` with their bands and names, the others in gray behind them."""
-    faint = 0.14 if len(shown) <= CROWD else 0.07
+    faint = 0.14 if len(shown) <= 6 else 0.07
     means = {label: results.mean_curve(label, metric) for label in results.labels}
     drawn = list(means.values())  # what there must be room for
     for label in [label for label in means if label not in shown]:
@@ -158,7 +153,9 @@ def _draw_curves(
     for label in [label for label in means if label in shown]:
         color, dash, marker = shown[label]
         if len(results.of(label)) > 1:
-            low, high = possible(band(results.curves(label, metric)), metric)
+            low, high = band(results.curves(label, metric))
+            if metric_named(metric).percent:  # a share lies between 0 and 100 %
+                low, high = low.clip(0, 100), high.clip(0, 100)
             drawn += [low, high]
             axes.fill_between(results.counts, low, high, color=color, alpha=faint, lw=0)
         style = {"color": color, "ls": dash, "marker": marker, "ms": 4.2, "lw": 1.6, "mew": 0}
@@ -171,11 +168,6 @@ def _draw_curves(
     axes.grid(visible=True)
     ends = [(label, mean[-1], shown[label]) for label, mean in means.items() if label in shown]
     name_ends(axes, results.counts[-1], ends)
-
-
-def possible(sides: Sequence[Floats], metric: str) -> list[Floats]:
-    """The sides of a band within what the metric can be: a share lies between 0 and 100 %."""
-    return [np.clip(side, 0, 100) if metric_named(metric).percent else side for side in sides]
 
 
 def _fit(axes: Axes, curves: Sequence[Floats], room: float = 0.12) -> None:
@@ -234,24 +226,20 @@ def time_bars(times: Sequence[Times]) -> Figure:
     shown = line_styles([each.label for each in times])
     figure = blank(8.6, 1.0 + 0.3 * len(order))
     left, right = figure.subplots(1, 2, sharey=True)
-    for axes, title, seconds in (
-        (left, "one selection", [each.select for each in order]),
-        (right, "one training", [each.train for each in order]),
-    ):
-        _bars(axes, seconds, [shown[each.label].color for each in order])
-        axes.set_title(
-            title + (", logarithmic" if axes.get_xscale() == "log" else ""), loc="left", fontsize=9.5
-        )
+    colors = [shown[each.label].color for each in order]
+    _bars(left, "one selection", [each.select for each in order], colors)
+    _bars(right, "one training", [each.train for each in order], colors)
     left.set_yticks(range(len(order)), [each.label for each in order])
     figure.tight_layout()
     return figure
 
 
-def _bars(axes: Axes, seconds: Sequence[float], colors: Sequence[str]) -> None:
+def _bars(axes: Axes, title: str, seconds: Sequence[float], colors: Sequence[str]) -> None:
     widths = np.nan_to_num(np.asarray(seconds))
     axes.barh(range(len(widths)), widths, color=colors, height=0.62)
     positive = widths[widths > 0]
     if positive.size and positive.max() > 30 * positive.min():
+        title += ", logarithmic"
         axes.set_xscale("log")
         axes.set_xlim(positive.min() / 3, positive.max() * 6)
     else:
@@ -265,6 +253,7 @@ def _bars(axes: Axes, seconds: Sequence[float], colors: Sequence[str]) -> None:
     axes.minorticks_off()
     axes.set_xticks([])
     axes.spines[["bottom"]].set_visible(False)
+    axes.set_title(title, loc="left", fontsize=9.5)
 
 
 def _rows(names: Sequence[str]) -> tuple[Figure, Axes]:
@@ -285,3 +274,126 @@ def _draw_row(axes: Axes, y: float, values: Floats, interval: tuple[float, float
     if len(values) >= INTERVAL_SEEDS:
         axes.plot(interval, [y, y], color=color, lw=2.2, solid_capstyle="round")
     axes.plot(values.mean(), y, "D", color=color, ms=7, mew=0)
+
+
+WIDTH = 8.6  # inches, as all lengths of a rank diagram
+LEFT, RIGHT = 2.3, 6.3  # where the line of ranks begins and ends
+TOP = 0.62  # of the line
+ROW = 0.24  # between names
+BAR = 0.13  # between bars
+
+
+@styled
+def rank_diagram(
+    ranks: Mapping[str, float], difference: float, cliques: Sequence[Sequence[str]], labels: Sequence[str]
+) -> Figure:
+    """Strategies at their average ranks, the best on the left; `labels` give every strategy its usual color."""
+    order, colors = sorted(ranks, key=lambda label: ranks[label]), line_styles(labels)
+    last, half = len(order), -(-len(order) // 2)
+    spans = [(ranks[group[0]], ranks[group[-1]]) for group in cliques]
+    first_name = TOP + 0.32 + BAR * (max(lanes(spans), default=-1) + 1)
+    figure = blank(WIDTH, first_name + ROW * half)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(figure.get_figheight(), 0))  # downwards
+    axes.axis("off")
+
+    def place(rank: float) -> float:
+        return LEFT + (RIGHT - LEFT) * (rank - 1) / max(1, last - 1)
+
+    axes.plot([LEFT, RIGHT], [TOP, TOP], color=INK, lw=1.0)
+    for tick in range(1, last + 1, 1 if last <= 16 else 2):
+        axes.plot([place(tick)] * 2, [TOP - 0.07, TOP], color=INK, lw=0.8)
+        axes.text(place(tick), TOP - 0.12, str(tick), ha="center", va="bottom", fontsize=8.5)
+    if 0 < difference <= last - 1:  # where it fits
+        ends, y = [place(1), place(1 + difference)], TOP - 0.42
+        axes.plot(ends, [y, y], color=INK, lw=1.0, marker="|", ms=6)
+        axes.text(ends[1] + 0.1, y, f"critical difference {difference:.2f}", va="center", fontsize=8.5)
+    for row, label in [*enumerate(order[:half]), *enumerate(reversed(order[half:]))]:  # an elbow to each name
+        left, rank, color = label in order[:half], ranks[label], colors[label].color
+        edge, y = LEFT - 0.15 if left else RIGHT + 0.15, first_name + ROW * row
+        axes.plot([place(rank), place(rank), edge], [TOP, y, y], color=color, lw=1.1)
+        axes.plot(place(rank), TOP, "o", color=color, ms=4.5, mew=0)
+        text, align = (f"{label}  {rank:.2f}", "right") if left else (f"{rank:.2f}  {label}", "left")
+        axes.text(edge + (-0.06 if left else 0.06), y, text, ha=align, va="center", fontsize=9)
+    for (best, worst), lane in zip(
+        spans, lanes(spans), strict=True
+    ):  # a bar over ranks that are not told apart
+        ends, y = [place(best) - 0.04, place(worst) + 0.04], TOP + 0.2 + BAR * lane
+        axes.plot(ends, [y, y], color=INK, lw=3.4, solid_capstyle="round")
+    return figure
+
+
+def lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
+    """The first lane for each span in which it meets no other."""
+    ends: list[float] = []
+    found = []
+    for low, high in spans:
+        lane = next((i for i, end in enumerate(ends) if low > end), len(ends))
+        ends[lane:] = [high, *ends[lane + 1 :]]
+        found.append(lane)
+    return found
+
+
+@styled
+def win_map(labels: Sequence[str], wins: Floats) -> Figure:
+    """How often each row beats each column, the least beaten first; below it the mean of each column."""
+    beaten = penalties(wins)
+    order = np.argsort(np.nan_to_num(beaten, nan=np.inf), kind="stable")
+    shares = np.vstack([wins[np.ix_(order, order)], beaten[order]])  # (labels + 1, labels)
+    names = [labels[i] for i in order]
+    texts = {place: f"{value:.2f}" if value else "0" for place, value in np.ndenumerate(shares)}
+    size = 0.52 * len(names)
+    figure = _map(size + 2.2, size + 1.9, [*names, "mean of column"], names, shares, texts)
+    figure.axes[0].axhline(len(names), color=INK, lw=1.2)
+    return figure
+
+
+@styled
+def gain_map(labels: Sequence[str], folders: Sequence[str], gains: Floats) -> Figure:
+    """Draw the gain of each strategy in each folder, in percent: blue is better than the baseline, red worse.
+
+    Folders go down the page, since there may be many.
+    """
+    strongest = max(float(np.nanmax(np.abs(gains), initial=0)), 1e-9)
+    texts = {place: f"{value:+.0f}".replace("-", "−") for place, value in np.ndenumerate(gains.T)}
+    width, height = 0.52 * len(labels) + 2.4, 0.3 * len(folders) + 1.9
+    return _map(width, height, folders, labels, gains.T / strongest, texts)
+
+
+@styled
+def duel_map(labels: Sequence[str], ahead: Floats, behind: Floats) -> Figure:
+    """In how many folders the row is clearly ahead of the column, and behind it."""
+    lead = ahead - behind
+    strengths = lead / max(float(np.abs(lead).max(initial=0)), 1.0)
+    strengths[np.diag_indices(len(labels))] = np.nan
+    texts = {place: f"{wins:.0f} : {behind[place]:.0f}" for place, wins in np.ndenumerate(ahead)}
+    width, height = 0.5 * len(labels) + 2.2, 0.36 * len(labels) + 1.9
+    return _map(width, height, labels, labels, strengths, texts)
+
+
+def _map(
+    width: float,
+    height: float,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    strengths: Floats,
+    texts: Mapping[tuple[int, ...], str],
+) -> Figure:
+    """A map of cells whose colors say how good they are, from -1 to 1; those of nan are left out."""
+    figure = blank(width, height)
+    axes = figure.subplots()
+    for (row, column), strength in np.ndenumerate(strengths):
+        if np.isfinite(strength):
+            color = "#0f5ca8" if strength >= 0 else "#b23a06"
+            shade = 0.06 + 0.8 * abs(strength)
+            axes.add_patch(Rectangle((column + 0.03, row + 0.05), 0.94, 0.9, color=color, alpha=shade, lw=0))
+            ink, at = "white" if abs(strength) > 0.6 else INK, (column + 0.5, row + 0.5)
+            axes.text(*at, texts[row, column], ha="center", va="center", color=ink, fontsize=8)
+    axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=40, ha="left", rotation_mode="anchor")
+    axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    figure.tight_layout()
+    return figure

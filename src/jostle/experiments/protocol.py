@@ -19,25 +19,24 @@ from pydantic import (
     model_validator,
 )
 
-from jostle.experiments.manifest import rename_strategies
 from jostle.training.train import Recipe
 from jostle.utils.names import Spec, look_up, name_and_settings, parsed_value
 
 
 def _amount(value: object) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("it is a number of examples, or a share of the training set below 1")
-    if isinstance(value, int) and value < 1:
-        raise ValueError("a number of examples is at least 1")
-    if isinstance(value, float) and not 0 < value < 1:
-        raise ValueError("a share of the training set lies between 0 and 1")
-    return value
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not (whole or (isinstance(value, float) and 0 < value < 1)):
+        raise ValueError(
+            "it is a number of examples, at least 1, or a share of the training set between 0 and 1"
+        )
+    return value  # type: ignore[return-value]
 
 
 Amount = Annotated[int | float, PlainValidator(_amount)]  # a number of examples, or a share below 1
 AmountOrAll = Annotated[
     int | float | Literal["all"], PlainValidator(lambda value: value if value == "all" else _amount(value))
 ]
+SHIPPED: Any = files("jostle.experiments") / "protocols"
 LABEL = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # labels name folders
 
 
@@ -132,7 +131,7 @@ class Protocol(BaseModel):
     def _labels_name_folders(cls, given: dict[str, Named]) -> dict[str, Named]:
         """Refuse labels that cannot name a folder."""
         for label in given:
-            if not LABEL.fullmatch(label) or label in ("report",):
+            if not LABEL.fullmatch(label) or label == "report":
                 raise ValueError(f"{label!r} cannot be a label: use letters, digits, and - _ . +")
         return given
 
@@ -166,18 +165,18 @@ class Protocol(BaseModel):
 
 def names() -> list[str]:
     """The protocols that are part of jostle."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _shipped().iterdir() if _is_toml(entry.name))
+    return sorted(entry.name.removesuffix(".toml") for entry in SHIPPED.iterdir() if _is_toml(entry.name))
 
 
 def source(name: str) -> str:
     """The text of a protocol, comments included."""
-    if _is_toml(name):
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise ValueError(f"there is no protocol file {name}")
-        return path.read_text(encoding="utf-8")
-    look_up("protocol", name, dict.fromkeys(names()))
-    return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))
+    if not _is_toml(name):
+        look_up("protocol", name, dict.fromkeys(names()))
+        return str((SHIPPED / f"{name}.toml").read_text(encoding="utf-8"))
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ValueError(f"there is no protocol file {name}")
+    return path.read_text(encoding="utf-8")
 
 
 def load(name: str, overrides: Iterable[str] = ()) -> Protocol:
@@ -228,15 +227,12 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     if "extends" not in fields:
         return fields
     parent = fields.pop("extends")
-    base = _read(_beside(name, parent), (*seen, name))
+    if _is_toml(parent):  # beside the file that extends it; a bare name is one of jostle's
+        parent = str(Path(name).parent / parent)
+    base = _read(parent, (*seen, name))
     if "strategies" in fields:
         base.pop("strategies", None)
     return _merged(base, fields)
-
-
-def _beside(name: str, parent: str) -> str:
-    """A file that is extended lies beside the file that extends it; a bare name is one of jostle's."""
-    return str(Path(name).parent / parent) if _is_toml(parent) else parent
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,9 +268,75 @@ def _table(text: str) -> dict[str, Any]:
     return {"use": use, **settings}
 
 
-def _shipped() -> Any:
-    return files("jostle.experiments") / "protocols"
-
-
 def _is_toml(name: str) -> bool:
     return name.endswith(".toml")
+
+
+# Names of jostle 0.2 in what is stored.
+OLD_STRATEGIES = {"jolt-herding": "noise-herding"}
+OLD_SETTINGS = {
+    "jolts": "num_perturbations",
+    "scale": "noise_scale",
+    "grid": "spatial_grid",
+    "start": "initial_centers",
+    "project": "projection_dim",
+    "keep": "candidates_per_pick",
+    "rows_file": "cache_path",
+}
+REMOVED_SETTINGS = ("race",)  # settings that changed no pick
+
+
+def rename_label(label: str) -> str:
+    """Current name of a strategy's label; a name that is still registered stays."""
+    from jostle import strategies
+
+    return label if label not in OLD_STRATEGIES or label in strategies.names() else OLD_STRATEGIES[label]
+
+
+def rename_strategies(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Strategies of a protocol, label -> entry, with current labels, names and settings."""
+    return {
+        rename_label(label): _rename_entry(label, entry) if isinstance(entry, Mapping) else entry
+        for label, entry in stored.items()
+    }
+
+
+def _rename_entry(label: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    renamed = {**entry, "use": rename_label(str(entry["use"]))} if "use" in entry else entry
+    takes = _settings(str(renamed.get("use", rename_label(label))))
+    return {
+        _rename_setting(key, takes): _rename_in_spec(value)
+        for key, value in renamed.items()
+        if key not in REMOVED_SETTINGS or key in takes or not takes
+    }
+
+
+def _rename_in_spec(value: Any) -> Any:
+    """Rename settings in words such as `deviations(grid=2)`, a part of a composed strategy."""
+    if isinstance(value, str) and "(" in value:
+        takes = _settings(value.partition("(")[0].strip())
+        for old in OLD_SETTINGS:
+            value = re.sub(rf"\b{old}(?=\s*=)", _rename_setting(old, takes), value)
+    return value
+
+
+def _settings(use: str) -> frozenset[str]:
+    """Settings of a registered name; none of the user's own, whose words may mean different things."""
+    from jostle import embeddings, selectors, strategies
+
+    registries = (strategies, embeddings, selectors)
+    found = next((each for each in registries if use in each.names()), None)
+    return frozenset(found.describe(use).settings) if found else frozenset()
+
+
+def _rename_setting(key: str, takes: frozenset[str]) -> str:
+    new = OLD_SETTINGS.get(key)
+    return new if new in takes and key not in takes else key
+
+
+def rename_run_folders(folder: Path) -> None:
+    """Rename the folders of strategies in a folder of runs, so that their runs are resumed."""
+    for old in OLD_STRATEGIES:
+        new = rename_label(old)
+        if new != old and (folder / old).is_dir() and not (folder / new).exists():
+            (folder / old).rename(folder / new)

@@ -8,22 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from jostle.experiments import figures, rank_figures, summary
-from jostle.experiments.manifest import flat_fields
-from jostle.experiments.page import Drawing, Page, Section, strip, toml, write
-from jostle.experiments.results import FIRST_PICKS, Results, Run, metric_named
+from jostle.experiments import figures
+from jostle.experiments.page import Drawing, Page, Section, line_styles, toml, write
+from jostle.experiments.results import FIRST_PICKS, Results, decimals, metric_named
 from jostle.experiments.statistics import (
+    FEWEST_SEEDS,
     MANY_SEEDS,
+    Gain,
     best_first,
+    gain_over,
     gains,
     need_for_last,
     shared_seeds,
     targets,
+    times,
     win_matrix,
 )
-from jostle.experiments.store import experiment_name
-from jostle.experiments.styles import line_styles
-from jostle.experiments.summary import decimals, details, headline, lead, times
+from jostle.experiments.store import experiment_name, flat_fields
+from jostle.experiments.tables import (
+    WIN_NOTE,
+    Cell,
+    aubc_table,
+    gain_table,
+    mean_cells,
+    needs_table,
+    ratio_table,
+    time_table,
+    win_table,
+)
 from jostle.utils.names import unknown
 
 
@@ -47,8 +59,10 @@ def write_report(
         gallery: Whether to show what each strategy picked first, as the runs keep it.
     """
     metric = results.metric(metric)
-    known = _baseline(results, baseline)
-    chapters = (
+    if baseline not in (*results.labels, "random"):  # only the usual one may be missing without a word
+        raise unknown("baseline", baseline, results.labels)
+    known = baseline if baseline in results.labels else None
+    sections = (
         curves_section(results, metric, known),
         setting_section(results, metric),
         areas_section(results, metric),
@@ -59,6 +73,10 @@ def write_report(
         gallery_section(results) if gallery else None,
         repeat_section(results),
     )
+    points = len(results.counts)
+    unfinished = [
+        f"{run.label} seed {run.seed} ({len(run.counts)} of {points} points)" for run in results.incomplete
+    ]
     page = Page(
         title=results.name,
         subtitle=str(results.protocol.get("title", "")),
@@ -66,8 +84,8 @@ def write_report(
         headline=headline(results, metric, known),
         details=details(results, metric, known),
         facts=_facts(results, metric, known),
-        warnings=_unfinished(results),
-        sections=[chapter for chapter in chapters if chapter],
+        warnings=[f"Unfinished runs are left out: {', '.join(unfinished)}."] if unfinished else [],
+        sections=[section for section in sections if section],
         colors={label: style.color for label, style in line_styles(results.labels).items()},
     )
     return write(page, Path(out) if out else report_folder(results.path), "report.html", own=out is None)
@@ -78,19 +96,12 @@ def report_folder(path: Path) -> Path:
     return path / "report" if path.is_dir() else path.with_name(f"{experiment_name(path)}-report")
 
 
-def _baseline(results: Results, baseline: str) -> str | None:
-    """The baseline if it was run; only the usual one may be missing without a word."""
-    if baseline in results.labels or baseline == "random":
-        return baseline if baseline in results.labels else None
-    raise unknown("baseline", baseline, results.labels)
-
-
 def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[str, str]]:
     best = best_first(results, metric)[0]
     area = float(results.aubc(best, metric).mean())
     percent = " %" if metric_named(metric).percent else ""
     facts = [(f"{area:.{min(1, decimals(results, metric))}f}{percent}", f"best AUBC, {best}")]
-    if baseline and best != baseline and lead(results, metric, best, baseline).clear:
+    if baseline and best != baseline and gain_over(results, metric, best, baseline).clear:
         need = need_for_last(results, metric, best, baseline)
         if need < results.counts[-1]:
             facts.append((f"−{100 * (1 - need / results.counts[-1]):.0f} %", f"labels to match {baseline}"))
@@ -101,26 +112,29 @@ def _facts(results: Results, metric: str, baseline: str | None) -> list[tuple[st
     return facts
 
 
-def _unfinished(results: Results) -> list[str]:
-    runs = ", ".join(_progress(run, len(results.counts)) for run in results.incomplete)
-    return [f"Unfinished runs are left out: {runs}."] if runs else []
-
-
-def _progress(run: Run, points: int) -> str:
-    return f"{run.label} seed {run.seed} ({len(run.counts)} of {points} points)"
-
-
 YARDSTICK = "coreset"  # the strategy whose selection time others are compared with, as in the paper's table
 
 
 def curves_section(results: Results, metric: str, baseline: str | None) -> Section:
     """Learning curves, and what each strategy gains along them."""
-    caption = _curves_caption(metric_named(metric).title, seed_counts(results))
+    title, seeds = metric_named(metric).title, seed_counts(results)
+    shaded = [
+        *(["the 95 % confidence band of each mean"] if seeds[-1] > 2 else []),
+        *(["the range of two seeds"] if 2 in seeds else []),
+    ]
+    averaged = f", averaged over seeds. Shaded: {', or '.join(shaded)}." if shaded else " of a single seed."
+    caption = title[0].upper() + title[1:] + averaged
     drawings = [Drawing("learning-curves", figures.learning_curves(results, metric), caption)]
-    if baseline and len(results.labels) > 1:
-        caption = (
-            f"What each strategy gains over {baseline} on the same seeds; {_gain_lines(results, baseline)}"
-        )
+    others = [label for label in results.labels if label != baseline]
+    if baseline and others:
+        counts = {len(shared_seeds(results, label, baseline)) for label in others}
+        few = figures.DRAWN_ONE_BY_ONE
+        drawn = [
+            *(["thin lines: single seeds"] if any(1 < n < few for n in counts) else []),
+            *(["shaded: 95 % confidence band"] if max(counts) >= few else []),
+            *(["gray: the others"] if len(others) > 1 else []),
+        ]
+        caption = f"What each strategy gains over {baseline} on the same seeds; {'; '.join(drawn)}."
         drawings.append(Drawing("gain-curves", figures.gain_curves(results, metric, baseline), caption))
     text = (
         "How good the model is after each round of labeling. All strategies of one seed start from the same "
@@ -132,29 +146,6 @@ def curves_section(results: Results, metric: str, baseline: str | None) -> Secti
 def seed_counts(results: Results) -> list[int]:
     """The numbers of seeds that strategies have, in order, each once."""
     return sorted({len(results.of(label)) for label in results.labels})
-
-
-def _curves_caption(title: str, seeds: Sequence[int]) -> str:
-    first = title[0].upper() + title[1:]
-    if seeds[-1] == 1:
-        return f"{first} of a single seed."
-    shaded = [
-        *(["the 95 % confidence band of each mean"] if seeds[-1] > 2 else []),
-        *(["the range of two seeds"] if 2 in seeds else []),
-    ]
-    return f"{first}, averaged over seeds. Shaded: {', or '.join(shaded)}."
-
-
-def _gain_lines(results: Results, baseline: str) -> str:
-    """Describe the bars around mean gains; a single seed is its own mean."""
-    others = [label for label in results.labels if label != baseline]
-    seeds = {len(shared_seeds(results, label, baseline)) for label in others}
-    drawn = [
-        *(["thin lines: single seeds"] if any(1 < n < figures.DRAWN_ONE_BY_ONE for n in seeds) else []),
-        *(["shaded: 95 % confidence band"] if max(seeds) >= figures.DRAWN_ONE_BY_ONE else []),
-        *(["gray: the others"] if len(others) > 1 else []),
-    ]
-    return "; ".join(drawn) + "."
 
 
 def setting_section(results: Results, metric: str) -> Section | None:
@@ -174,8 +165,9 @@ def areas_section(results: Results, metric: str) -> Section:
     interval = "the 95 % confidence interval of the mean"
     caption = _dots_caption("AUBC of each seed", interval, seed_counts(results))
     drawing = Drawing("aubc", figures.aubc_dots(results, metric), caption)
-    table = summary.aubc_table(results, metric)
-    return Section("aubc", "Area under the budget curve", text, (drawing,), {"aubc": table})
+    return Section(
+        "aubc", "Area under the budget curve", text, (drawing,), {"aubc": aubc_table(results, metric)}
+    )
 
 
 def _dots_caption(dots: str, interval: str, seeds: Sequence[int]) -> str:
@@ -197,9 +189,8 @@ def gains_section(results: Results, metric: str, reference: str) -> Section | No
         return None
     text = f"Seed by seed, so that a lucky start helps no one: AUBC minus that of {reference}."
     caption = _dots_caption("Difference of each seed", "the bootstrap interval of the mean", seeds)
-    figure = figures.gain_dots(found, reference, metric, results.labels)
-    table = summary.gain_table(results, metric, reference, found)
-    drawing = Drawing("gains", figure, caption)
+    drawing = Drawing("gains", figures.gain_dots(found, reference, metric, results.labels), caption)
+    table = gain_table(results, metric, reference, found)
     return Section("gains", f"Gain over {reference}", text, (drawing,), {"gains": table})
 
 
@@ -209,10 +200,10 @@ def wins_section(results: Results, metric: str) -> Section | None:
     few = seed_counts(results)[-1] < MANY_SEEDS
     if np.isnan(wins).all() or (few and not np.nansum(wins)):  # nothing that the seeds decide
         return None
-    caption = "Row beats column; the least beaten first."
-    drawing = Drawing("wins", rank_figures.win_map(results.labels, wins), caption)
-    table = summary.win_table(results, wins)
-    return Section("wins", "Wins and losses", summary.WIN_NOTE, (drawing,), filed={"wins": table})
+    drawing = Drawing(
+        "wins", figures.win_map(results.labels, wins), "Row beats column; the least beaten first."
+    )
+    return Section("wins", "Wins and losses", WIN_NOTE, (drawing,), filed={"wins": win_table(results, wins)})
 
 
 def needs_section(
@@ -220,21 +211,20 @@ def needs_section(
 ) -> Section | None:
     """Labels needed for given values of the metric."""
     wanted = list(levels) if levels is not None else targets(results, metric)
-    if not wanted:
-        return None
-    title = metric_named(metric).title
-    text = f"What labeling costs: how many labels each strategy needs for a given {title}."
-    table = summary.needs_table(results, metric, wanted, baseline)
-    return Section("labels", "Labels needed", text, tables={"labels": table})
+    text = (
+        f"What labeling costs: how many labels each strategy needs for a given {metric_named(metric).title}."
+    )
+    tables = {"labels": needs_table(results, metric, wanted, baseline)}
+    return Section("labels", "Labels needed", text, tables=tables) if wanted else None
 
 
 def times_section(results: Results) -> Section:
     """Seconds of selecting and training."""
     found = times(results)
     drawing = Drawing("times", figures.time_bars(found), "Mean time of one selection and one training.")
-    tables = {"times": summary.time_table(results, found)}
+    tables = {"times": time_table(results, found)}
     if YARDSTICK in results.labels:
-        tables["ratios"] = summary.ratio_table(results, found, YARDSTICK)
+        tables["ratios"] = ratio_table(results, found, YARDSTICK)
     return Section("times", "Time", "What a strategy costs in computing.", (drawing,), tables)
 
 
@@ -245,20 +235,20 @@ def gallery_seed(results: Results) -> int:
 
 def first_picks(results: Results) -> dict[str, list[int]]:
     """The ids that each strategy asked for first, in one seed, if possible the same for all."""
-    if len(results.counts) < 2:
-        return {}
-    seed = gallery_seed(results)
-    chosen = {
-        label: next((run for run in results.of(label) if run.seed == seed), results.of(label)[0])
-        for label in results.labels
-    }
-    return {label: run.cycles[1].picked[:FIRST_PICKS] for label, run in chosen.items()}
+    found, seed = {}, gallery_seed(results)
+    for label in results.labels if len(results.counts) > 1 else ():
+        run = next((run for run in results.of(label) if run.seed == seed), results.of(label)[0])
+        found[label] = run.cycles[1].picked[:FIRST_PICKS]
+    return found
 
 
 def gallery_section(results: Results) -> Section | None:
     """Show the first picks of each strategy, as far as there are previews."""
-    strips = tuple(strip(label, ids, results.previews) for label, ids in first_picks(results).items())
-    if not any(each.pictures or each.texts for each in strips):
+    strips = {
+        label: [(f"example {i}", results.previews[i]) for i in ids if i in results.previews]
+        for label, ids in first_picks(results).items()
+    }
+    if not any(strips.values()):
         return None
     text = (
         f"The first {FIRST_PICKS} examples that each strategy asked for in seed {gallery_seed(results)}, in the order "
@@ -270,22 +260,20 @@ def gallery_section(results: Results) -> Section | None:
 def repeat_section(results: Results) -> Section:
     """Commands, seeds, versions, hardware, checksums and the protocol, to be copied."""
     manifest = results.manifest
-    listings: list[tuple[str, str]] = []
     commands = [*manifest.get("earlier_commands", ()), manifest.get("command", ())]
-    if any(commands):
-        said = "\n".join(shlex.join(map(str, command)) for command in commands)
-        listings.append(("Commands" if len(commands) > 1 else "Command", said))
+    lines = "\n".join(shlex.join(map(str, command)) for command in commands)
     seeds = {label: " ".join(map(str, results.seeds(label))) for label in results.labels}
     same = len(set(seeds.values())) == 1
-    listings.append(("Seeds", next(iter(seeds.values())) if same else toml(seeds)))
     titles = {"versions": "Versions", "hardware": "Hardware", "data": "Data", "files": "Own files"}
-    for key, title in titles.items():
-        if manifest.get(key):
-            listings.append((title, toml(manifest[key])))
-    if manifest.get("protocol"):
-        listings.append(("Protocol", toml(spelled_out(manifest["protocol"]))))
+    protocol = toml(spelled_out(manifest["protocol"])) if manifest.get("protocol") else ""
+    listings = [
+        ("Commands" if len(commands) > 1 else "Command", lines if any(commands) else ""),
+        ("Seeds", next(iter(seeds.values())) if same else toml(seeds)),
+        *((title, toml(manifest.get(key, {}))) for key, title in titles.items()),
+        ("Protocol", protocol),
+    ]
     text = "Everything needed to run this again; the same seeds give the same picks and the same numbers."
-    return Section("repeat", "Repeat it", text, listings=tuple(listings))
+    return Section("repeat", "Repeat it", text, listings=tuple(each for each in listings if each[1]))
 
 
 def spelled_out(protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,3 +315,71 @@ def varied_setting(strategies: Any, labels: Sequence[str]) -> tuple[str, dict[st
 def shown_value(value: Any) -> str:
     """A value of a setting, as people write it."""
     return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+
+
+def headline(results: Results, metric: str, baseline: str | None) -> str:
+    """The result in one sentence."""
+    best, *others = best_first(results, metric)
+    (cell,) = mean_cells([results.aubc(best, metric)], decimals(results, metric))
+    percent = " %" * metric_named(metric).percent
+    area = f"an area under the {metric_named(metric).title} curve of {cell.text}{percent}"
+    if not others:
+        said = f"{best} has {area}"
+    elif best == baseline:
+        said = f"No strategy beats {best}, with {area}"
+    else:
+        said = _lead(results, metric, baseline if baseline in others else None, best, others[0], area)
+    return (said + ".").replace(" ±", "\u00a0±").replace("± ", "±\u00a0").replace(" %", "\u00a0%")
+
+
+def _lead(results: Results, metric: str, baseline: str | None, best: str, second: str, area: str) -> str:
+    """The first words of a headline, as strong as the lead is clear."""
+    over_second = gain_over(results, metric, best, second)
+    over_baseline = gain_over(results, metric, best, baseline) if baseline else Gain(best, np.empty(0))
+    better = f"{_amount(results, metric, over_baseline)} better than {baseline}"
+    over = f": {better}" if over_baseline.seeds else ""
+    seeds = max(over_second.seeds, over_baseline.seeds)
+    if seeds < FEWEST_SEEDS:
+        many = ("No shared seed decides", "One seed decides nothing", "Two seeds decide nothing")[seeds]
+        return f"{many} yet; {best} has the best result, {area}{over}"
+    if over and not over_baseline.clear:
+        return f"No strategy is clearly better than {baseline}; {best} has the best result, {area}{over}"
+    if over_second.clear:
+        return f"{best} comes out ahead, with {area}{over}"
+    return f"{best} has the best result, but no clear lead: {area}{over.replace(':', ',')}"
+
+
+def _amount(results: Results, metric: str, gain: Gain) -> str:
+    text = Cell(gain.mean, digits=decimals(results, metric)).text
+    return text + " points" * metric_named(metric).percent
+
+
+def _support(results: Results, metric: str, gain: Gain) -> str:
+    low, high = (f"{side:.{decimals(results, metric)}f}".replace("-", "−") for side in gain.interval)
+    interval = f", 95 % interval {low} to {high}" if gain.seeds >= MANY_SEEDS else ""
+    return f"ahead in {gain.wins} of {gain.seeds} seeds{interval}"
+
+
+def details(results: Results, metric: str, baseline: str | None) -> str:
+    """Return the sentences below the headline: how sure the lead is, what it saves, and who comes second."""
+    best, *others = best_first(results, metric)
+    seeds, last, said = len(results.of(best)), results.counts[-1], []
+    if baseline in others:
+        over_baseline = gain_over(results, metric, best, baseline)
+        doubt = "" if over_baseline.clear else ", which may be chance"
+        if over_baseline.seeds > 1:
+            said.append(f"Against {baseline} it is {_support(results, metric, over_baseline)}{doubt}.")
+        need = need_for_last(results, metric, best, baseline)
+        if over_baseline.clear and np.isfinite(need) and round(need) < last:
+            share = f"{need:.0f} labels instead of {last}, {100 * (1 - need / last):.0f} % fewer"
+            said.append(f"It reaches {baseline}’s last {metric_named(metric).title} with {share}.")
+    if others and others[0] != baseline:
+        lead = gain_over(results, metric, best, others[0])
+        support = (
+            f"({best} is {_support(results, metric, lead)}){'' if lead.clear else ': too close to call'}"
+        )
+        behind = f", {_amount(results, metric, lead)} behind {support}" if lead.seeds > 1 else ""
+        said.append(f"{others[0]} comes second{behind}.")
+    if FEWEST_SEEDS <= seeds < MANY_SEEDS:
+        said.append(f"{seeds} seeds are few: take the order with care.")
+    return " ".join(said)

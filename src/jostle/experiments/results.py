@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from jostle.experiments import manifest as manifests
-from jostle.experiments.manifest import rename_label
+from jostle.experiments.protocol import rename_label
 from jostle.experiments.store import (
+    MANIFEST_FILE,
     Cycle,
     experiment_name,
     parse_cycles,
+    parse_manifest,
     read_experiment,
+    read_text,
     seed_in,
     split_lines,
 )
@@ -125,11 +127,13 @@ class Run:
     def metrics(self) -> Mapping[str, Floats]:
         """Every metric of the first point, (points,), as stored; nan where it is missing."""
         names = self.cycles[0].metrics if self.cycles else ()
-        return {name: floats(cycle.metrics.get(name) for cycle in self.cycles) for name in names}
+        return {
+            name: np.array([cycle.metrics.get(name) for cycle in self.cycles], np.float64) for name in names
+        }
 
     def costs(self, field: str) -> Floats:
         """A field of `Cycle` at each point, (points,), such as `select_seconds`; nan where it was not recorded."""
-        return floats(getattr(cycle, field) for cycle in self.cycles)
+        return np.array([getattr(cycle, field) for cycle in self.cycles], np.float64)
 
 
 @dataclass(frozen=True)
@@ -187,10 +191,7 @@ class Results:
 
     @cached_property
     def _by_label(self) -> dict[str, list[Run]]:
-        found: dict[str, list[Run]] = {}
-        for run in self.runs:
-            found.setdefault(run.label, []).append(run)
-        return found
+        return {label: [run for run in self.runs if run.label == label] for label in self.labels}
 
     def seeds(self, label: str) -> list[int]:
         """The seeds that a `label` has finished."""
@@ -206,7 +207,7 @@ class Results:
         """
         wanted = None if seeds is None else set(seeds)
         rows = [run.metrics[metric] for run in self.of(label) if wanted is None or run.seed in wanted]
-        return np.stack(rows) * metric_named(metric).scale
+        return np.array(rows).reshape(len(rows), len(self.counts)) * metric_named(metric).scale
 
     def mean_curve(self, label: str, metric: str, seeds: Iterable[int] | None = None) -> Floats:
         """The mean over the seeds of a `label`, or over some `seeds`, in a `metric`, (points,)."""
@@ -237,6 +238,14 @@ def _areas(counts: ArrayLike, curves: Floats) -> Floats:
     return np.asarray((curves[..., 1:] + curves[..., :-1]) / 2 @ np.diff(n) / (n[-1] - n[0]))
 
 
+def decimals(results: Results, metric: str) -> int:
+    """Decimals worth showing: 2 up to a thousand, fewer above, more for values below 1."""
+    if metric_named(metric).percent:
+        return 2
+    largest = max(abs(float(results.aubc(label, metric).mean())) for label in results.labels)
+    return 0 if largest >= 1e4 else 1 if largest >= 1e3 else 2 if largest >= 1 else 4
+
+
 def load(path: str | Path) -> Results:
     """Read the runs of an experiment from its folder or its packed file (.tar.xz).
 
@@ -250,8 +259,8 @@ def load(path: str | Path) -> Results:
     """
     path = Path(path)
     texts = read_experiment(path)
-    stored, kept = texts.pop(manifests.MANIFEST_FILE, ""), texts.pop(PREVIEWS_FILE, "")
-    manifest = manifests.parse_manifest(stored, path / manifests.MANIFEST_FILE) if stored else {}
+    stored, kept = texts.pop(MANIFEST_FILE, ""), texts.pop(PREVIEWS_FILE, "")
+    manifest = parse_manifest(stored, path / MANIFEST_FILE) if stored else {}
     protocol = manifest.get("protocol", {})
     runs = [Run.parse(text, path / name) for name, text in texts.items()]
     counts = max((run.counts for run in runs), key=len, default=())
@@ -275,11 +284,6 @@ def load(path: str | Path) -> Results:
     )
 
 
-def floats(values: Iterable[float | None]) -> Floats:
-    """Numbers as an array, nan for None."""
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
 PREVIEWS_FILE = "previews.json"
 FIRST_PICKS = 12  # of each strategy that are shown
 THUMB = 112  # pixels; larger pictures are made smaller
@@ -298,9 +302,7 @@ class Preview:
 
 def preview_of(shown: Image.Image | str) -> Preview:
     """A small preview of an example."""
-    return (
-        Preview(picture=thumbnail(shown)) if isinstance(shown, Image.Image) else Preview(text=shorten(shown))
-    )
+    return Preview(text=shorten(shown)) if isinstance(shown, str) else Preview(picture=thumbnail(shown))
 
 
 def shorten(text: str, most: int = WORDS) -> str:
@@ -333,10 +335,8 @@ def add_previews(folder: Path, ids: Iterable[int], show: Callable[[int], Image.I
 
 def read_previews(folder: Path) -> dict[int, Preview]:
     """Read the previews of a folder; entries that are neither a small picture nor a short text are left out."""
-    try:
-        return parse_previews((folder / PREVIEWS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    path = folder / PREVIEWS_FILE
+    return parse_previews(read_text(path)) if path.is_file() else {}
 
 
 def parse_previews(text: str) -> dict[int, Preview]:

@@ -1,4 +1,7 @@
-"""Runners hand out runs to workers, store cycles as they arrive, and replace workers that die."""
+"""Runners hand out runs to workers, store cycles as they arrive, and replace workers that die.
+
+A worker computes runs one after the other with one thread, so that results do not depend on who computes them.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,96 @@ import multiprocessing
 import os
 import signal
 import threading
-from abc import ABC, abstractmethod
+import traceback
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
+
+from torch import Tensor
 
 from jostle.engines import EngineError, Ray
 from jostle.engines.ray_shards import connect, start_workers
-from jostle.experiments.setup import ExperimentSetup
+from jostle.experiments.loop import cycles
+from jostle.experiments.setup import (
+    ExperimentSetup,
+    WorkerConfig,
+    build_strategy,
+    check_unchanged,
+    explain_error,
+    one_thread,
+)
 from jostle.experiments.store import Cycle, RunFile
-from jostle.experiments.workers import Event, Job, RunIntegrity, Worker, WorkerConfig, failure
 from jostle.utils.user_files import kept_sources
+
+
+class Job(NamedTuple):
+    """One run: a strategy's label and a seed."""
+
+    label: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.label} seed {self.seed}"
+
+
+class Event(NamedTuple):
+    """One step of a run: it started, finished a cycle, is done, or failed with a reason."""
+
+    kind: str  # started, cycle, done, failed
+    job: Job
+    cycle: Cycle | None = None
+    reason: str = ""
+    trace: str = ""
+
+
+class RunWorker:
+    """Compute runs, one after the other, with data that is loaded once.
+
+    Args:
+        config: What to run.
+        setup: Data that is loaded already; None: the first run loads it.
+    """
+
+    def __init__(self, config: WorkerConfig, setup: ExperimentSetup | None = None) -> None:
+        self.config, self.setup = config, setup
+
+    def ready(self) -> str:
+        """Show that the worker has started, on a node of a cluster."""
+        return "ready"
+
+    def run(self, job: Job, done: Sequence[Cycle]) -> Generator[Event]:
+        """Yield the cycles of a run after those that are done; a failure is an event, not an exception."""
+        try:
+            with kept_sources(self.config.sources), one_thread():
+                for cycle in self._cycles(job, done):
+                    yield Event("cycle", job, cycle)
+        except Exception as error:
+            yield failure(job, error)
+
+    def _cycles(self, job: Job, done: Sequence[Cycle]) -> Iterator[Cycle]:
+        """Yield cycles; none that came from changed files is among them."""
+        config = self.config
+        self.setup = self.setup or ExperimentSetup.load(config.protocol, config.root, config.device)
+        data = self.setup.data
+        check_unchanged(data, config.data)
+        read = (part for split in (data.train, data.test) for part in (split.inputs, split.targets))
+        from_files = not all(isinstance(part, Tensor) for part in read)  # an edit reaches a run under way
+        strategy = build_strategy(config.protocol.strategies[job.label])
+        for cycle in cycles(self.setup, strategy, job.seed, done):
+            if from_files:
+                check_unchanged(data, config.data)
+            yield cycle
+
+
+def failure(job: Job, error: Exception) -> Event:
+    """Event of a run that failed with an error."""
+    return Event("failed", job, reason=explain_error(error), trace="".join(traceback.format_exception(error)))
+
 
 STOP_SECONDS = 5.0  # a worker process has to end by itself
 
@@ -41,43 +118,49 @@ class ActiveRun:
     failed: bool = False
 
 
-class Runner(ABC):
-    """Execute runs with several workers; only this process writes run files.
+ReadRun = Callable[[RunFile], list[Cycle]]
+
+
+class Runner:
+    """Execute runs one by one in this process; subclasses have workers elsewhere. Only this process writes run files.
 
     Args:
-        setup: Data and protocol, to check run files against.
+        setup: Data and protocol.
         config: Everything that a worker needs.
         folder: Where run files are.
+        read: Reads a run file and checks that the protocol can have made it.
     """
 
     max_deaths = 1  # workers that may die over one run before the run counts as failed
 
-    def __init__(self, setup: ExperimentSetup, config: WorkerConfig, folder: Path) -> None:
-        self.integrity, self.config, self.folder = RunIntegrity(setup), config, folder
+    def __init__(self, setup: ExperimentSetup, config: WorkerConfig, folder: Path, read: ReadRun) -> None:
+        self.setup, self.config, self.folder, self.read = setup, config, folder, read
         self.waiting: deque[Job] = deque()
         self.idle: deque[Any] = deque()
         self.active: dict[Any, ActiveRun] = {}
         self.deaths: Counter[Job] = Counter()
+        self.streams: dict[Any, Any] = {}  # worker -> the events of its run, unless they come by messages
 
-    @abstractmethod
     def start_workers(self, count: int) -> list[Any]:
         """Start so many workers, and return those that are ready."""
+        return [RunWorker(self.config, self.setup)]
 
-    @abstractmethod
     def send(self, worker: Any, job: Job, done: Sequence[Cycle]) -> None:
         """Let an idle worker compute a run from where its file ends."""
+        self.streams[worker] = worker.run(job, done)
 
-    @abstractmethod
     def wait(self) -> list[Any]:
         """Wait until a busy worker has something to say, and return those that have."""
+        return list(self.active)
 
-    @abstractmethod
     def receive(self, worker: Any) -> Event | None:
         """Next event of a worker, None at the end of its run; WorkerDiedError where it is gone."""
+        return None if self.active[worker].failed else next(self.streams[worker], None)
 
-    @abstractmethod
     def stop(self) -> None:
         """End all workers."""
+        for events in self.streams.values():
+            events.close()
 
     def run(self, jobs: Sequence[Job], workers: int) -> Generator[Event]:
         """Execute all runs, and yield what happens; a run that fails does not stop the rest."""
@@ -98,7 +181,7 @@ class Runner(ABC):
         file, lock = RunFile.of(self.folder, *job), ExitStack()
         try:
             lock.enter_context(file.locked())
-            done = self.integrity.read(file)
+            done = self.read(file)
         except Exception as error:
             lock.close()
             yield failure(job, error)
@@ -117,7 +200,11 @@ class Runner(ABC):
             yield from self._handle_death(worker, str(death))
             return
         if event is None:
-            yield from self._finish(worker)
+            del self.active[worker]
+            active.lock.close()
+            self.idle.append(worker)
+            if not active.failed:
+                yield Event("done", active.job, active.last)
         elif not active.failed:
             yield self._store(active, event)
 
@@ -132,13 +219,6 @@ class Runner(ABC):
         active.failed = event.kind == "failed"
         return event
 
-    def _finish(self, worker: Any) -> Iterator[Event]:
-        active = self.active.pop(worker)
-        active.lock.close()
-        self.idle.append(worker)
-        if not active.failed:
-            yield Event("done", active.job, active.last)
-
     def _handle_death(self, worker: Any, reason: str) -> Iterator[Event]:
         """Let a different worker compute a dead one's run, unless too many died over it."""
         active = self.active.pop(worker)
@@ -152,58 +232,26 @@ class Runner(ABC):
             self.idle.extend(self.start_workers(1))
 
 
-class InlineRunner(Runner):
-    """Execute runs one by one in this process."""
-
-    def __init__(self, setup: ExperimentSetup, config: WorkerConfig, folder: Path) -> None:
-        super().__init__(setup, config, folder)
-        self.worker = Worker(config, setup)
-        self.events: Generator[Event] | None = None
-
-    def start_workers(self, count: int) -> list[Worker]:
-        """Return the one worker."""
-        return [self.worker]
-
-    def send(self, worker: Worker, job: Job, done: Sequence[Cycle]) -> None:
-        """Begin a run; each event is computed when it is received."""
-        self.events = worker.run(job, done)
-
-    def wait(self) -> list[Worker]:
-        """Return the one worker."""
-        return [self.worker]
-
-    def receive(self, worker: Worker) -> Event | None:
-        """Compute the next event."""
-        if self.events is None or self.active[worker].failed:
-            return None
-        return next(self.events, None)
-
-    def stop(self) -> None:
-        """Leave a run that was interrupted."""
-        if self.events is not None:
-            self.events.close()
-
-
 class ProcessRunner(Runner):
     """Execute runs with several processes of this machine."""
 
-    def __init__(self, setup: ExperimentSetup, config: WorkerConfig, folder: Path) -> None:
-        super().__init__(setup, config, folder)
+    def __init__(self, setup: ExperimentSetup, config: WorkerConfig, folder: Path, read: ReadRun) -> None:
+        super().__init__(setup, config, folder, read)
         self.context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads
         self.processes: dict[Connection, BaseProcess] = {}
 
     def start_workers(self, count: int) -> list[Connection]:
         """Spawn processes; a worker is known by the connection to it."""
-        return [self._spawn() for _ in range(count)]
-
-    def _spawn(self) -> Connection:
-        ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=serve, args=(theirs, self.config), daemon=True)
-        with ignore_interrupts():
-            process.start()
-        theirs.close()
-        self.processes[ours] = process
-        return ours
+        started = []
+        for _ in range(count):
+            ours, theirs = self.context.Pipe()
+            process = self.context.Process(target=serve, args=(theirs, self.config), daemon=True)
+            with ignore_interrupts():
+                process.start()
+            theirs.close()
+            self.processes[ours] = process
+            started.append(ours)
+        return started
 
     def send(self, worker: Connection, job: Job, done: Sequence[Cycle]) -> None:
         """Send a run; a process that is gone shows when it is received from."""
@@ -262,16 +310,15 @@ def serve(connection: Connection, config: WorkerConfig) -> None:
     """Compute runs in a worker process until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=exit_with_parent, daemon=True).start()
-    worker = Worker(config)
-    with kept_sources(config.sources):
-        while True:
-            try:
-                job, done = connection.recv()
-            except EOFError:
-                return
-            for event in worker.run(job, done):
-                connection.send(event)
-            connection.send(None)
+    worker = RunWorker(config)
+    while True:
+        try:
+            job, done = connection.recv()
+        except EOFError:
+            return
+        for event in worker.run(job, done):
+            connection.send(event)
+        connection.send(None)
 
 
 def exit_with_parent() -> None:
@@ -284,47 +331,33 @@ def exit_with_parent() -> None:
 SILENT_SECONDS = 86_400.0  # without a cycle of any run, after which a cluster is given up
 
 
-class RunWorker:
-    """Worker on a node, with data that it loads once."""
-
-    def __init__(self, config: WorkerConfig) -> None:
-        self.worker = Worker(config)
-
-    def ready(self) -> str:
-        """Show that the worker has started."""
-        return "ready"
-
-    def run(self, job: Job, done: tuple[Cycle, ...]) -> Iterator[Event]:
-        """Yield the events of a run after the cycles that are done."""
-        with kept_sources(self.worker.config.sources):
-            yield from self.worker.run(job, done)
-
-
 class RayRunner(Runner):
     """Execute runs with the workers of a cluster."""
 
     max_deaths = 3
+    ray: Any
+    patience: float  # seconds to wait for an answer of the cluster
+    started: tuple[Any, ...] = ()
 
-    def __init__(
-        self, setup: ExperimentSetup, config: WorkerConfig, folder: Path, ray: Any, kind: Any, patience: float
-    ) -> None:
-        super().__init__(setup, config, folder)
-        self.ray, self.kind, self.patience = ray, kind, patience
-        self.sent = ray.put(config)
-        self.started: list[Any] = []
-        self.streams: dict[Any, Any] = {}  # worker -> its events
+    def run_on(self, engine: Ray, jobs: Sequence[Job]) -> Generator[Event]:
+        """Execute all runs on a cluster, and yield what happens."""
+        self.patience = engine.patience
+        with connect(engine.address, engine.workers) as self.ray:
+            gpus = engine.gpus_per_worker(self.ray) if self.config.device.startswith("cuda") else 0
+            self.kind = self.ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(RunWorker)
+            self.sent = self.ray.put(self.config)
+            yield from self.run(jobs, engine.worker_count(self.ray, gpus))
 
     def start_workers(self, count: int) -> list[Any]:
         """Start workers; one that dies while it starts is left out as long as others work."""
         if self.active:  # they will be free again, and the cluster may have no place for more
             return []
-        return start_workers(
-            self.ray, self._start_worker, lambda worker: worker.ready.remote(), count, self.patience
-        )
 
-    def _start_worker(self) -> Any:
-        self.started.append(self.kind.remote(self.sent))
-        return self.started[-1]
+        def start() -> Any:
+            self.started = (*self.started, self.kind.remote(self.sent))
+            return self.started[-1]
+
+        return start_workers(self.ray, start, lambda worker: worker.ready.remote(), count, self.patience)
 
     def send(self, worker: Any, job: Job, done: Sequence[Cycle]) -> None:
         """Begin a run on a worker."""
@@ -357,14 +390,3 @@ class RayRunner(Runner):
         """Kill the workers; the cluster itself stays."""
         for worker in self.started:
             self.ray.kill(worker)
-
-
-def run_on_ray(
-    engine: Ray, setup: ExperimentSetup, config: WorkerConfig, folder: Path, jobs: Sequence[Job]
-) -> Generator[Event]:
-    """Execute all runs on a cluster, and yield what happens."""
-    with connect(engine.address, engine.workers) as ray:
-        gpus = engine.gpus_per_worker(ray) if config.device.startswith("cuda") else 0
-        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(RunWorker)
-        runner = RayRunner(setup, config, folder, ray, kind, engine.patience)
-        yield from runner.run(jobs, engine.worker_count(ray, gpus))

@@ -6,6 +6,8 @@ import inspect
 import os
 import platform
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -14,20 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import nn
 
 from jostle import datasets, models, strategies
 from jostle.core import Joined, Strategy
-from jostle.datasets import Data, Split, Texts
+from jostle.datasets import Data, Texts
 from jostle.datasets.views import as_dataset, split_columns
 from jostle.experiments.protocol import Amount, Named, Protocol
+from jostle.experiments.store import RunBusyError
 from jostle.inference.context import Fit
 from jostle.inference.isolation import device_named
 from jostle.rng import derive, generator, seeded_globals
 from jostle.tasks import TASKS, Classification, Task
 from jostle.training.train import Indexed, evaluate, on, train
 from jostle.utils.registry import check_settings
-from jostle.utils.user_files import checksums, from_file, is_own
+from jostle.utils.user_files import Sources, checksums, from_file, is_own, line_in_own_file
 
 OWN_SPEC = re.compile(r"[^(),=]+\.py:\w+")  # in the words of a setting, such as features(head=mine.py:head)
 PACKAGES = ("jostle", "torch", "numpy", "scipy", "scikit-learn", "transformers")
@@ -50,7 +54,12 @@ class ExperimentSetup:
         if data.task is None or not len(data.test):
             lacks = "labels" if data.task is None else "test set"
             raise ValueError(f"an experiment needs labels and a test set; {data.name} has no {lacks}")
-        setup = cls(protocol, replace(data, test=test_part(data.test, protocol)), device_named(device))
+        if protocol.test != "all" and (count := example_count(protocol.test, len(data.test))) < len(
+            data.test
+        ):
+            order = torch.randperm(len(data.test), generator=generator(0, "test"))
+            data = replace(data, test=data.test.take(order[:count].sort().values))
+        setup = cls(protocol, data, device_named(device))
         setup.check_budget()
         return setup
 
@@ -93,26 +102,18 @@ class ExperimentSetup:
         return TASKS[self.data.task or "classification"] if positive is None else Classification(positive)
 
     def model(self, seed: int) -> nn.Module:
-        """A network with fresh weights."""
-        return models.build(self.protocol.model.use, seed=seed, **self.model_settings)
+        """A network with fresh weights; settings that follow from the data, and the protocol's own over them."""
+        named, outputs = self.protocol.model, self.data.outputs
+        known = {"classes": outputs, "outputs": outputs, "encoder": self.protocol.text.encoder}
+        if shape := self.data.shape:
+            known |= {"channels": shape[0], "inputs": shape[0]}
+        takes = models.settings(named.use)
+        fitting = {key: value for key, value in known.items() if key in takes}
+        return models.build(named.use, seed=seed, **{**fitting, **named.settings})
 
     def metrics(self, model: nn.Module, inputs: Indexed, targets: Indexed) -> dict[str, float]:
         """How good a model is on these examples, by the task's metrics."""
         return evaluate(model, inputs, targets, self.task, device=self.device)
-
-    @cached_property
-    def model_settings(self) -> dict[str, Any]:
-        """Return the settings of a network that follow from the data, and the protocol's own over them."""
-        known = {
-            "classes": self.data.outputs,
-            "outputs": self.data.outputs,
-            "encoder": self.protocol.text.encoder,
-        }
-        if shape := self.data.shape:
-            known |= {"channels": shape[0], "inputs": shape[0]}
-        takes = models.settings(self.protocol.model.use)
-        fitting = {key: value for key, value in known.items() if key in takes}
-        return fitting | self.protocol.model.settings
 
 
 def build_strategy(named: Named) -> Strategy:
@@ -125,23 +126,18 @@ def example_count(amount: Amount, whole: int) -> int:
     return ceil(amount * whole) if isinstance(amount, float) else amount
 
 
-def test_part(test: Split, protocol: Protocol) -> Split:
-    """The test set, or as much of it as the protocol wants."""
-    if protocol.test == "all" or example_count(protocol.test, len(test)) >= len(test):
-        return test
-    order = torch.randperm(len(test), generator=generator(0, "test"))
-    kept = order[: example_count(protocol.test, len(test))].sort().values
-    return test.take(kept)
-
-
 def describe_setup(setup: ExperimentSetup, command: list[str]) -> dict[str, Any]:
     """All that is needed to repeat the runs."""
+    versions = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     files = user_file_checksums(setup.protocol)
     return {
         "protocol": setup.protocol.written(),
         "data": dict(setup.data.checksums),
         **({"files": files} if files else {}),
-        "versions": {"python": platform.python_version(), **installed()},
+        "versions": {"python": platform.python_version(), **versions},
         "hardware": hardware(setup.device),
         "command": command,
     }
@@ -151,41 +147,23 @@ def user_file_checksums(protocol: Protocol) -> dict[str, str]:
     """The sha256 of each file of the user's own that decides numbers, and of what these import from beside them."""
     named = {"dataset": protocol.dataset, "model": protocol.model, "fit": protocol.fit}
     named |= {f"strategies.{label}": entry for label, entry in protocol.strategies.items()}
-    return {
-        f"{field} ({beside})" if beside else field: checksum
-        for owner, entry in named.items()
-        if entry is not None
-        for field, spec in user_specs(owner, entry).items()
-        for beside, checksum in checksums(spec).items()
-    }
-
-
-def user_specs(owner: str, entry: Named) -> dict[str, str]:
-    """Return the parts of an entry that come from a user's files: itself, and names in its settings."""
-    found = {owner: entry.use} if is_own(entry.use) else {}
-    for setting, value in entry.settings.items():
-        for spec in OWN_SPEC.findall(value) if isinstance(value, str) else ():
-            found[f"{owner}: {setting}"] = spec.strip()
-    return found
-
-
-def installed() -> dict[str, str]:
-    """Versions of the packages that numbers may depend on."""
-    found: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    found = {}
+    for field, entry in named.items():
+        specs = {field: entry.use} if entry and is_own(entry.use) else {}
+        for setting, value in entry.settings.items() if entry else ():
+            for spec in OWN_SPEC.findall(value) if isinstance(value, str) else ():
+                specs[f"{field}: {setting}"] = spec.strip()
+        for name, spec in specs.items():
+            for beside, checksum in checksums(spec).items():
+                found[f"{name} ({beside})" if beside else name] = checksum
     return found
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
     """The machine, as far as it matters for time and for the last digits."""
-    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "device": str(device),
-        "gpu": gpu,
+        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "processor": processor(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
@@ -195,12 +173,11 @@ def hardware(device: torch.device) -> dict[str, Any]:
 
 def processor() -> str:
     """The processor's name, as Linux or Python tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 # what a fit of the user's own may take besides its settings, with values that its type hints allow
@@ -218,7 +195,8 @@ def fit_model(
     """A model trained from scratch, together with what the strategy joins to it."""
     recipe = setup.protocol.training
     if setup.protocol.fit is not None:
-        check_no_joint_training(strategy)
+        if strategy is not None and type(strategy).join is not Strategy.join:
+            raise ValueError("it takes part in training, which a fit of your own leaves no room for")
         return call_user_fit(setup, setup.protocol.fit, inputs, targets, seed)
     if recipe is None:
         raise ValueError(f"protocol {setup.protocol.name} has neither training nor fit")
@@ -286,7 +264,48 @@ def user_fit(named: Named) -> Any:
     return fit
 
 
-def check_no_joint_training(strategy: Strategy | None) -> None:
-    """Refuse a strategy that takes part in training, where that is the user's."""
-    if strategy is not None and type(strategy).join is not Strategy.join:
-        raise ValueError("it takes part in training, which a fit of your own leaves no room for")
+@dataclass(frozen=True)
+class WorkerConfig:
+    """Everything that a worker needs to compute any of the runs."""
+
+    protocol: Protocol
+    root: str | Path | None  # folder with local copies of data sets
+    device: str
+    data: Mapping[str, str]  # checksums in the manifest
+    sources: Sources  # the user's own files as the manifest records them
+
+
+def check_unchanged(data: Data, recorded: Mapping[str, str]) -> None:
+    """Refuse data whose checksums are not those that were recorded, and name what differs."""
+    found = replace(data).checksums  # of a record that remembers none; unchanged files are not read again
+    names = dict.fromkeys([*recorded, *found])
+    changed = [name for name in names if recorded.get(name) != found.get(name)]
+    if changed:
+        raise ValueError(
+            f"{data.name} is not what it was when the command began ({', '.join(changed)} changed): "
+            "restore it and run the same command to resume, or start again in a different folder"
+        )
+
+
+def explain_error(error: BaseException) -> str:
+    """Message of an error with its type unless it is jostle's own, and with the line of the user's file behind it."""
+    if isinstance(error, OSError) and error.strerror:
+        message = error.strerror + (f" ({error.filename})" if error.filename else "")
+    elif isinstance(error, ValueError | RunBusyError | ImportError):
+        message = str(error)
+    else:
+        message = f"{type(error).__name__}: {error}"
+    place = line_in_own_file(error)
+    return f"{message} ({place})" if place else message
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with a single thread for a while: sums in a different order are different numbers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

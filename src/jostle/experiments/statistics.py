@@ -12,27 +12,6 @@ from scipy import stats
 from jostle.experiments.results import Floats, Results, metric_named
 from jostle.utils.names import unknown
 
-__all__ = [
-    "Gain",
-    "area_ranks",
-    "average_ranks",
-    "best_first",
-    "bootstrap",
-    "difference",
-    "gains",
-    "holm",
-    "labels_to_reach",
-    "needs_of",
-    "paired_curves",
-    "penalties",
-    "same",
-    "shared_seeds",
-    "targets",
-    "wilcoxon",
-    "win_matrix",
-]
-
-
 LEVEL = 0.05  # of every test; intervals cover 1 - LEVEL
 ROUNDING = 1e-9  # relative difference below which figures are equal: sums round differently on each processor
 FEWEST_SEEDS = 3  # that can make a difference clear: with two, both agree every other time
@@ -54,8 +33,13 @@ def shared_seeds(results: Results, *labels: str) -> list[int]:
     return sorted(set.intersection(*(set(results.seeds(label)) for label in labels)))
 
 
+def same_seeds(results: Results) -> bool:
+    """Whether all strategies have finished the same seeds, so that their means compare."""
+    return len({tuple(results.seeds(label)) for label in results.labels}) == 1
+
+
 def paired_curves(results: Results, metric: str, label: str, reference: str) -> Floats:
-    """A strategy's curves minus another's on the seeds that both have, (seeds, points).
+    """A strategy's curves minus another's on the seeds that both have, (seeds, points); positive is better.
 
     Args:
         results: The runs.
@@ -64,9 +48,8 @@ def paired_curves(results: Results, metric: str, label: str, reference: str) -> 
         reference: What is taken off.
     """
     seeds = shared_seeds(results, label, reference)
-    if not seeds:
-        return np.empty((0, len(results.counts)))
-    return difference(results.curves(label, metric, seeds), results.curves(reference, metric, seeds))
+    mine, theirs = (results.curves(each, metric, seeds) for each in (label, reference))
+    return metric_named(metric).sign * difference(mine, theirs)
 
 
 @dataclass(frozen=True)
@@ -123,10 +106,14 @@ def gains(results: Results, metric: str, reference: str) -> list[Gain]:
     """
     if reference not in results.labels:
         raise unknown("reference", reference, results.labels)
-    others = [label for label in results.labels if label != reference]
-    found = [Gain(label, paired_areas(results, metric, label, reference)) for label in others]
-    corrected = holm([gain.p for gain in found])
-    return [replace(gain, p_holm=p) for gain, p in zip(found, corrected, strict=True)]
+    found = [gain_over(results, metric, label, reference) for label in results.labels if label != reference]
+    corrected = holm([each.p for each in found])
+    return [replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True)]
+
+
+def gain_over(results: Results, metric: str, label: str, reference: str) -> Gain:
+    """Gain of a `label` over a `reference` in a `metric`, on the seeds that both have among `results`."""
+    return Gain(label, paired_areas(results, metric, label, reference))
 
 
 def paired_areas(results: Results, metric: str, label: str, reference: str) -> Floats:
@@ -134,8 +121,6 @@ def paired_areas(results: Results, metric: str, label: str, reference: str) -> F
     positive is better.
     """
     seeds = shared_seeds(results, label, reference)
-    if not seeds:
-        return np.empty(0)
     mine, theirs = (results.aubc(each, metric, seeds) for each in (label, reference))
     return metric_named(metric).sign * difference(mine, theirs)
 
@@ -177,16 +162,11 @@ def merge_rounding(sizes: Floats) -> Floats:
 
 def holm(tests: Sequence[float]) -> list[float]:
     """Holm's step-down correction of `tests`; those that could not be made (nan) do not count."""
-    corrected = [float("nan")] * len(tests)
-    made = sorted((p, i) for i, p in enumerate(tests) if not np.isnan(p))
-    highest = 0.0
-    for step, (p, i) in enumerate(made):
-        highest = max(highest, min(1.0, (len(made) - step) * p))
-        corrected[i] = highest
-    return corrected
-
-
-Worth = Callable[[str, Sequence[int]], Floats]  # of a label on some seeds; more is better
+    p = np.asarray(tests, dtype=np.float64)
+    made = np.argsort(p)[: np.isfinite(p).sum()]  # nan comes last
+    corrected = np.full(p.shape, np.nan)
+    corrected[made] = np.minimum(1, np.maximum.accumulate(p[made] * np.arange(len(made), 0, -1)))
+    return corrected.tolist()  # type: ignore[no-any-return]
 
 
 def average_ranks(results: Results, metric: str, *, first: bool = False) -> dict[str, float]:
@@ -223,22 +203,20 @@ def best_first(results: Results, metric: str) -> list[str]:
     return sorted(results.labels, key=lambda label: (ranks[label], round(-means[label], 9)))
 
 
-def pairwise_ranks(results: Results, worth_of: Worth) -> Floats:
+def pairwise_ranks(results: Results, worth_of: Callable[[str, Sequence[int]], Floats]) -> Floats:
     """One more than how many labels are ahead of each, those equal up to rounding counting a half, (labels, ...).
 
     Two labels are compared on the seeds that both have: where all have the same, these are the usual ranks. Those
-    that share none count as beside each other.
+    that share none count as beside each other. `worth_of` is of a label on some seeds; more is better.
     """
     ranks = []
     for label in results.labels:
         rank = np.ones_like(worth_of(label, results.seeds(label)))
         for other in results.labels:
             seeds = shared_seeds(results, label, other)
-            if other != label and seeds:
-                mine, theirs = worth_of(label, seeds), worth_of(other, seeds)
+            if other != label:
+                mine, theirs = (worth_of(each, seeds) if seeds else np.zeros(()) for each in (label, other))
                 rank += np.where(same(mine, theirs), 0.5, theirs > mine)
-            elif other != label:
-                rank += 0.5
         ranks.append(rank)
     return np.array(ranks)
 
@@ -256,20 +234,13 @@ def win_matrix(results: Results, metric: str) -> Floats:
     points; so entries lie between 0 and 1, and a strategy is good if its column is small. A pair that shares fewer than
     two seeds has nan. With two or three seeds only large and steady differences win.
     """
-    size = len(results.labels)
-    wins = np.full((size, size), np.nan)
+    wins = np.full((len(results.labels), len(results.labels)), np.nan)
     for i, row in enumerate(results.labels):
         for j, column in enumerate(results.labels):
-            if i != j:
-                wins[i, j] = _share_won(results, metric, row, column)
+            leads = paired_curves(results, metric, row, column)[:, 1:]
+            if i != j and len(leads) > 1 and leads.size:
+                wins[i, j] = clearly_positive(leads).mean()
     return wins
-
-
-def _share_won(results: Results, metric: str, row: str, column: str) -> float:
-    differences = metric_named(metric).sign * paired_curves(results, metric, row, column)[:, 1:]
-    if min(differences.shape) == 0 or len(differences) < 2:
-        return float("nan")
-    return float(clearly_positive(differences).mean())
 
 
 def clearly_positive(differences: Floats) -> Floats:
@@ -312,13 +283,12 @@ def targets(results: Results, metric: str, most: int = 6) -> list[float]:
     means = np.stack([results.mean_curve(label, metric) for label in results.labels])
     if not np.isfinite(means).all():
         return []
-    low, high = sorted(
-        (float(means[:, 0].mean()), float(means.max() if metric_named(metric).higher else means.min()))
-    )
+    higher = metric_named(metric).higher
+    low, high = sorted((float(means[:, 0].mean()), float(means.max() if higher else means.min())))
     steps = [base * 10.0**power for power in range(-4, 7) for base in (1.0, 2.0, 2.5, 5.0)]
     step = next((step for step in steps if (high - low) / step < most + 1), steps[-1])
-    values = [k * step for k in range(int(np.floor(low / step)) + 1, int(np.floor(high / step)) + 1)]
-    return sorted((round(value, 6) for value in values), reverse=not metric_named(metric).higher)
+    values = np.arange(np.floor(low / step) + 1, np.floor(high / step) + 1) * step
+    return sorted(values.round(6).tolist(), reverse=not higher)
 
 
 def needs_of(
@@ -344,3 +314,42 @@ def need_for_last(results: Results, metric: str, label: str, goal: str) -> float
         return float("nan")
     last = float(results.mean_curve(goal, metric, seeds)[-1])
     return float(needs_of(results, metric, label, [last], seeds)[0])
+
+
+@dataclass(frozen=True)
+class Times:
+    """Costs of a strategy, means over its seeds."""
+
+    label: str
+    select: float  # a selection
+    best: float  # a selection of the quickest seed: what else a machine does only adds
+    middle: float  # the selection of the middle cycle, as the paper's timing table has it
+    train: float  # a training
+    total: float  # a whole run
+    passes: float  # of the candidates through networks for a selection; nan if not counted
+    memory: float  # bytes at the highest point of any run; nan if not recorded
+
+
+def times(results: Results) -> list[Times]:
+    """Selection and training time of every strategy."""
+    found = []
+    for label in results.labels:
+        select, train, memory, passes = (
+            np.stack([run.costs(field) for run in results.of(label)])  # (seeds, points)
+            for field in ("select_seconds", "train_seconds", "peak_memory_bytes", "passes")
+        )
+        after = select[:, 1:] if select.shape[1] > 1 else select
+        counted, known = passes[:, 1:][~np.isnan(passes[:, 1:])], memory[~np.isnan(memory)]
+        found.append(
+            Times(
+                label,
+                select=float(after.mean()),
+                best=float(after.mean(axis=1).min()),
+                middle=float(after[:, after.shape[1] // 2].mean()),
+                train=float(train.mean()),
+                total=float((np.nan_to_num(select) + train).sum(axis=1).mean()),
+                passes=float(counted.mean()) if counted.size else float("nan"),
+                memory=float(known.max()) if known.size else float("nan"),
+            )
+        )
+    return found

@@ -1,5 +1,6 @@
-"""Run files: one line for each cycle, JSON with a checksum, written whole or not at all by one process at a time.
+"""Run files and manifests: what an experiment stores, written whole or not at all by one process at a time.
 
+A run file has one line for each cycle, JSON with a checksum.
 An experiment is a folder (manifest.json, previews.json, LABEL/SEED.jsonl) or that folder packed as NAME.tar.xz.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import StrictInt, TypeAdapter, ValidationError
 
+from jostle.experiments.protocol import rename_strategies
 from jostle.utils.files import write_whole
 
 __all__ = ["CorruptRunError", "Cycle", "RunBusyError"]
@@ -106,8 +109,7 @@ def from_line(line: str, position: int) -> Cycle | None:
     if unknown := fields.keys() - {"cycle", *ABSENT, *NEEDED}:
         raise ValueError(f"a cycle has no field {min(unknown)!r}")
     if isinstance(fields["metrics"], dict):
-        measured = {name: nan if value is None else value for name, value in fields["metrics"].items()}
-        fields["metrics"] = measured
+        fields["metrics"] = {name: nan if each is None else each for name, each in fields["metrics"].items()}
     try:
         return _CYCLE.validate_python({"cycle": position, **ABSENT, **fields})
     except ValidationError as wrong:
@@ -162,11 +164,12 @@ class RunFile:
             yield
 
     def _lines(self) -> list[str]:
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return []
-        return split_lines(text)
+        return split_lines(read_text(self.path)) if self.path.exists() else []
+
+
+def read_text(path: Path) -> str:
+    """Text of a file that may be damaged."""
+    return path.read_bytes().decode("utf-8", errors="replace")
 
 
 def experiment_name(path: Path) -> str:
@@ -178,11 +181,7 @@ def read_experiment(path: Path) -> dict[str, str]:
     """Read every file of an experiment, a folder or a packed file, and return their texts by path inside."""
     if path.is_dir():
         found = [path / "manifest.json", path / "previews.json", *path.glob("*/*.jsonl")]
-        return {
-            str(file.relative_to(path)): _decode(file.read_bytes())
-            for file in sorted(found)
-            if file.is_file()
-        }
+        return {str(file.relative_to(path)): read_text(file) for file in sorted(found) if file.is_file()}
     if not path.is_file() or not path.name.endswith(PACKED):
         raise ValueError(
             f"{path} is not an experiment: pass a folder that `jostle run` wrote, such as runs/mnist, or a {PACKED} "
@@ -191,16 +190,13 @@ def read_experiment(path: Path) -> dict[str, str]:
     try:
         with tarfile.open(path, "r:xz") as packed:
             return {
-                member.name.partition("/")[2]: _decode(file.read())  # the first part is the experiment's name
+                # the first part is the experiment's name
+                member.name.partition("/")[2]: file.read().decode("utf-8", errors="replace")
                 for member in packed
                 if member.isfile() and (file := packed.extractfile(member))
             }
     except (tarfile.TarError, lzma.LZMAError, EOFError) as wrong:
         raise ValueError(f"{path} cannot be read: {wrong}; fetch or pack it again") from None
-
-
-def _decode(content: bytes) -> str:
-    return content.decode("utf-8", errors="replace")
 
 
 def split_lines(text: str) -> list[str]:
@@ -269,3 +265,136 @@ def locked(path: Path, wait: bool) -> Iterator[None]:
         with suppress(OSError):  # Windows lets nobody remove an open file
             path.unlink()  # still held: who waits for it sees that it is gone, and makes another
         lock.release()
+
+
+MANIFEST_FILE = "manifest.json"
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be read."""
+
+
+class ChangedError(ManifestError):
+    """A folder holds runs of another protocol, or of other data."""
+
+
+FIELDS: dict[str, type] = {
+    **dict.fromkeys(("protocol", "data", "files", "versions", "hardware"), dict),
+    **dict.fromkeys(("command", "earlier_commands"), list),
+}
+FREE = frozenset({"name", "title", "seeds", "strategies"})  # of a protocol: what changes no number of a run
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot hold runs: a file, one that cannot be written, or one of other things."""
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), Path("/"))
+    if not there.is_dir():
+        raise ValueError(f"--out-dir {folder}: {there} is a file; name a folder for the runs")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"--out-dir {folder}: no permission to write into {there}")
+    if there == folder and read_manifest(folder) is None:
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        if others:
+            raise ValueError(
+                f"--out-dir {folder} is not empty ({others[0]}) and has no manifest.json, so it is not a folder of "
+                "jostle run; name a new folder"
+            )
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder, or extend the one that is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".manifest.lock", wait=True):
+        merged = agreed_manifest(folder, manifest)
+        if merged != read_manifest(folder):
+            write_whole(folder / MANIFEST_FILE, json.dumps(merged, indent=1) + "\n")
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a folder, None where there is none."""
+    path = folder / MANIFEST_FILE
+    return parse_manifest(read_text(path), path) if path.exists() else None
+
+
+def parse_manifest(text: str, path: Path) -> dict[str, Any]:
+    """Manifest in the text of a file, with strategies under their current names; the path is for messages."""
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise ManifestError(f"{path} is not JSON: {wrong}; use a different folder with --out-dir") from None
+    if not isinstance(manifest, dict):
+        raise ManifestError(f"{path} holds {type(manifest).__name__}, expected an object")
+    for field, kind in FIELDS.items():
+        if not isinstance(manifest.get(field, kind()), kind):
+            raise ManifestError(f"{path}: {field} is {manifest[field]!r}, expected {kind.__name__}")
+    protocol = manifest.get("protocol", {})
+    if isinstance(protocol.get("strategies"), Mapping):
+        protocol["strategies"] = rename_strategies(protocol["strategies"])
+    return manifest
+
+
+def agreed_manifest(folder: Path, new: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of what is in the folder and of what is to come; another protocol or data are refused."""
+    old = read_manifest(folder)
+    if old is None:
+        return dict(new)
+    changes = [*differences(old, new), *changed_files(folder, old, new)]
+    if changes:
+        shown = "\n".join(f"  {field}: {was!r} -> {now!r}" for field, was, now in changes)
+        raise ChangedError(
+            f"{folder} holds runs that differ from what was asked for now:\n{shown}\n"
+            "Use the same settings and files to resume these runs, or pass a different folder with --out-dir"
+        )
+    protocol = new["protocol"]
+    strategies = {**old.get("protocol", {}).get("strategies", {}), **protocol["strategies"]}
+    merged = {**new, "protocol": {**protocol, "strategies": strategies}}
+    if files := {**old.get("files", {}), **new.get("files", {})}:
+        merged["files"] = files
+    earlier: list[Any] = []
+    for command in [*old.get("earlier_commands", ()), old.get("command", [])]:
+        if command and command not in (*earlier, new["command"]):
+            earlier.append(command)
+    return {**merged, "earlier_commands": earlier} if earlier else merged
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Fields whose values would give other numbers, each with what it was and what it is."""
+    found: list[tuple[str, Any, Any]] = []
+    for part, prefix in (("protocol", ""), ("data", "data.")):
+        was, now = (
+            flat_fields({key: value for key, value in each.get(part, {}).items() if key not in FREE})
+            for each in (old, new)
+        )
+        found += [(prefix + f, was.get(f), now.get(f)) for f in {**was, **now} if was.get(f) != now.get(f)]
+    before, after = (dict(each.get("protocol", {}).get("strategies", {})) for each in (old, new))
+    for label in before.keys() & after.keys():
+        if before[label] != after[label]:
+            found.append((f"strategies.{label}", before[label], after[label]))
+    return found
+
+
+def changed_files(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Users' own files that are not what they were; a strategy without any run may have changed."""
+    was, now = old.get("files", {}), new.get("files", {})
+    return [
+        (f"sha256 of the file of {field}", was[field], now[field])
+        for field in was.keys() & now.keys()
+        if was[field] != now[field] and _decided_numbers(folder, field)
+    ]
+
+
+def _decided_numbers(folder: Path, field: str) -> bool:
+    """Whether runs of the folder were made with a file: a strategy's own, or one that all share."""
+    owner = field.replace(":", " ").split(" ")[0]  # "strategies.mine: head (helper.py)" is of the label mine
+    kind, _, label = owner.partition(".")
+    return any(kind != "strategies" or path.parent.name == label for path in folder.glob("*/*.jsonl"))
+
+
+def flat_fields(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, `training.epochs` and the like."""
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        found |= (
+            flat_fields(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        )
+    return found

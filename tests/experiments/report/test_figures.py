@@ -6,12 +6,11 @@ from PIL import Image
 from scipy import stats
 from synthetic_runs import FOUR, write_runs
 
-from jostle.experiments import figures, rank_figures
+from jostle.experiments import figures
 from jostle.experiments.figures import count_ticks
+from jostle.experiments.page import moved_apart, png, svg
 from jostle.experiments.results import load
-from jostle.experiments.statistics import gains, win_matrix
-from jostle.experiments.styles import moved_apart, png, svg
-from jostle.experiments.summary import times
+from jostle.experiments.statistics import gains, times, win_matrix
 from jostle.experiments.tables import duration
 
 
@@ -26,19 +25,19 @@ DRAWINGS = {
     "side-by-side": lambda r: figures.side_by_side(
         {"a": r, "b": r, "c": r}, dict.fromkeys("abc", "accuracy"), r.labels, r.labels[:2]
     ),
-    "ranks": lambda r: rank_figures.rank_diagram(
+    "ranks": lambda r: figures.rank_diagram(
         {"random": 3.5, "badge": 1.5, "entropy": 1.0, "noise-stability": 4.0},
         0.7,
         [("entropy", "badge")],
         r.labels,
     ),
-    "gain-map": lambda r: rank_figures.gain_map(
+    "gain-map": lambda r: figures.gain_map(
         r.labels, ["x", "y"], np.array([[1.0, -2], [np.nan, 0], [3, 4], [0, 0]])
     ),
-    "duels": lambda r: rank_figures.duel_map(r.labels, np.eye(4) + 2, np.ones((4, 4))),
+    "duels": lambda r: figures.duel_map(r.labels, np.eye(4) + 2, np.ones((4, 4))),
     "aubc": lambda r: figures.aubc_dots(r, "accuracy"),
     "gains": lambda r: figures.gain_dots(gains(r, "accuracy", "random"), "random", "accuracy", r.labels),
-    "wins": lambda r: rank_figures.win_map(r.labels, win_matrix(r, "accuracy")),
+    "wins": lambda r: figures.win_map(r.labels, win_matrix(r, "accuracy")),
     "times": lambda r: figures.time_bars(times(r)),
     "setting": lambda r: figures.setting_dots(r, "accuracy", "scale", {"badge": "1", "entropy": "10"}),
 }

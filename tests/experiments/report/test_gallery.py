@@ -11,7 +11,6 @@ from jostle.datasets import Data, Split
 from jostle.datasets.views import Texts
 from jostle.experiments.page import (
     Answer,
-    Gallery,
     answers_of,
     cards,
     is_gallery,
@@ -34,7 +33,7 @@ def data_of(inputs: object, **more: object) -> Data:
 
 
 def page_of(data: Data, picks: Query, answers: list[tuple[Answer, ...]] | None = None) -> str:
-    return render_gallery(Gallery(data.name, {"Fed": EVIL}, cards(picks, data, answers or [])))
+    return render_gallery(data.name, {"Fed": EVIL}, cards(picks, data, answers or []))
 
 
 def test_cards_in_pick_order_with_names_scores_and_answers():

@@ -18,10 +18,10 @@ from jostle.experiments.statistics import (
     penalties,
     shared_seeds,
     targets,
+    times,
     wilcoxon,
     win_matrix,
 )
-from jostle.experiments.summary import times
 
 
 @pytest.fixture

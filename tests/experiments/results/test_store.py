@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from jostle.experiments import manifest as manifests
-from jostle.experiments.manifest import ChangedError, ManifestError
+from jostle.experiments import store as manifests
 from jostle.experiments.store import (
+    ChangedError,
     CorruptRunError,
     Cycle,
+    ManifestError,
     RunBusyError,
     RunFile,
     checksum,

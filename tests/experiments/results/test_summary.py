@@ -1,15 +1,11 @@
 import pytest
 from synthetic_runs import FOUR, write_runs
 
+from jostle.experiments.report import details, headline
 from jostle.experiments.results import load
 from jostle.experiments.statistics import best_first, gains
-from jostle.experiments.summary import (
-    aubc_table,
-    details,
-    headline,
-    needs_table,
-)
-from jostle.experiments.summary import gain_table as table_of_gains
+from jostle.experiments.tables import aubc_table, needs_table
+from jostle.experiments.tables import gain_table as table_of_gains
 
 
 def gain_table(results, metric, reference):

@@ -10,7 +10,7 @@ from commands import run_cli
 from PIL import Image
 from tiny import OWN, numbers, tiny, tiny_file
 
-from jostle.experiments import manifest as manifests
+from jostle.experiments import store as manifests
 from jostle.experiments.experiment import open_experiment, run_experiment
 from jostle.experiments.store import CorruptRunError
 from jostle.utils.names import parse_specs

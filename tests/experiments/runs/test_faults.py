@@ -103,7 +103,7 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     file, out = tiny_file(tmp_path), tmp_path / "runs"
     words = ("run", file, "--seeds", 1, "--strategies", "random", "--no-report", "--out-dir", out)
-    write, left = store.write_whole, [3]  # three lines fit
+    write, left = store.write_whole, [4]  # the manifest and three lines fit
 
     def fills(path: Path, text: str) -> None:
         left[0] -= 1

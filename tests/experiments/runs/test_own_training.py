@@ -7,7 +7,7 @@ import torch
 from commands import run_cli
 from tiny import numbers, tiny, tiny_file
 
-from jostle.experiments import manifest as manifests
+from jostle.experiments import store as manifests
 from jostle.experiments.experiment import run_experiment
 from jostle.experiments.loop import initial_set
 from jostle.experiments.setup import ExperimentSetup, fit_model

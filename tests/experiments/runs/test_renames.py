@@ -8,8 +8,8 @@ from synthetic_runs import write_runs
 from tiny import numbers, tiny, tiny_file
 
 from jostle import strategies
-from jostle.experiments import manifest as manifests
 from jostle.experiments import protocol
+from jostle.experiments import store as manifests
 from jostle.experiments.experiment import run_experiment
 from jostle.experiments.results import load
 from jostle.experiments.setup import build_strategy
@@ -21,17 +21,17 @@ RESULTS = Path(__file__).parents[3] / "results"
 @pytest.fixture
 def old_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `margin` had been `old-margin`, and the setting `select` of vaal `old_steps`."""
-    monkeypatch.setattr(manifests, "STRATEGIES", {"old-margin": "margin"})
-    monkeypatch.setattr(manifests, "SETTINGS", {"old_steps": "steps"})
+    monkeypatch.setattr(protocol, "OLD_STRATEGIES", {"old-margin": "margin"})
+    monkeypatch.setattr(protocol, "OLD_SETTINGS", {"old_steps": "steps"})
 
 
 def test_every_new_name_exists_and_no_old_one() -> None:
     known = set(strategies.names())
     settings = {setting for name in known for setting in strategies.describe(name).settings}
-    assert set(manifests.STRATEGIES.values()) <= known
-    assert set(manifests.SETTINGS.values()) <= settings
-    assert not manifests.STRATEGIES.keys() & known
-    assert not manifests.SETTINGS.keys() & settings
+    assert set(protocol.OLD_STRATEGIES.values()) <= known
+    assert set(protocol.OLD_SETTINGS.values()) <= settings
+    assert not protocol.OLD_STRATEGIES.keys() & known
+    assert not protocol.OLD_SETTINGS.keys() & settings
 
 
 def test_strategies_of_a_protocol_of_version_0_2_are_those_of_today() -> None:
@@ -40,7 +40,7 @@ def test_strategies_of_a_protocol_of_version_0_2_are_those_of_today() -> None:
         "ns": {"use": "noise-stability", "jolts": 3, "scale": 0.1, "start": "labeled"},
         "mine": {"use": "compose", "embedding": "deviations(jolts=2, space=logits)", "selector": "lcmd"},
     }
-    assert manifests.rename_strategies(stored) == {
+    assert protocol.rename_strategies(stored) == {
         "noise-herding": {"candidates_per_pick": 5},
         "ns": {
             "use": "noise-stability",
@@ -77,7 +77,7 @@ def test_a_protocol_of_old_names_opens(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("old_margin")
 def test_settings_of_a_users_own_strategy_keep_their_names() -> None:
     entry = {"use": "mine.py:Own", "old_steps": 3}
-    assert manifests.rename_strategies({"mine": entry}) == {"mine": entry}
+    assert protocol.rename_strategies({"mine": entry}) == {"mine": entry}
 
 
 @pytest.mark.usefixtures("old_margin")
@@ -99,10 +99,8 @@ def test_a_folder_of_old_names_is_resumed_and_not_computed_again(
     stored["protocol"]["strategies"]["old-margin"] = {"use": "old-margin"}
     del stored["protocol"]["strategies"]["margin"]
     (out / "manifest.json").write_text(json.dumps(stored))
-    monkeypatch.setattr(manifests, "STRATEGIES", {"old-margin": "margin"})
-    monkeypatch.setattr(
-        "jostle.experiments.experiment.smoke_test", lambda setup: pytest.fail("computes again")
-    )
+    monkeypatch.setattr(protocol, "OLD_STRATEGIES", {"old-margin": "margin"})
+    monkeypatch.setattr("jostle.experiments.experiment.smoke_test", lambda *_: pytest.fail("computes again"))
     assert run_experiment(tiny(tmp_path, "rounds=1"), out, [0]).missing == []
     assert numbers(out) == whole
 
