@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from commands import run_cli
-from jostle.experiments.workers import Event, Job
 from rich.console import Console
 from synthetic_runs import FOUR, write_runs
 from tiny import tiny_file
@@ -15,6 +14,7 @@ from jostle.cli.console import Clock, progress_display, score
 from jostle.cli.experiments import seeds_of
 from jostle.experiments import protocol
 from jostle.experiments.experiment import Plan
+from jostle.experiments.runners import Event, Job
 from jostle.experiments.store import Cycle
 
 

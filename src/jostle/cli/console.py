@@ -20,9 +20,9 @@ from jostle.utils.registry import field_docs
 
 if TYPE_CHECKING:
     from jostle.experiments.experiment import Plan
+    from jostle.experiments.runners import Event, Job
     from jostle.experiments.store import Cycle
     from jostle.experiments.tables import Table
-    from jostle.experiments.workers import Event, Job
 
 
 MAX_WIDTH = 80

@@ -16,6 +16,7 @@ from jostle.engines import Ray
 from jostle.experiments.loop import fit_from_scratch, initial_set, select_examples
 from jostle.experiments.protocol import Protocol, rename_run_folders
 from jostle.experiments.results import FIRST_PICKS, add_previews
+from jostle.experiments.runners import Event, Job, ProcessRunner, RayRunner, Runner
 from jostle.experiments.setup import (
     ExperimentSetup,
     WorkerConfig,
@@ -33,7 +34,6 @@ from jostle.experiments.store import (
     check_folder,
     write_manifest,
 )
-from jostle.experiments.workers import Event, Job, ProcessRunner, RayRunner, Runner
 from jostle.utils.user_files import from_file, is_own, kept_sources
 
 

@@ -26,7 +26,6 @@ from jostle.experiments.statistics import (
 )
 from jostle.experiments.store import experiment_name, flat_fields
 from jostle.experiments.tables import (
-    WIN_NOTE,
     Cell,
     aubc_table,
     gain_table,
@@ -200,10 +199,9 @@ def wins_section(results: Results, metric: str) -> Section | None:
     few = seed_counts(results)[-1] < MANY_SEEDS
     if np.isnan(wins).all() or (few and not np.nansum(wins)):  # nothing that the seeds decide
         return None
-    drawing = Drawing(
-        "wins", figures.win_map(results.labels, wins), "Row beats column; the least beaten first."
-    )
-    return Section("wins", "Wins and losses", WIN_NOTE, (drawing,), filed={"wins": win_table(results, wins)})
+    table, caption = win_table(results, wins), "Row beats column; the least beaten first."
+    drawing = Drawing("wins", figures.win_map(results.labels, wins), caption)
+    return Section("wins", "Wins and losses", table.note, (drawing,), filed={"wins": table})
 
 
 def needs_section(

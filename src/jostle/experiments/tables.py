@@ -317,14 +317,12 @@ def win_table(results: Results, wins: Floats) -> Table:
     means = mark_best([Cell(beaten[i]) for i in order], higher=False)
     for name, j, mean in zip(names, order, means, strict=True):
         columns[name] = [*(Cell(float(wins[i, j])) for i in order), mean]
-    return Table.of(f"Wins and losses, {results.name}", columns, WIN_NOTE)
-
-
-WIN_NOTE = (
-    "Share of the points after the first selection at which the row beats the column in a two-sided paired "
-    "t-test over the seeds (p < 0.05), as in BADGE's paper. A good strategy has a small column mean. With "
-    "two or three seeds the test seldom decides, so a 0 then means little; with one seed there is no test."
-)
+    note = (
+        "Share of the points after the first selection at which the row beats the column in a two-sided paired "
+        "t-test over the seeds (p < 0.05), as in BADGE's paper. A good strategy has a small column mean. With "
+        "two or three seeds the test seldom decides, so a 0 then means little; with one seed there is no test."
+    )
+    return Table.of(f"Wins and losses, {results.name}", columns, note)
 
 
 def needs_table(results: Results, metric: str, levels: Sequence[float], baseline: str | None) -> Table:
