@@ -35,7 +35,7 @@ class Mutant:
 ORACLE = "attacks/test_oracles.py::test_picks_are_those_of_the_definition"
 PERTURBED = "embeddings/test_deviations.py embeddings/test_perturbations.py"
 STORE = "labeling/test_store.py labeling/test_session.py labeling/test_session_answers.py"
-STATISTICS = "experiments/results/test_statistics.py experiments/results/test_curves.py"
+STATISTICS = "experiments/test_statistics.py experiments/test_results.py"
 
 MUTANTS = (
     # noise stability: scale, directions, restored weights
@@ -146,10 +146,10 @@ MUTANTS = (
     Mutant(
         "fits = stated is None or stated == checksum(fields)",
         "fits = True",
-        "experiments/results/test_store.py",
+        "experiments/test_store.py",
     ),
-    Mutant("if cycle.cycle != place:", "if False:", "experiments/results/test_store.py"),
-    Mutant("priority[labeled] = torch.inf", "pass", "experiments/runs/test_loop.py"),
+    Mutant("if cycle.cycle != place:", "if False:", "experiments/test_store.py"),
+    Mutant("priority[labeled] = torch.inf", "pass", "experiments/test_loop.py"),
     Mutant(
         "(curves[..., 1:] + curves[..., :-1]) / 2 @ np.diff(n)", "curves[..., 1:] @ np.diff(n)", STATISTICS
     ),

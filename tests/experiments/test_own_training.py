@@ -1,10 +1,11 @@
-"""A network, a fit and data of one's own, of every task: experiments from the first line to the report."""
+"""A network, a fit and data of one's own, of every task; mistakes end in a sentence before anything is written."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from commands import run_cli
+from tiny import OWN as TINY
 from tiny import numbers, tiny, tiny_file
 
 from jostle.experiments import store as manifests
@@ -100,41 +101,47 @@ def test_a_fit_of_ones_own_is_an_experiment_that_goes_on_and_is_recorded(own: Pa
     assert numbers(own / "recipe")["random/0"] != numbers(own / "whole")["random/0"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--fit", "own.py:fit_nothing"],
-            "a model by fit own.py:fit_nothing cannot be trained on digits: TypeError",
-        ),
-        (
-            ["--fit", "own.py:fit_badly"],
-            "fit own.py:fit_badly takes (dataset); expected (dataset, seed), and model",
-        ),
-        (["--fit", "own.py:fit(epoch=3)"], "unknown setting of own.py:fit 'epoch'; did you mean 'epochs'?"),
-        (["--fit", "adam"], "fit is a function of your own, file.py:function; got 'adam'"),
-        (["--fit", "own.py:nothing"], "unknown function in own.py 'nothing'"),
-        (
-            ["--fit", "own.py:fit", "--strategies", "ll4al"],
-            "ll4al does not work in tiny: it takes part in training",
-        ),
-    ],
-)
-def test_mistakes_in_a_fit(
-    own: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    said: str,
+MISTAKES = {
+    "1297 training examples, but the budget is 6010": "--set pick=2000 --set candidates=all",
+    "train.csv": "--dataset ames --data .",
+    "unknown setting of tiny.py:Own 'depth'": "--strategies tiny.py:Own(depth=3)",
+    "the network mlp cannot be trained": "--strategies tiny.py:Own(num_perturbations=3) --set model.use=mlp",
+    "points in tiny.py is list; expected a function or a class": "--strategies tiny.py:points",
+    "tiny.py:data made tuple; expected a jostle.Strategy": "--strategies tiny.py:data",
+    "Raising does not work in tiny: KeyError: 'color' (": "--strategies tiny.py:Raising",
+    "'data'? (known: Own, Raising, data)": "--dataset tiny.py:dat",
+    "tiny.py:data(rows='abc'): ": "--dataset tiny.py:data(rows=abc)",
+    "unknown setting of tiny.py:data 'color'": "--dataset tiny.py:data(color=abc)",
+    "unknown model 'resnet'": "--set model.use=resnet",
+    "depth": "--set model.depth=3",
+    "--seeds takes a number": "--seeds 0",
+    "a model by fit own.py:fit_nothing cannot be trained on digits: TypeError": "--fit own.py:fit_nothing",
+    "fit own.py:fit_badly takes (dataset); expected (dataset, seed), and model": "--fit own.py:fit_badly",
+    "unknown setting of own.py:fit 'epoch'; did you mean 'epochs'?": "--fit own.py:fit(epoch=3)",
+    "fit is a function of your own, file.py:function; got 'adam'": "--fit adam",
+    "unknown function in own.py 'nothing'": "--fit own.py:nothing",
+    "ll4al does not work in tiny: it takes part in training": "--fit own.py:fit --strategies ll4al",
+}
+
+
+@pytest.mark.parametrize("said", MISTAKES)
+def test_a_users_mistake_ends_with_2_and_writes_nothing(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: str
 ):
+    monkeypatch.delenv("JOSTLE_DATA", raising=False)
     monkeypatch.chdir(own)
-    assert run_cli("run", tiny_file(own), "--out-dir", own / "runs", *words) == 2
-    assert said in capsys.readouterr().err
+    (own / "tiny.py").write_text(TINY)
+    assert run_cli("run", tiny_file(own), "--out-dir", own / "runs", *MISTAKES[said].split()) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert "Traceback" not in error
     assert not (own / "runs").exists()
 
 
 TASKS = """
 import torch
+from torch import nn
 from jostle.datasets import Data, Split
 
 def numbers(*shape):
@@ -148,23 +155,42 @@ def labels():
 def tokens():
     x = (10 * numbers(90, 5).abs()).long().clamp(0, 9)
     y = x % 3
-    y[:, 4] = torch.where(x[:, 4] > 4, -100, y[:, 4])
+    y[:, 4] = torch.where(x[:, 4] > 4, -100, y[:, 4])  # padding
     return Data("tokens", "sequence", Split(x[:60], y[:60]), Split(x[60:], y[60:]), ("a", "b", "c"))
+
+class Tagger(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(10, 8), nn.Linear(8, classes)
+    def forward(self, x):
+        return self.head(self.embed(x))
+
+def tagger(classes, seed=0):
+    torch.manual_seed(seed)
+    return Tagger(classes)
 """
 
 
-@pytest.mark.parametrize(("name", "classes"), [("labels", 3), ("tokens", 3)])
-def test_the_initial_set_holds_every_class_of_any_task(tmp_path: Path, name: str, classes: int):
-    (tmp_path / "own.py").write_text(TASKS)
+@pytest.mark.parametrize(
+    ("name", "model", "metrics"),
+    [
+        ("labels", "mlp", {"macro_f1", "micro_f1", "exact_match"}),
+        ("tokens", "{}/tasks.py:tagger", {"token_accuracy", "macro_f1"}),
+    ],
+)
+def test_experiments_of_other_tasks(tmp_path: Path, name: str, model: str, metrics: set[str]):
+    (tmp_path / "tasks.py").write_text(TASKS)
     changes = (
-        f"dataset.use={tmp_path}/own.py:{name}",
-        "every_class=true",
-        "initial=2",
-        "test=all",
-        "candidates=all",
+        f"dataset={tmp_path}/tasks.py:{name}",
+        f"model={{use = '{model.format(tmp_path)}'}}",
+        "rounds=1",
     )
-    bench = ExperimentSetup.load(tiny(tmp_path, *changes))
-    for seed in range(4):
+    protocol = tiny(tmp_path, *changes, "every_class=true", "initial=2", "test=all", "candidates=all")
+    bench = ExperimentSetup.load(protocol)
+    for seed in range(4):  # the initial set holds every class
         targets = bench.data.train.targets[initial_set(bench, seed)]
-        seen = targets.any(0).sum() if name == "labels" else len(targets[targets >= 0].unique())
-        assert seen == classes
+        assert (targets.any(0).sum() if name == "labels" else len(targets[targets >= 0].unique())) == 3
+    assert not run_experiment(protocol, tmp_path / "runs", [0]).failures
+    for cycles in numbers(tmp_path / "runs").values():
+        assert [set(cycle["metrics"]) for cycle in cycles] == [metrics, metrics]
+        assert len(cycles[1]["picked"]) == 4

@@ -82,7 +82,6 @@ def test_perturbations_and_their_scale_are_the_papers():
         ("training.epoch=3", r"unknown field training\.epoch .*epochs"),
         ("training.epochs=0", r"training\.epochs"),
         ("training.optimizer=lbfgs", r"training\.optimizer.*'lbfgs'"),
-        ("training.schedule.at=[1]", None),
         ("initial=0", r"initial: it is a number of examples, at least 1, or a share .*; got 0"),
         ("initial=1.5", r"initial: it is .* between 0 and 1; got 1.5"),
         ("pick=many", r"pick"),
@@ -92,12 +91,12 @@ def test_perturbations_and_their_scale_are_the_papers():
         ("rounds", r"--set takes field=value"),
         ("rounds.x=1", r"rounds has no fields"),
         ("strategies.a/b.use=random", r"'a/b' cannot be a label"),
+        ("training.lr=inf", r"training\.lr: .*finite"),
+        ("training.lr=nan", r"training\.lr: .*finite"),
+        ("training.weight_decay=inf", r"training\.weight_decay: .*finite"),
     ],
 )
-def test_wrong_fields_are_named(tmp_path: Path, override: str, message: str | None):
-    if message is None:
-        tiny(tmp_path, override)
-        return
+def test_wrong_fields_are_named(tmp_path: Path, override: str, message: str):
     with pytest.raises(ValueError, match=message) as wrong:
         tiny(tmp_path, override)
     assert len(str(wrong.value).splitlines()) == 1
@@ -125,29 +124,25 @@ def test_a_file_extends_another(tmp_path: Path):
 
 
 def test_files_that_are_not_there_or_not_toml(tmp_path: Path):
-    with pytest.raises(ValueError, match="did you mean 'mnist'"):
-        protocol.load("mnits")
-    with pytest.raises(ValueError, match="no protocol file"):
-        protocol.load(str(tmp_path / "none.toml"))
     (tmp_path / "bad.toml").write_text("rounds = = 3")
-    with pytest.raises(ValueError, match="not TOML"):
-        protocol.load(str(tmp_path / "bad.toml"))
     (tmp_path / "empty.toml").write_text("")
-    with pytest.raises(ValueError, match="dataset is missing"):
-        protocol.load(str(tmp_path / "empty.toml"))
+    for name, error in (
+        ("mnits", "did you mean 'mnist'"),
+        (f"{tmp_path}/none.toml", "no protocol file"),
+        (f"{tmp_path}/bad.toml", "not TOML"),
+        (f"{tmp_path}/empty.toml", "dataset is missing"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            protocol.load(name)
 
 
 def test_strategies_of_the_command_line(tmp_path: Path):
-    p = tiny(tmp_path).chosen(
-        parse_specs("random, ns-logits=noise-stability(space=logits, num_perturbations=5),noise-stability")
-    )
-    assert list(p.strategies) == ["random", "ns-logits", "noise-stability"]
-    assert p.strategies["ns-logits"].model_dump() == {
-        "use": "noise-stability",
-        "space": "logits",
-        "num_perturbations": 5,
-    }
-    assert p.strategies["noise-stability"].settings == {"num_perturbations": 3}  # the protocol's own
+    spec = "random, ns-logits=noise-stability(space=logits, num_perturbations=5),noise-stability"
+    chosen = tiny(tmp_path).chosen(parse_specs(spec)).strategies
+    assert list(chosen) == ["random", "ns-logits", "noise-stability"]
+    assert chosen["ns-logits"].use == "noise-stability"
+    assert chosen["ns-logits"].settings == {"space": "logits", "num_perturbations": 5}
+    assert chosen["noise-stability"].settings == {"num_perturbations": 3}  # the protocol's own
     again = tiny(tmp_path).chosen(parse_specs("noise-stability()"))
     assert again.strategies["noise-stability"].settings == {}  # brackets: the registry's
     with pytest.raises(ValueError, match="twice"):
@@ -158,25 +153,15 @@ def test_specs():
     assert parse_spec("bald") == Spec("bald", "bald", {}, bare=True)
     assert parse_spec("a=my.py:Mine(x=1)") == Spec("a", "my.py:Mine", {"x": 1})
     assert parse_spec("my.py:Mine").label == "Mine"
-    assert parse_spec("ns(selector=k-means++,parameters=['a*','b'])").settings == {
-        "selector": "k-means++",
-        "parameters": ["a*", "b"],
-    }
+    lists = {"selector": "k-means++", "parameters": ["a*", "b"]}
+    assert parse_spec("ns(selector=k-means++,parameters=['a*','b'])").settings == lists
     assert name_and_settings("folder:my photos (2)/x") == ("folder:my photos (2)/x", {})
-    assert name_and_settings("folder:photos(size=[32, 48], mode=L)") == (
-        "folder:photos",
-        {"size": [32, 48], "mode": "L"},
-    )
+    shape = {"size": [32, 48], "mode": "L"}
+    assert name_and_settings("folder:photos(size=[32, 48], mode=L)") == ("folder:photos", shape)
     assert name_and_settings("bald(insert-dropout=0.3)") == ("bald", {"insert_dropout": 0.3})
-    for text, error in (
-        ("ns(num_perturbations=3", "not closed"),
-        ("ns(jolts)", None),
-        ("=x(", "not closed"),
-        ("a=", "no name"),
-    ):
-        if error:
-            with pytest.raises(ValueError, match=error):
-                parse_specs(text)
+    for text, error in (("ns(num_perturbations=3", "not closed"), ("=x(", "not closed"), ("a=", "no name")):
+        with pytest.raises(ValueError, match=error):
+            parse_specs(text)
 
 
 def test_values_are_tomls_or_words():
@@ -187,20 +172,18 @@ def test_values_are_tomls_or_words():
 def test_settings_in_brackets_and_none(tmp_path: Path):
     p = tiny(tmp_path, "dataset=folder:p/mixed(size=none, mode=L)", "dataset.test=0.5")
     assert p.dataset.model_dump() == {"use": "folder:p/mixed", "size": None, "mode": "L", "test": 0.5}
-    tiny_file(tmp_path, 'noise_scale = 1.0\nprojection_dim = "none"\n')  # TOML has no word for None
-    assert (
-        protocol.load(str(tmp_path / "tiny.toml")).strategies["noise-stability"].settings["projection_dim"]
-        is None
-    )
+    file = tiny_file(tmp_path, 'noise_scale = 1.0\nprojection_dim = "none"\n')  # TOML has no word for None
+    settings = protocol.load(str(file)).strategies["noise-stability"].settings
+    assert settings["projection_dim"] is None
 
 
 def test_every_field_is_documented():
-    page = (Path(__file__).parents[3] / "docs" / "how-to" / "experiments.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "experiments.md").read_text()
     for field in (*protocol.Protocol.model_fields, *protocol.Recipe.model_fields):
         assert re.search(rf"`(training\.)?{field}`", page), field
 
 
-BENCHMARKS = sorted((Path(__file__).parents[3] / "benchmarks" / "protocols").glob("*.toml"))
+BENCHMARKS = sorted((Path(__file__).parents[2] / "benchmarks" / "protocols").glob("*.toml"))
 
 
 def test_protocols_of_the_benchmarks_are_valid():
@@ -217,9 +200,3 @@ def test_a_protocol_trains_by_a_recipe_or_by_a_fit(tmp_path):
     with pytest.raises(ValueError, match=r"training is missing: add a table \[training\], or fit ="):
         protocol.load(str(path))
     assert protocol.load(str(path), ["fit=mine.py:fit"]).training is None
-
-
-@pytest.mark.parametrize("setting", ["training.lr=inf", "training.lr=nan", "training.weight_decay=inf"])
-def test_numbers_of_training_are_finite(tmp_path, setting):
-    with pytest.raises(ValueError, match=rf"{setting.split('=')[0]}: .*finite"):
-        tiny(tmp_path, setting)
