@@ -9,7 +9,6 @@ import subprocess
 import time
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import command, run_cli
@@ -168,28 +167,21 @@ def test_a_run_under_way_elsewhere_is_left_alone(tmp_path: Path):
     assert {job.label for job in finished.missing} == {"margin"}
 
 
-def test_an_edited_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_edited_file_is_refused(tmp_path: Path):
     own, out = tmp_path / "own.py", tmp_path / "runs"
     own.write_text(OWN)
-    base = ("run", tiny_file(tmp_path), "--set", "rounds=1", "--seeds", 1, "--no-report", "--out-dir", out)
-    words = (
-        *base,
-        "--strategies",
-        f"random,{own}:Own(num_perturbations=2)",
-        "--dataset",
-        f"{own}:data(rows=60)",
-    )
-    assert run_cli(*words) == 0, capsys.readouterr().err
+    strategy = f"strategies={{Own={{use='{own}:Own', num_perturbations=2}}}}"
+    protocol = tiny(tmp_path, "rounds=1", f"dataset={own}:data(rows=60)", strategy)
+    assert not run_experiment(protocol, out, [0]).failures
     before = numbers(out)
-    assert run_cli(*words) == 0
     own.write_text(OWN + "# edited\n")
-    assert run_cli(*words) == 2
-    said = capsys.readouterr().err
-    assert "sha256 of the file of dataset: " in said
-    assert "sha256 of the file of strategies.Own: " in said
+    with pytest.raises(manifests.ChangedError) as refused:
+        run_experiment(protocol, out, [0])
+    for field in ("dataset", "strategies.Own"):
+        assert f"sha256 of the file of {field}: " in str(refused.value)
     assert numbers(out) == before
     own.write_text(OWN)
-    assert run_cli(*words) == 0
+    run_experiment(protocol, out, [0])
 
 
 IMPORTING = """
@@ -268,25 +260,21 @@ def test_data_that_changes_while_runs_are_under_way_stops_them(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("edit", "why"),
+    ("last", "why"),
     [
-        (
-            lambda line: {**line, "picked": [*line["picked"][:-1], 1297]},
-            "line 2 is corrupt: it labels example 1297 of",
-        ),
-        (
-            lambda line: {**line, "picked": line["picked"][:-1], "labeled": 13},
-            "labels 3 examples, where the protocol",
-        ),
+        ([1297], "line 2 is corrupt: it labels example 1297 of"),
+        ([], "labels 3 examples, where the protocol"),
     ],
 )
-def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, edit: Any, why: str):
-    protocol = tiny(tmp_path, "rounds=1")
+def test_a_run_that_the_protocol_cannot_have_made_is_refused(tmp_path: Path, last: list[int], why: str):
+    protocol = tiny(tmp_path, "rounds=1", "strategies={margin={}}")
     run_experiment(protocol, tmp_path / "runs", [0])
     path = tmp_path / "runs/margin/0.jsonl"
     first, second = path.read_text().splitlines()
-    changed = {key: value for key, value in edit(json.loads(second)).items() if key != "checksum"}
-    path.write_text(first + "\n" + json.dumps(changed) + "\n")
+    changed = json.loads(second)
+    del changed["checksum"]
+    changed["picked"][-1:] = last
+    path.write_text(first + "\n" + json.dumps({**changed, "labeled": 13 + len(last)}) + "\n")
     with pytest.raises(CorruptRunError, match=why):
         run_experiment(protocol, tmp_path / "runs", [0])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy import stats
-from synthetic_runs import FOUR, write_runs
+from synthetic_runs import write_runs
 
 from jostle.experiments import figures
 from jostle.experiments.figures import count_ticks
@@ -12,12 +12,6 @@ from jostle.experiments.page import moved_apart, png, svg
 from jostle.experiments.results import load
 from jostle.experiments.statistics import gains, times, win_matrix
 from jostle.experiments.tables import duration
-
-
-@pytest.fixture
-def four(tmp_path):
-    return load(write_runs(tmp_path / "digits", FOUR))
-
 
 DRAWINGS = {
     "learning-curves": lambda r: figures.learning_curves(r, "accuracy"),
@@ -56,13 +50,8 @@ def test_figures_are_the_same_bytes_every_time(four, name):
 
 def test_a_diagram_of_ranks_shows_names_ranks_bars_and_the_difference(four):
     text = svg(DRAWINGS["ranks"](four))
-    for words in (
-        "entropy  1.00",
-        "badge  1.50",
-        "3.50  random",
-        "4.00  noise-stability",
-        "critical difference 0.70",
-    ):
+    names = ("entropy  1.00", "badge  1.50", "3.50  random", "4.00  noise-stability")
+    for words in (*names, "critical difference 0.70"):
         assert f">{words}<" in text
     line = [line for line in DRAWINGS["ranks"](four).axes[0].lines if line.get_linewidth() == 3.4]
     assert len(line) == 1
@@ -134,17 +123,7 @@ def test_names_are_moved_apart_as_little_as_possible():
     assert places[-1] <= 1 + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0004, "0.4 ms"),
-        (0.025, "25 ms"),
-        (0.25, "0.25 s"),
-        (12.3, "12 s"),
-        (245, "4.1 min"),
-        (9000, "2.5 h"),
-        (float("nan"), "–"),
-    ],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text
+def test_durations():
+    texts = {0.0004: "0.4 ms", 0.025: "25 ms", 0.25: "0.25 s", 12.3: "12 s", 245: "4.1 min", 9000: "2.5 h"}
+    assert {seconds: duration(seconds) for seconds in texts} == texts
+    assert duration(float("nan")) == "–"

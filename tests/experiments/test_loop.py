@@ -70,22 +70,23 @@ def test_candidates_are_unlabeled_and_new_in_each_cycle(bench: ExperimentSetup):
     assert len(candidate_ids(everything, 0, 1, labeled)) == 1287
 
 
-@pytest.mark.parametrize("done", [1, 2, 3, 4])
-def test_an_interrupted_run_ends_as_if_it_had_not_been(bench: ExperimentSetup, done: int):
+def test_an_interrupted_run_ends_as_if_it_had_not_been(bench: ExperimentSetup):
     strategy = build_strategy(bench.protocol.strategies["noise-stability"])
     whole = list(cycles(bench, strategy, 0))
-    rest = list(cycles(bench, strategy, 0, whole[:done]))
-    assert timeless([*whole[:done], *rest]) == timeless(whole)
+    for done in range(1, 5):
+        rest = list(cycles(bench, strategy, 0, whole[:done]))
+        assert timeless([*whole[:done], *rest]) == timeless(whole)
 
 
 def test_other_strategies_and_their_order_change_nothing(tmp_path: Path):
     few = tiny(tmp_path, "rounds=1")
-    run_experiment(few, tmp_path / "a", [0, 1])
-    turned = few.model_copy(update={"strategies": dict(reversed(few.strategies.items()))})
-    run_experiment(turned, tmp_path / "b", [1, 0])
-    run_experiment(
-        few.model_copy(update={"strategies": {"margin": few.strategies["margin"]}}), tmp_path / "c", [1]
-    )
+    backwards = dict(reversed(few.strategies.items()))
+    for name, strategies, seeds in (
+        ("a", few.strategies, [0, 1]),
+        ("b", backwards, [1, 0]),
+        ("c", {"margin": few.strategies["margin"]}, [1]),
+    ):
+        run_experiment(few.model_copy(update={"strategies": strategies}), tmp_path / name, seeds)
     a, b, c = (numbers(tmp_path / name) for name in "abc")
     assert a == b
     assert len(a) == 6
@@ -110,15 +111,11 @@ class Watcher(Embedding):
 
     def embedding(self, context: QueryContext) -> Embedded:
         assert context.labeled is not None
-        assert context.options.get("fit") is not None
         assert len(context.pool) == 40
-        one = context.options.get("fit")(context.labeled.dataset, 0)
-        two = context.options.get("fit")(context.labeled.dataset, 1)
-        first, second = (next(iter(model.parameters())) for model in (one, two))
-        assert not torch.equal(first, second)
-        assert torch.equal(
-            first, next(iter(context.options.get("fit")(context.labeled.dataset, 0).parameters()))
-        )
+        fit, dataset = context.options.get("fit"), context.labeled.dataset
+        one, two, again = (next(iter(fit(dataset, member).parameters())) for member in (0, 1, 0))
+        assert not torch.equal(one, two)
+        assert torch.equal(one, again)
         return Embedded(torch.arange(40.0)[:, None])
 
     def join(self, model: torch.nn.Module, example: torch.Tensor, seed: int) -> Joined:
@@ -128,10 +125,8 @@ class Watcher(Embedding):
 
 
 def test_every_strategy_is_offered_labels_and_training(bench: ExperimentSetup):
-    found = list(
-        cycles(replace(bench, protocol=bench.protocol.model_copy(update={"rounds": 1})), Watcher(), 0)
-    )
-    assert len(found) == 2
+    once = replace(bench, protocol=bench.protocol.model_copy(update={"rounds": 1}))
+    assert len(list(cycles(once, Watcher(), 0))) == 2
 
 
 def test_a_strategy_of_ones_own_that_picks_wrongly_is_caught(bench: ExperimentSetup):

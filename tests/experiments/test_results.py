@@ -60,13 +60,6 @@ def test_a_torn_last_line_is_ignored(tmp_path):
     assert results.seeds("badge") == [0, 2]
 
 
-def test_a_run_shorter_than_the_others_is_set_apart(tmp_path):
-    folder = write_runs(tmp_path / "digits", {**FOUR, "badge": [FOUR["badge"][0], FOUR["badge"][1][:2]]})
-    results = load(folder)
-    assert results.seeds("badge") == [0]
-    assert [(run.label, run.seed) for run in results.incomplete] == [("badge", 1)]
-
-
 def test_the_protocol_says_how_many_points_a_run_has(tmp_path):
     folder = write_runs(tmp_path / "digits", FOUR, rounds=5)
     with pytest.raises(ValueError, match="no finished run yet: 12 started, 6 points"):

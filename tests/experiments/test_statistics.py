@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_runs import FOUR, lines, write_run, write_runs
+from synthetic_runs import lines, write_run, write_runs
 
 from jostle.experiments.results import load
 from jostle.experiments.statistics import (
@@ -22,11 +22,6 @@ from jostle.experiments.statistics import (
     wilcoxon,
     win_matrix,
 )
-
-
-@pytest.fixture
-def four(tmp_path):
-    return load(write_runs(tmp_path / "digits", FOUR))
 
 
 def results_of(tmp_path, curves, metric="accuracy"):
@@ -128,17 +123,6 @@ def test_gains_use_only_seeds_that_both_have(tmp_path):
     assert found["late"].differences.size == 0
     assert math.isnan(found["late"].mean)
     assert math.isnan(found["vaal"].p_holm)
-
-
-def test_win_matrix_by_hand(tmp_path):
-    # Differences a - b over five seeds: t = 4.24 at the second point, 2.5 at the third, -4.24 at the fourth;
-    # the critical value with four degrees of freedom is 2.776. The first point never counts.
-    ramp = np.array([1, 2, 3, 4, 5]) / 100
-    spread = ramp - ramp.mean() + 2.5 * ramp.std(ddof=1) / math.sqrt(5)
-    a = np.stack([0.9 + ramp, 0.5 + ramp, 0.5 + spread, 0.5 - ramp], axis=1)
-    b = np.full((5, 4), 0.5)
-    wins = win_matrix(results_of(tmp_path, {"a": a.tolist(), "b": b.tolist()}), "accuracy")
-    np.testing.assert_allclose(wins, [[np.nan, 1 / 3], [1 / 3, np.nan]])
 
 
 def test_win_matrix_agrees_with_scipy_on_noise(tmp_path):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from pydantic import TypeAdapter
 
 from jostle import strategies
 from jostle.strategies.herding import default_for
@@ -97,12 +98,10 @@ def of_the_group(case: Case) -> list[str]:
 def describe_result(setting: Setting, label: str) -> str:
     """Describe the results of a strategy in a setting."""
     seen = setting.seen[label]
-    verdict = {1: "ahead of random", 0: "not significantly different from random", -1: "behind random"}[
-        seen.clear
-    ]
+    verdicts = {1: "ahead of random", 0: "not significantly different from random", -1: "behind random"}
     return (
-        f"in {setting.name}, {label} was {verdict} over {seen.seeds} seeds: {seen.gain:+.0%} of random's error, "
-        f"{seen.saved:+.0%} of its labels saved"
+        f"in {setting.name}, {label} was {verdicts[seen.clear]} over {seen.seeds} seeds: {seen.gain:+.0%} of random's "
+        f"error, {seen.saved:+.0%} of its labels saved"
     )
 
 
@@ -169,10 +168,7 @@ class Setting:
 def settings() -> tuple[Setting, ...]:
     """All settings of the benchmark."""
     text = (files("jostle.advice") / "arena.json").read_text(encoding="utf-8")
-    return tuple(
-        Setting(**{**each, "seen": {label: Seen(**seen) for label, seen in each["seen"].items()}})
-        for each in json.loads(text)
-    )
+    return TypeAdapter(tuple[Setting, ...]).validate_json(text)
 
 
 def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: int = 3) -> list[Setting]:
@@ -185,18 +181,14 @@ def nearest(task: str, classes: int, pool: int, labels: int, pick: int, count: i
     known = [each for each in settings() if each.task in family]
 
     def distance(each: Setting) -> float:
-        return (
-            _apart((labels + 1) / classes, (each.labels + 1) / each.classes)
-            + _apart(pick / classes, each.pick / each.classes)
-            + _apart(classes, each.classes)
-            + _apart(pool, each.pool) / 2
+        factors = (
+            (labels + 1) / classes / ((each.labels + 1) / each.classes),
+            pick / classes / (each.pick / each.classes),
+            classes / each.classes,
         )
+        return sum(abs(math.log(factor)) for factor in factors) + abs(math.log(pool / each.pool)) / 2
 
     return sorted(known, key=distance)[:count]
-
-
-def _apart(one: float, other: float) -> float:
-    return abs(math.log(one / other))
 
 
 @dataclass(frozen=True)
@@ -252,11 +244,6 @@ class Group:
         return next((each for each in self.records if each.strategy != strategy and each.gain != same), None)
 
 
-def group_of(setting: Setting) -> tuple[str, bool, bool]:
-    """Return kind, few labels and small batch of a setting."""
-    return setting.kind, *sizes(setting.classes, setting.labels, setting.pick)
-
-
 def sizes(classes: int, labels: int, pick: int) -> tuple[bool, bool]:
     """Return whether there are few labels for each class, and whether the batch is small."""
     return labels <= FEW_LABELS * classes, pick <= SMALL_BATCH
@@ -265,9 +252,10 @@ def sizes(classes: int, labels: int, pick: int) -> tuple[bool, bool]:
 def groups() -> list[Group]:
     """Return all groups of the benchmark, in the order of `KINDS`."""
     found: dict[tuple[str, bool, bool], list[Setting]] = {}
-    for setting in settings():
-        if setting.kind in KINDS:
-            found.setdefault(group_of(setting), []).append(setting)
+    for each in settings():
+        if each.kind in KINDS:
+            group = (each.kind, *sizes(each.classes, each.labels, each.pick))
+            found.setdefault(group, []).append(each)
     order = sorted(found, key=lambda key: (KINDS.index(key[0]), not key[1], not key[2]))
     return [Group(*key, tuple(found[key]), records(found[key])) for key in order]
 
@@ -316,15 +304,17 @@ def record(label: str) -> str:
 
 def find_group(kind: str, classes: int, labels: int, pick: int) -> Group | None:
     """Return the group of a case: of its kind the one with as many labels and picks, else any of its kind."""
-    wanted = (kind, *sizes(classes, labels, pick))
+    few, small = sizes(classes, labels, pick)
     same = [each for each in groups() if each.kind == kind]
-    exact = [each for each in same if (each.kind, each.few_labels, each.small_batch) == wanted]
-    return next(iter(exact or sorted(same, key=lambda each: each.few_labels != wanted[1])), None)
+    return min(
+        same,
+        key=lambda each: ((each.few_labels, each.small_batch) != (few, small), each.few_labels != few),
+        default=None,
+    )
 
 
 def group_in_words(group: Group) -> tuple[str, str, str]:
     """Return kind, labels and batch of a group as a reader wants them."""
-    labels = f"up to {FEW_LABELS} a class" if group.few_labels else f"more than {FEW_LABELS} a class"
-    if group.kind == "regressions":
-        labels = "20"
+    few = f"up to {FEW_LABELS} a class" if group.few_labels else f"more than {FEW_LABELS} a class"
+    labels = "20" if group.kind == "regressions" else few
     return group.kind, labels, f"up to {SMALL_BATCH}" if group.small_batch else f"above {SMALL_BATCH}"
