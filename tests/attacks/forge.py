@@ -19,7 +19,7 @@ LONGEST = 600.0  # seconds: a command that takes longer hangs, however busy the 
 MEMORY = 3 * 2**30  # bytes that a command may ask for on top of what the warm process has
 FORKS = multiprocessing.get_context("forkserver")
 WARM = (
-    "jostle.cli jostle.labeling jostle.labeling.export jostle.experiments.runs jostle.datasets jostle.strategies "
+    "jostle.cli jostle.labeling jostle.labeling.export jostle.experiments jostle.datasets jostle.strategies "
     "sklearn.cluster sklearn.datasets torch._dynamo matplotlib.pyplot PIL.PngImagePlugin "
     "PIL.JpegImagePlugin jostle.labeling.store"
 )
