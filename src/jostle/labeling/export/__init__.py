@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import is_missing, plain_row
-from jostle.labeling.answers import Answer, clean_class_name
+from jostle.labeling.answers import clean_class_name
 from jostle.labeling.export import folders, json_files, tables
 from jostle.labeling.export.tables import (
     OLD_COLUMNS,
@@ -36,7 +36,7 @@ from jostle.labeling.export.tables import (
 from jostle.labeling.sources.contents import SourceError, digest
 from jostle.labeling.sources.near_copies import COPY
 from jostle.labeling.sources.tables import Table
-from jostle.labeling.store.edits import add_remarks, remark_cells, remarks_by_key
+from jostle.labeling.store.edits import Remark, add_remarks, remark_cells, remarks_by_key
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import check_target, is_same
 from jostle.utils.names import unknown
@@ -104,18 +104,16 @@ NAMED = ("labelstudio", "coco")  # formats that the end of a name chooses: mine.
 
 def target_format(path: Path, name: str | None) -> str:
     """Return the name of the format of a file or folder to write."""
-    if name is not None:
-        return check_name(name)
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        return next((each for each in NAMED if path.name.lower().endswith(f"{each}.json")), "json")
-    found = {".csv": "csv", ".parquet": "parquet", "": "folders"}.get(suffix)
-    if found is None:
+    if name is None:
+        json = next((each for each in NAMED if path.name.lower().endswith(f"{each}.json")), "json")
+        by_ending = {".csv": "csv", ".parquet": "parquet", ".json": json, "": "folders"}
+        name = by_ending.get(path.suffix.lower())
+    if name is None:
         raise ValueError(
             f"cannot tell the format of {path.name}: end its name with .csv, .parquet, .json, "
             f"{', '.join(f'{each}.json' for each in NAMED)}, or pass --format: {', '.join(FORMATS)}"
         )
-    return found
+    return check_name(name)
 
 
 def source_format(path: Path, name: str | None) -> str:
@@ -185,10 +183,8 @@ def export(
 
 def count_audited(session: Session) -> int:
     """Return the number of labels of the audit."""
-    labels = session.snapshot().labels
-    return len(
-        {one.key for one in session.snapshot().answers if one.purpose == "audit" and one.key in labels}
-    )
+    found = session.snapshot()
+    return len({one.key for one in found.answers if one.purpose == "audit" and one.key in found.labels})
 
 
 def export_rows(session: Session, predictions: bool, with_audit: bool = False) -> Iterator[Row]:
@@ -200,52 +196,33 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
         first.setdefault(one.key, one)
         if one.act != "skip" and one.person not in people.setdefault(one.key, []):
             people[one.key].append(one.person)
-    remarked, copies = remarks_by_key(session.store), session.copies.get().copies
+    remarked, copies = remarks_by_key(session.store), session.copies.get()
     for key in sorted(snapshot.labels, key=lambda key: (first[key].name, key)):
-        if first[key].purpose == "audit" and not with_audit:
+        name, purpose = first[key].name, first[key].purpose
+        if purpose == "audit" and not with_audit:
             continue
         answer = session.type.decode(snapshot.labels[key], classes)
-        row = make_row(first[key].name, answer, "people", None, people[key], first[key].purpose, key)
-        yield {**row, **remark_cells(remarked.get(key, []))}
-        for copy in [each for each in copies.get(key, ()) if each not in snapshot.labels]:
-            yield {**row, "name": session.question(copy).name, "by": COPY, "key": copy}
-    found, carried = (
-        session.predictions() if predictions else None,
-        session.copies.get().carried(snapshot.labels),
-    )
-    if found is None:
+        remarks = remarked.get(key, [])
+        yield make_row(name, answer, "people", None, people[key], purpose, key, remarks=remarks)
+        for copy in [each for each in copies.copies.get(key, ()) if each not in snapshot.labels]:
+            name = session.question(copy).name
+            yield make_row(name, answer, COPY, None, people[key], purpose, copy, remarks=remarks)
+    if not predictions or (found := session.predictions()) is None:
         return
+    known = snapshot.labels.keys() | copies.carried(snapshot.labels).keys()
     for row in session.store.rows(select(examples).where(examples.c.here).order_by(examples.c.name)):
-        if row.key in found.places and row.key not in snapshot.labels and row.key not in carried:
+        if row.key in found.places and row.key not in known:
             guess = found.suggestion(row.key, classes, session.store.last_model())
             yield make_row(row.name, guess.answer, "model", guess.confidence, [], None, row.key)
 
 
-def make_row(
-    name: str,
-    answer: Answer,
-    by: str,
-    sure: float | None,
-    people: Sequence[str],
-    purpose: str | None,
-    key: str,
-) -> Row:
-    """Return the row of one example."""
-    values = (name, answer, by, sure, list(people), purpose, key)
-    return {**dict(zip(OLD_COLUMNS, values, strict=True)), **remark_cells([])}
+def make_row(*cells: Any, remarks: Sequence[Remark] = ()) -> Row:
+    """Return the row of one example, of the cells of `OLD_COLUMNS` and its remarks."""
+    return {**dict(zip(OLD_COLUMNS, cells, strict=True)), **remark_cells(list(remarks))}
 
 
-NAME_COLUMNS = (
-    "key",
-    "name",
-    "file",
-    "filename",
-    "file_name",
-    "path",
-    "id",
-)  # columns that say which example
+NAME_COLUMNS = ("key", "name", "file", "filename", "file_name", "path", "id")  # which say which example
 ANSWER_COLUMNS = ("answer", "label", "class", "target")  # columns that say what it is
-IMPORT_PERSON, DATA_PERSON = "import", "data"  # whose answers they are
 
 
 @dataclass(frozen=True)
@@ -262,7 +239,7 @@ def import_labels(
     path: Path,
     *,
     format: str | None = None,
-    person: str = IMPORT_PERSON,
+    person: str = "import",
     add_classes: bool = False,
 ) -> Imported:
     """Import the labels of a file or folder.
@@ -276,26 +253,45 @@ def import_labels(
     """
     session.index.refresh()
     rows = [row for row in read_rows(session, path, format) if row.get("by") != "model"]
-    finder = ExampleFinder(session, path, rows)
-    answer = find_column(path, finder.columns, ANSWER_COLUMNS)
-    read = [(row, parse_answer(session.kind, row.get(answer))) for row in rows]
-    filled = [(row, said) for row, said in read if said is not None]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    names = [name for usual in NAME_COLUMNS for name in columns if name.lower() == usual]
+    keys, answer = (
+        find_examples(session, path, rows, columns, names),
+        find_column(path, columns, ANSWER_COLUMNS),
+    )
+    read = [parse_answer(session.kind, row.get(answer)) for row in rows]
+    filled = [(row, key, said) for row, key, said in zip(rows, keys, read, strict=True) if said is not None]
     if session.type.has_classes:
-        _check_classes(session, [name for _, said in filled for name in answer_words(said)], add_classes)
+        named = [clean_class_name(name) for _, _, said in filled for name in answer_words(said)]
+        known = session.book.classes().numbers
+        new = [name for name in dict.fromkeys(named) if name not in known]
+        if new and not add_classes:
+            raise ValueError(
+                f"the file has classes that the project does not: {', '.join(new[:10])}; add them first"
+            )
+        for name in new:
+            session.book.add(name)
     classes, copies = session.book.classes(), session.copies.get().representative
-    stamp = digest(path.read_bytes() if path.is_file() else repr(filled).encode())[:12]
+    content = path.read_bytes() if path.is_file() else repr([(row, said) for row, _, said in filled]).encode()
+    stamp = digest(content)[:12]
     made = [
         (key, session.type.encode(said, classes), f"import-{stamp}-{place}")
-        for place, (row, said) in enumerate(filled)
-        if (key := finder.key(row)) is not None and not (row.get("by") == COPY and key in copies)
+        for place, (row, key, said) in enumerate(filled)
+        if key is not None and not (row.get("by") == COPY and key in copies)
     ]
-    found = {key: row for row in rows if (key := finder.key(row)) is not None}
+    found = {key: row for key, row in zip(keys, rows, strict=True) if key is not None}
     audited = {key for key, row in found.items() if row.get("purpose") == "audit"}
     entered = session.store.import_answers(person, made, audited)
     add_remarks(session.store, {key: remark_words(row) for key, row in found.items()})
-    unknown = tuple(finder.name(row) for row, _ in filled if finder.key(row) is None)
-    empty = sum(said is None and not any(remark_words(row).values()) for row, said in read)
-    return Imported(entered, unknown, empty)
+    unknown = [
+        next((str(row[name]) for name in ("name", *names) if row.get(name)), "a row without a name")
+        for row, key, _ in filled
+        if key is None
+    ]
+    empty = sum(
+        said is None and not any(remark_words(row).values()) for row, said in zip(rows, read, strict=True)
+    )
+    return Imported(entered, tuple(unknown), empty)
 
 
 def read_rows(session: Session, path: Path, format: str | None = None) -> list[Row]:
@@ -303,47 +299,42 @@ def read_rows(session: Session, path: Path, format: str | None = None) -> list[R
     return FORMATS[source_format(path, format)].read(path, session)
 
 
-class ExampleFinder:
-    """Finds the example of a row: by its key, by a content that the file holds, by its name, or by what it shows."""
+def find_examples(
+    session: Session, path: Path, rows: Sequence[Row], columns: Sequence[str], names: Sequence[str]
+) -> list[str | None]:
+    """Return the key of each row's example, by its key, a content in the file, its name, or what it shows.
 
-    def __init__(self, session: Session, path: Path, rows: Sequence[Row]) -> None:
-        self.source, self.keys = session.source, keys_by_name(session)
-        self.columns = list(dict.fromkeys(name for row in rows for name in row))
-        self.names = [name for usual in NAME_COLUMNS for name in self.columns if name.lower() == usual]
-        self.shows = isinstance(self.source, Table) and set(self.source.shown()) <= set(self.columns)
-        if not self.names and not self.shows and "content" not in self.columns:
-            find_column(path, self.columns, NAME_COLUMNS)  # raises an error that names the columns
-
-    def key(self, row: Row) -> str | None:
-        """Return the key of a row's example; None if the project has no such example."""
-        if not row.get("key") and row.get("content") in self.keys:
-            return str(row["content"])
-        named = next((str(row[name]) for name in self.names if row.get(name) not in (None, "")), None)
-        if named is None and self.shows and isinstance(self.source, Table):
-            shown = {name: row[name] for name in self.source.header() if name in row}
-            named = self.source.content("", plain_row(shown)).key
-        return self.keys.get(named or "")
-
-    def name(self, row: Row) -> str:
-        """Return the name of a row for people."""
-        return next(
-            (str(row[name]) for name in ("name", *self.names) if row.get(name)), "a row without a name"
-        )
+    None where the project has no such example.
+    """
+    source, keys = session.source, keys_by_name(session)
+    table = source if isinstance(source, Table) and set(source.shown()) <= set(columns) else None
+    if not names and table is None and "content" not in columns:
+        find_column(path, columns, NAME_COLUMNS)  # raises an error that names the columns
+    found = []
+    for row in rows:
+        named = next((str(row[name]) for name in names if row.get(name) not in (None, "")), None)
+        if not row.get("key") and row.get("content") in keys:
+            named = str(row["content"])
+        elif named is None and table is not None:
+            shown = {name: row[name] for name in table.header() if name in row}
+            named = table.content("", plain_row(shown)).key
+        found.append(keys.get(named or ""))
+    return found
 
 
 def import_column(session: Session, column: str) -> int:
     """Import the labels that the data has in a column; return the number of new ones."""
-    cells, classes, keys = session.source.column(column), session.book.classes(), place_keys(session)
-    filled = {keys[name]: cell for name, cell in cells.items() if name in keys and not is_missing(cell)}
-    made = [
-        (
-            key,
-            session.type.encode(parse_answer(session.kind, cell), classes),
-            f"data-{digest(f'{key}{cell}'.encode())}",
-        )
-        for key, cell in filled.items()
-    ]
-    return session.store.import_answers(DATA_PERSON, made)
+    classes, keys = session.book.classes(), place_keys(session)
+    cells = {
+        keys[name]: cell
+        for name, cell in session.source.column(column).items()
+        if name in keys and not is_missing(cell)
+    }
+    made = []
+    for key, cell in cells.items():
+        answer = session.type.encode(parse_answer(session.kind, cell), classes)
+        made.append((key, answer, f"data-{digest(f'{key}{cell}'.encode())}"))
+    return session.store.import_answers("data", made)
 
 
 def keys_by_name(session: Session) -> dict[str, str]:
@@ -354,14 +345,3 @@ def keys_by_name(session: Session) -> dict[str, str]:
     for name, key in named.items():
         short.setdefault(name.rpartition("/")[2], set()).add(key)
     return {**{name: found.pop() for name, found in short.items() if len(found) == 1}, **named, **keys}
-
-
-def _check_classes(session: Session, names: Sequence[str], add: bool) -> None:
-    numbers = session.book.classes().numbers
-    new = [name for name in dict.fromkeys(map(clean_class_name, names)) if name not in numbers]
-    if new and not add:
-        raise ValueError(
-            f"the file has classes that the project does not: {', '.join(new[:10])}; add them first"
-        )
-    for name in new:
-        session.book.add(name)
