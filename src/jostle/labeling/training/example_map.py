@@ -21,6 +21,7 @@ from sqlalchemy import select, update
 
 from jostle.labeling.sources.contents import Content
 from jostle.labeling.store.schema import examples, lookups
+from jostle.utils.files import replacing
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
@@ -29,6 +30,7 @@ Rows = NDArray[np.float32]  # (n, d)
 Stage = Literal["pca", "neighbors"]
 
 MAP_FILE = "map.npz"
+ARRAYS = ("reduced", "positions", "mean", "components")  # of the file
 REDUCED_COLUMNS = 48  # columns that are kept by PCA
 MAX_FITTED = 8_000  # rows that PCA is fitted on
 NEIGHBORS = 12  # nearest neighbors that an example is drawn to
@@ -36,7 +38,6 @@ CELLS_SEARCHED = 4  # cells in which neighbors are looked for
 EPOCHS = 30  # passes over all pairs of neighbors
 PARTS = 10  # steps of a pass
 REPULSIONS = 2  # random pairs for each pair of neighbors
-START_SPREAD = 10.0  # standard deviation of a map at its start
 MAX_STEP = 4.0  # the furthest that one pair moves an example
 
 
@@ -69,20 +70,10 @@ class ExampleMap:
 
     def save(self, folder: Path) -> None:
         """Write the file at once."""
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{MAP_FILE}.part"
         keys = np.frombuffer(b"".join(bytes.fromhex(key) for key in self.keys), dtype="V16")
-        with part.open("wb") as file:
-            np.savez(
-                file,
-                keys=keys,
-                reduced=self.reduced,
-                positions=self.positions,
-                stage=np.array(self.stage),
-                mean=self.mean,
-                components=self.components,
-            )
-        part.replace(folder / MAP_FILE)
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        with replacing(folder / MAP_FILE) as file:
+            np.savez(file, keys=keys, stage=np.array(self.stage), **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> ExampleMap | None:
@@ -93,24 +84,18 @@ class ExampleMap:
         with np.load(path) as held:
             keys = [key.tobytes().hex() for key in held["keys"]]
             stage: Any = str(held["stage"])
-            names = ("reduced", "positions", "mean", "components")
-            columns = {name: held[name] for name in names}
-        return cls(keys, stage=stage, **columns)
+            return cls(keys, stage=stage, **{name: held[name] for name in ARRAYS})
 
 
 def first_map(keys: Sequence[str], rows: Rows, seed: int) -> ExampleMap:
     """Return the map by PCA of embeddings (n, d)."""
     mean, components = fit_pca(rows, seed)
-    reduced = np.concatenate(
-        [
-            (part.astype(np.float32) - mean) @ components.T
-            for part in np.array_split(rows, len(rows) // 8192 + 1)
-        ]
-    )
+    parts = np.array_split(rows, len(rows) // 8192 + 1)
+    reduced = np.concatenate([(part.astype(np.float32) - mean) @ components.T for part in parts])
     flat = np.zeros((len(rows), 2), dtype=np.float32)
     flat[:, : reduced.shape[1]] = reduced[:, :2]
-    spread = float(flat.std()) or 1.0
-    return ExampleMap(keys, reduced, flat * (START_SPREAD / spread), "pca", mean, components)
+    flat *= 10 / (float(flat.std()) or 1.0)  # the standard deviation of a map at its start
+    return ExampleMap(keys, reduced, flat, "pca", mean, components)
 
 
 def fit_pca(rows: Rows, seed: int) -> tuple[Rows, Rows]:
@@ -195,23 +180,10 @@ def warm_start(made: ExampleMap, near: NDArray[np.int64], old: ExampleMap | None
 
 
 def inside_polygon(points: Rows, corners: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
-    """Return which points (n, 2) lie inside a polygon, by the parity of the edges to their right."""
-    shape = np.asarray(corners, dtype=np.float64)
-    low, high = shape.min(0), shape.max(0)
-    inside = np.zeros(len(points), dtype=bool)
-    near = np.flatnonzero(((points >= low) & (points <= high)).all(1))
-    x, y = points[near, 0].astype(np.float64), points[near, 1].astype(np.float64)
-    odd = np.zeros(len(near), dtype=bool)
-    for (x1, y1), (x2, y2) in zip(shape, np.roll(shape, -1, axis=0), strict=True):
-        if y1 != y2:
-            crosses = (y1 > y) != (y2 > y)
-            odd ^= crosses & (x < (x2 - x1) * (y - y1) / (y2 - y1) + x1)
-    inside[near] = odd
-    return inside
+    """Return which points (n, 2) lie inside a polygon: those with an odd number of its edges to one side."""
+    from matplotlib.path import Path as Polygon
 
-
-MAX_NEW_SHARE = 1.0  # examples that a map may lack while more are encoded, for each that it has
-MIN_EXAMPLES = 3  # of a map
+    return Polygon(corners).contains_points(points)
 
 
 class MapBuilder:
@@ -239,8 +211,7 @@ class MapBuilder:
         """Compute a part of the map; return whether more is left."""
         if self._steps is None:
             self._unchecked = False
-            keys = self._lacking()
-            if keys is None:
+            if (keys := self._lacking()) is None:
                 return False
             self._steps = build_map(self.session, keys)
         if next(self._steps, "end") == "end":
@@ -252,12 +223,14 @@ class MapBuilder:
         keys = self.session.store.find_keys(examples.c.here)
         encoded = self.session.learner().encoded_keys(keys)
         old = ExampleMap.load(self.session.map_folder)
-        if len(encoded) < MIN_EXAMPLES:
+        if len(encoded) < 3:  # too few for a map
             return None
         if old is None or old.stage == "pca":
             return encoded
         new = len(set(encoded) - old.places.keys())
-        most = 0 if len(encoded) == len(keys) else MAX_NEW_SHARE * len(old.keys)
+        most = (
+            0 if len(encoded) == len(keys) else len(old.keys)
+        )  # while more are encoded, it may lack as many
         return encoded if new > most else None
 
 
@@ -279,16 +252,7 @@ def build_map(session: Session, keys: Sequence[str]) -> Iterator[None]:
     made.save(folder)
 
 
-WAIT_SECONDS = 6.0  # seconds that a search waits for the background process
-
-
-POLL_SECONDS = 0.1
-
-
-NOT_ENCODED: list[float] = []  # of a text that the encoder of the project cannot compare
-
-
-def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArray[np.float32]:
+def look_up(session: Session, text: str, seconds: float = 6.0) -> NDArray[np.float32]:
     """Return the reduced embedding (r,) of a text.
 
     Raises:
@@ -305,7 +269,7 @@ def look_up(session: Session, text: str, seconds: float = WAIT_SECONDS) -> NDArr
             if not len(found):
                 raise ValueError("the encoder of this project compares no single texts: search for words")
             return found
-        time.sleep(POLL_SECONDS)
+        time.sleep(0.1)
     raise ValueError("the model is busy learning: try again in a moment, or search for words")
 
 
@@ -317,7 +281,7 @@ def answer_lookups(session: Session) -> int:
     found = ExampleMap.load(session.map_folder)
     encoder = getattr(session.learner(), "encoder", None)
     for text in texts:
-        row = NOT_ENCODED
+        row: list[float] = []  # of a text that the encoder of the project cannot compare
         if found is not None and encoder is not None and session.source.kind == "text":
             made = encoder.encode([encoder.read(Content("text", "", texts=(text,)))])  # (1, d)
             if made.shape[1] == len(found.mean):

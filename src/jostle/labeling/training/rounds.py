@@ -124,14 +124,9 @@ def run_round(
     if summary.get("candidate"):
         queue.begin(session)
     queue.ask_again(session)
-    remove_old_predictions(session, number)
-    return number
-
-
-def remove_old_predictions(session: Session, number: int) -> None:
-    """Remove the full predictions of all models but the last few; the curve keeps its own."""
-    for old in range(1, number - KEPT_ROUNDS + 1):
+    for old in range(1, number - KEPT_ROUNDS + 1):  # the curve keeps its own predictions
         (session.round_folder(old) / PREDICTIONS_FILE).unlink(missing_ok=True)
+    return number
 
 
 def encoding_order(session: Session, keys: Sequence[str], answered: Container[str]) -> list[str]:
@@ -145,10 +140,8 @@ def encoding_order(session: Session, keys: Sequence[str], answered: Container[st
 
 def encode_more(session: Session, progress: ProgressCallback | None, stop: Callable[[], bool]) -> bool:
     """Encode examples between rounds until `stop` says so; return whether all are encoded."""
-    keys, answered = (
-        session.store.find_keys(examples.c.here),
-        set(session.store.column(select(standing.c.key))),
-    )
+    keys = session.store.find_keys(examples.c.here)
+    answered = set(session.store.column(select(standing.c.key)))
     return session.learner().encode(encoding_order(session, keys, answered), progress, stop)
 
 

@@ -9,11 +9,10 @@ import os
 import threading
 import time
 import traceback
-from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -24,26 +23,11 @@ from sqlalchemy import func, select
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.audit import other_models
-from jostle.labeling.audit.other_models import (
-    Found,
-    find_columns,
-    next_keys,
-    read_cells,
-    read_status,
-    write_status,
-)
 from jostle.labeling.export import read_rows
 from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import SuggesterStatus
-from jostle.labeling.sources import GoneError
-from jostle.labeling.sources.contents import (
-    Content,
-    UnreadableError,
-    digest,
-    make_thumbnail,
-    open_picture,
-    to_browser_format,
-)
+from jostle.labeling.sources import GoneError, contents
+from jostle.labeling.sources.contents import Content, UnreadableError
 from jostle.labeling.store.schema import places
 from jostle.utils.sockets import is_address, is_remote, make_request, read_reply, strict_opener
 from jostle.utils.user_files import from_file, is_own, line_in_own_file
@@ -59,10 +43,9 @@ PAUSE_SECONDS = (1.0, 5.0, 20.0, 60.0)  # seconds before the next call, after so
 POLL_SECONDS = 0.5  # seconds between two looks at whether a call is due
 IDLE_SECONDS = 5.0  # seconds between two looks when there is nothing to suggest
 MAX_ATTEMPTS = 3  # at one example
+MAX_REPLY_TOKENS = 200  # some models think aloud
 MAX_TEXT = 8000  # characters of an example that are sent
 PICTURE_SIDE = 768  # pixels of the longer side of a picture that is sent
-MAX_REPLY_TOKENS = 200  # some models think aloud
-BATCH = 16  # examples that a function is given at once
 
 
 class SuggestionError(Exception):
@@ -111,43 +94,29 @@ def check_columns(session: Session) -> None:
     """Raise SourceError if suggestions come from a file that has no columns of names and predictions."""
     path = Path(session.settings.suggest or "")
     if path.is_file():  # neither an address nor a function
-        find_columns(path, read_rows(session, path))
+        other_models.find_columns(path, read_rows(session, path))
 
 
-class Suggester(ABC):
-    """Model that is asked about examples."""
-
-    name: str
-    batch: int = 1
-    """Examples that it is asked about at once."""
-
-    @abstractmethod
-    def ask(self, contents: Mapping[str, Content], session: Session) -> Found:
-        """Return suggestions by key; raise SuggestionError if the call failed."""
-
-
-class FunctionSuggester(Suggester):
+class FunctionSuggester:
     """User's own function: a list of examples and the names of the classes in, a list of suggestions out."""
 
-    batch = BATCH
+    batch = 16  # examples that it is given at once
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        self.name = Path(spec).name
 
-    def ask(self, contents: Mapping[str, Content], session: Session) -> Found:
+    def ask(self, examples: Mapping[str, Content], session: Session) -> other_models.Found:
         """Call the function; a suggestion is an answer, a pair of an answer and its chance, or None."""
-        said = list(from_file(self.spec)([as_input(each) for each in contents.values()], session.classes()))
-        if len(said) != len(contents):
-            raise ValueError(f"{self.name} returned {len(said)} suggestions for {len(contents)} examples")
+        said = list(from_file(self.spec)([as_input(each) for each in examples.values()], session.classes()))
+        if len(said) != len(examples):
+            name = Path(self.spec).name
+            raise ValueError(f"{name} returned {len(said)} suggestions for {len(examples)} examples")
         classes, found = session.book.classes(), dict[str, tuple[StoredAnswer, float | None] | None]()
-        for key, each in zip(contents, said, strict=True):
+        for key, each in zip(examples, said, strict=True):
             answer, chance = each if isinstance(each, tuple) else (each, None)
             try:
-                found[key] = (
-                    session.type.encode(answer, classes),
-                    None if chance is None else float(chance),
-                )
+                encoded = session.type.encode(answer, classes)
+                found[key] = encoded, None if chance is None else float(chance)
             except ValueError:
                 found[key] = None
         return found
@@ -156,24 +125,26 @@ class FunctionSuggester(Suggester):
 def as_input(content: Content) -> Any:
     """Return an example as a user's function takes it: a PIL image, a text, a pair of texts, or a dict."""
     if content.kind == "image":
-        with open_picture(content) as image:
+        with contents.open_picture(content) as image:
             return image.convert("RGB")
     if content.kind == "text":
         return content.texts[0] if len(content.texts) == 1 else content.texts
     return dict(content.fields or {})
 
 
-class ChatSuggester(Suggester):
+class ChatSuggester:
     """Chat model at an address that speaks OpenAI's protocol."""
+
+    batch = 1
 
     def __init__(self, address: str, model: str) -> None:
         self.url, self.name = f"{address.removesuffix('/chat/completions')}/chat/completions", model
         self.opener = strict_opener(proxies=is_remote(address))
         self.guide: GuideReader | None = None
 
-    def ask(self, contents: Mapping[str, Content], session: Session) -> Found:
+    def ask(self, examples: Mapping[str, Content], session: Session) -> other_models.Found:
         """Ask about one example; a reply that is no answer counts as no suggestion."""
-        [(key, content)] = contents.items()
+        [(key, content)] = examples.items()
         self.guide = self.guide or GuideReader(session)
         messages = [
             {"role": "system", "content": instructions(session, self.guide)},
@@ -186,9 +157,8 @@ class ChatSuggester(Suggester):
     def send(self, body: Mapping[str, Any]) -> str:
         """Send one request; return the words of the reply."""
         secret, until = os.environ.get(KEY_VARIABLE), time.monotonic() + REPLY_SECONDS
-        request = make_request(
-            "POST", self.url, body, {"authorization": f"Bearer {secret}"} if secret else {}
-        )
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        request = make_request("POST", self.url, body, headers)
         try:
             with self.opener.open(request, timeout=REPLY_SECONDS) as reply:
                 return str(read_reply(reply, until)["choices"][0]["message"]["content"])
@@ -213,9 +183,8 @@ def http_problem(wrong: HTTPError) -> SuggestionError:
     later = wrong.headers.get("retry-after", "")
     pause = min(float(later), PAUSE_SECONDS[-1]) if later.isdecimal() else None
     whose = wrong.code not in (401, 403, 404, 429) and wrong.code >= 400
-    return SuggestionError(
-        f"the address refused a call ({wrong.code} {wrong.reason}){hint}", pause, example=whose
-    )
+    words = f"the address refused a call ({wrong.code} {wrong.reason}){hint}"
+    return SuggestionError(words, pause, example=whose)
 
 
 def instructions(session: Session, guide: GuideReader) -> str:
@@ -240,7 +209,7 @@ def instructions(session: Session, guide: GuideReader) -> str:
 def message_parts(content: Content) -> Any:
     """Return an example as the content of a message: a text, or a picture as a data URL."""
     if content.kind == "image":
-        small = to_browser_format(make_thumbnail(content, PICTURE_SIDE))
+        small = contents.to_browser_format(contents.make_thumbnail(content, PICTURE_SIDE))
         address = f"data:{small.mime};base64,{b64encode(small.data).decode()}"
         return [{"type": "image_url", "image_url": {"url": address}}]
     lines = content.texts or [f"{name}: {value}" for name, value in (content.fields or {}).items()]
@@ -252,32 +221,29 @@ def parse_reply(type: AnswerType, reply: str, classes: Classes) -> StoredAnswer 
     return type.find(reply.rpartition("</think>")[2].strip().strip("\"'`*. \n"), classes)
 
 
-def begin(session: Session) -> SuggesterStatus | None:
+def begin(session: Session) -> None:
     """Bring the status up to date with the settings, and read a file of predictions that is new or changed.
 
     Without a setting, suggestions made earlier stay: functions and addresses of other machines are not remembered.
     """
-    spec = session.settings.suggest
-    before = read_status(session)
+    spec, model = session.settings.suggest, session.settings.suggest_model
+    before = other_models.read_status(session)
     if spec is None:
-        return before
+        return
     if spec == NO_SUGGESTIONS:
-        write_status(session, None)
-        return None
-    source = digest(f"{spec}\n{session.settings.suggest_model}".encode())
-    if is_address(spec):
-        name, limit = session.settings.suggest_model or "", session.settings.suggest_limit or DEFAULT_LIMIT
-    else:
-        name, limit = Path(spec).name, None
+        other_models.write_status(session, None)
+        return
+    source = contents.digest(f"{spec}\n{model}".encode())
+    limit = session.settings.suggest_limit or DEFAULT_LIMIT if is_address(spec) else None
     if before is not None and before.source == source:
         status = replace(before, limit=limit)
     else:  # calls of all models count
+        name = model or "" if is_address(spec) else Path(spec).name
         status = SuggesterStatus(source, name, before.calls if before is not None else 0, limit)
     if not is_address(spec) and not is_own(spec):
         status = read_file(session, Path(spec), status)
     if status != before:
-        write_status(session, status)
-    return status
+        other_models.write_status(session, status)
 
 
 def read_file(session: Session, path: Path, status: SuggesterStatus) -> SuggesterStatus:
@@ -287,27 +253,26 @@ def read_file(session: Session, path: Path, status: SuggesterStatus) -> Suggeste
         known = session.store.value(select(func.count()).select_from(places))
         stamp = f"{found.st_mtime_ns} {found.st_size} {known}"
         if stamp != status.stamp:
-            other_models.save_suggestions(session, status.source, read_cells(session, path), whole=True)
+            other_models.save_suggestions(
+                session, status.source, other_models.read_cells(session, path), whole=True
+            )
         return replace(status, stamp=stamp, problem="")
     except (OSError, ValueError) as wrong:
         return replace(status, problem=str(wrong))
 
 
-@dataclass
 class SuggestionWorker:
     """Asks a function or an address for suggestions, a batch at a time; what is there is never asked again."""
 
-    session: Session
-
-    def __post_init__(self) -> None:
-        spec = self.session.settings.suggest
-        self.suggester: Suggester | None = None
+    def __init__(self, session: Session) -> None:
+        spec, self.session = session.settings.suggest, session
+        self.suggester: FunctionSuggester | ChatSuggester | None = None
         self.until, self.failures = 0.0, 0
         self.attempts: Counter[str] = Counter()
-        if self.session.store.setting("indexed", False):
-            begin(self.session)  # else the first round does, which reads the data
+        if session.store.setting("indexed", False):
+            begin(session)  # else the first round does, which reads the data
         if is_address(spec):
-            self.suggester = ChatSuggester(str(spec), self.session.settings.suggest_model or "")
+            self.suggester = ChatSuggester(str(spec), session.settings.suggest_model or "")
             threading.Thread(target=self.run, name="jostle-suggestions", daemon=True).start()
         elif spec is not None and is_own(spec):
             self.suggester = FunctionSuggester(spec)
@@ -330,10 +295,10 @@ class SuggestionWorker:
 
     def step(self) -> bool:
         """Ask about one batch; return whether another can follow at once."""
-        status = read_status(self.session)
+        status = other_models.read_status(self.session)
         if self.suggester is None or status is None or time.monotonic() < self.until:
             return False
-        keys = next_keys(self.session, status.source, self.suggester.batch)
+        keys = other_models.next_keys(self.session, status.source, self.suggester.batch)
         if not keys or (status.limit is not None and status.calls >= status.limit):
             self.until = time.monotonic() + IDLE_SECONDS
             return False
@@ -345,34 +310,37 @@ class SuggestionWorker:
         self.failures = 0
         return True
 
-    def ask(self, suggester: Suggester, status: SuggesterStatus, keys: Sequence[str]) -> None:
+    def ask(
+        self, suggester: FunctionSuggester | ChatSuggester, status: SuggesterStatus, keys: Sequence[str]
+    ) -> None:
         """Ask about some examples, and save what is said; a call counts before it is made: a kill loses none."""
-        contents = {}
+        examples = {}
         for key in keys:
             try:
-                contents[key] = self.session.index.content(key)
+                examples[key] = self.session.index.content(key)
             except (GoneError, UnreadableError):
                 other_models.save_suggestions(self.session, status.source, {key: None})
-        if contents:
-            write_status(self.session, replace(status, calls=status.calls + 1))
-            other_models.save_suggestions(self.session, status.source, suggester.ask(contents, self.session))
-            write_status(self.session, replace(status, calls=status.calls + 1, problem=""))
+        if examples:
+            status = replace(status, calls=status.calls + 1)
+            other_models.write_status(self.session, status)
+            found = suggester.ask(examples, self.session)
+            other_models.save_suggestions(self.session, status.source, found)
+            other_models.write_status(self.session, replace(status, problem=""))
 
     def fail(self, wrong: Exception, keys: Sequence[str]) -> None:
         """Report a failure, wait longer after each, and give an example up that failed several times."""
-        status = read_status(self.session)
+        status = other_models.read_status(self.session)
         assert status is not None
-        known = isinstance(wrong, SuggestionError)
-        if not known:
+        if not isinstance(wrong, SuggestionError):
             traceback.print_exc()
+            where = f" ({place})" if (place := line_in_own_file(wrong)) else ""
+            wrong = SuggestionError(f"{type(wrong).__name__}: {wrong}{where}")
         pause = PAUSE_SECONDS[min(self.failures, len(PAUSE_SECONDS) - 1)]
         self.failures += 1
-        self.until = time.monotonic() + (getattr(wrong, "seconds", None) or pause)
-        where = f" ({place})" if (place := line_in_own_file(wrong)) else ""
-        words = str(wrong) if known else f"{type(wrong).__name__}: {wrong}{where}"
-        calls = status.calls - (not getattr(wrong, "sent", True))
-        write_status(self.session, replace(status, problem=words, calls=calls))
-        if getattr(wrong, "example", True):
+        self.until = time.monotonic() + (wrong.seconds or pause)
+        calls = status.calls - (not wrong.sent)
+        other_models.write_status(self.session, replace(status, problem=str(wrong), calls=calls))
+        if wrong.example:
             self.attempts.update(keys)
             lost = [key for key in keys if self.attempts[key] >= MAX_ATTEMPTS]
             other_models.save_suggestions(self.session, status.source, dict.fromkeys(lost))
