@@ -58,40 +58,34 @@ class Client:
             )
         self.url = self.url.rstrip("/")
 
-    def project(self, number: int) -> dict[str, Any]:
+    def project(self, number: int) -> Any:
         """Return a project with its configuration."""
-        found: dict[str, Any] = self.call("GET", f"/api/projects/{number}/")
-        return found
+        return self.call("GET", f"/api/projects/{number}/")
 
     def create(self, title: str, configuration: str) -> int:
         """Create a project; return its number."""
         made = self.call("POST", "/api/projects/", {"title": title[:50], "label_config": configuration})
         return int(made["id"])
 
-    def tasks(self, number: int) -> list[dict[str, Any]]:
+    def tasks(self, number: int) -> Any:
         """Return every task of a project with its annotations, by an export, because listing is slow."""
         query = urlencode({"exportType": "JSON", "download_all_tasks": "true"})
-        found: list[dict[str, Any]] = self.call("GET", f"/api/projects/{number}/export?{query}")
-        return found
+        return self.call("GET", f"/api/projects/{number}/export?{query}")
 
     def push(self, number: int, tasks: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        """Set tasks in a project; return how many are new, and how many were updated."""
+        """Set tasks, their order and their predictions in a project; return how many are new, and how many updated."""
         there = {each["data"].get(KEY_FIELD): each for each in self.tasks(number)}
         new = [each for each in tasks if each["data"][KEY_FIELD] not in there]
         for start in range(0, len(new), TASKS_PER_CALL):
             self.call("POST", f"/api/projects/{number}/import", new[start : start + TASKS_PER_CALL])
         again = [each for each in tasks if each["data"][KEY_FIELD] in there]
-        for each in again:
-            self.update_task(there[each["data"][KEY_FIELD]], each)
+        for task in again:
+            old = there[task["data"][KEY_FIELD]]
+            self.call("PATCH", f"/api/tasks/{old['id']}/", {"data": {**old["data"], **task["data"]}})
+            known = {each.get("model_version") for each in old.get("predictions") or []}
+            for prediction in (each for each in task["predictions"] if each["model_version"] not in known):
+                self.call("POST", "/api/predictions/", {"task": old["id"], **prediction})
         return len(new), len(again)
-
-    def update_task(self, there: Mapping[str, Any], task: Mapping[str, Any]) -> None:
-        """Update the order and prediction of a task."""
-        data = {**there["data"], **task["data"]}
-        self.call("PATCH", f"/api/tasks/{there['id']}/", {"data": data})
-        known = {each.get("model_version") for each in there.get("predictions") or []}
-        for prediction in (each for each in task["predictions"] if each["model_version"] not in known):
-            self.call("POST", "/api/predictions/", {"task": there["id"], **prediction})
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one call with the access token; errors carry Label Studio's words."""
@@ -159,16 +153,15 @@ def enter_annotation(session: Session, said: Annotation) -> None:
 
 def import_annotations(session: Session, found: list[Annotation]) -> tuple[int, int, list[str]]:
     """Record the annotations of an export; return the numbers of answers and skips, and the errors."""
-    answers = skips = 0
+    entered: list[bool] = []  # for each annotation, whether it is an answer
     wrong: list[str] = []
     for said in found:
         try:
             enter_annotation(session, said)
+            entered.append(said.answer is not None)
         except (UnknownKeyError, ValueError) as reason:
             wrong.append(str(reason))
-            continue
-        answers, skips = answers + (said.answer is not None), skips + (said.answer is None)
-    return answers, skips, wrong
+    return sum(entered), len(entered) - sum(entered), wrong
 
 
 CALLS = {"health", "setup", "versions", "predict", "webhook"}  # any other first part of a path is a token
@@ -261,11 +254,8 @@ def handle_event(session: Session, event: WebhookEvent) -> str:
         session.request_round()
         return "training"
     if event.action in ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED"):  # of many, of one
-        return (
-            "deleted"
-            if delete_annotations(session, [each.get("id") for each in event.annotations])
-            else "unknown"
-        )
+        known = delete_annotations(session, [each.get("id") for each in event.annotations])
+        return "deleted" if known else "unknown"
     if event.action not in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED") or event.annotation is None:
         return "ignored"
     said = read_annotation(event.task or {}, event.annotation, session.kind)
@@ -283,10 +273,8 @@ def handle_event(session: Session, event: WebhookEvent) -> str:
 def delete_annotations(session: Session, numbers: list[Any]) -> int:
     """Withdraw deleted annotations; return how many were known."""
     ids = [events.c.id.startswith(id_prefix(number), autoescape=True) for number in numbers]
-    known = {
-        tuple(row)
-        for row in session.store.rows(select(events.c.key, events.c.person).where(or_(False, *ids)))
-    }
+    rows = session.store.rows(select(events.c.key, events.c.person).where(or_(False, *ids)))
+    known = {tuple(row) for row in rows}
     for key, person in sorted(known):
         session.skip(key, person)
     return len(known)

@@ -49,11 +49,6 @@ class Tags:
     field: str = "image"  # of a task's data
     kind: AnswerKind = "one"
 
-    @property
-    def type(self) -> str:
-        """The type of a result."""
-        return "number" if self.kind == "number" else "choices"
-
 
 def make_config(kind: AnswerKind, shows: ContentKind, classes: Sequence[str]) -> str:
     """Return a labeling configuration for a new project."""
@@ -96,17 +91,13 @@ def make_task(
     images: str = LOCAL_FILES,
 ) -> dict[str, Any]:
     """Return an example as a task; its order is in `data`, because a prediction's score means confidence."""
-    data = {tags.field: task_content(content, images), KEY_FIELD: key, ORDER_FIELD: order}
-    return {"data": data, "predictions": [] if prediction is None else [dict(prediction)]}
-
-
-def task_content(content: Content, images: str) -> Any:
-    """Return the content of a task: the address of a picture, a text, or a row."""
-    if content.kind == "image":
-        return images + quote(content.name)
+    shown: Any = images + quote(content.name)
     if content.kind == "text":
-        return "\n\n".join(content.texts)
-    return {name: "" if value is None else value for name, value in (content.fields or {}).items()}
+        shown = "\n\n".join(content.texts)
+    elif content.kind == "row":
+        shown = {name: "" if value is None else value for name, value in (content.fields or {}).items()}
+    data = {tags.field: shown, KEY_FIELD: key, ORDER_FIELD: order}
+    return {"data": data, "predictions": [] if prediction is None else [dict(prediction)]}
 
 
 def make_prediction(answer: Answer, score: float | None, version: str, tags: Tags) -> dict[str, Any]:
@@ -116,9 +107,9 @@ def make_prediction(answer: Answer, score: float | None, version: str, tags: Tag
 
 def make_result(answer: Answer, tags: Tags) -> dict[str, Any]:
     """Return an answer as a result."""
-    choices = [answer] if isinstance(answer, str) else answer if isinstance(answer, float) else list(answer)
-    value = {"number" if tags.kind == "number" else "choices": choices}
-    return {"from_name": tags.control, "to_name": tags.object, "type": tags.type, "value": value}
+    said = [answer] if isinstance(answer, str) else answer if isinstance(answer, float) else list(answer)
+    type = "number" if tags.kind == "number" else "choices"
+    return {"from_name": tags.control, "to_name": tags.object, "type": type, "value": {type: said}}
 
 
 @dataclass(frozen=True)
@@ -135,12 +126,17 @@ class Annotation:
 def read_annotations(tasks: Sequence[Mapping[str, Any]], kind: AnswerKind) -> list[Annotation]:
     """Return the annotations of an export in the order they were made; skip tasks of other projects."""
     found = [
-        (str(each.get("updated_at") or each.get("created_at") or ""), read)
+        (annotation_time(each), read)
         for task in tasks
         for each in task.get("annotations") or []
         if (read := read_annotation(task, each, kind)) is not None
     ]
     return [read for _, read in sorted(found, key=lambda pair: pair[0])]
+
+
+def annotation_time(said: Mapping[str, Any]) -> str:
+    """Return when an annotation was made, as Label Studio writes it."""
+    return str(said.get("updated_at") or said.get("created_at") or "")
 
 
 def read_annotation(task: Mapping[str, Any], said: Mapping[str, Any], kind: AnswerKind) -> Annotation | None:
@@ -149,14 +145,8 @@ def read_annotation(task: Mapping[str, Any], said: Mapping[str, Any], kind: Answ
     answer = None if said.get("was_cancelled") else read_answer(said.get("result") or [], kind)
     if not isinstance(key, str) or (answer is None and not said.get("was_cancelled")):
         return None
-    seconds = said.get("lead_time")
-    return Annotation(
-        annotation_id(said),
-        key,
-        annotator_name(said.get("completed_by")),
-        answer,
-        None if seconds is None else float(seconds),
-    )
+    seconds = None if said.get("lead_time") is None else float(said["lead_time"])
+    return Annotation(annotation_id(said), key, annotator_name(said.get("completed_by")), answer, seconds)
 
 
 def read_answer(results: Sequence[Mapping[str, Any]], kind: AnswerKind) -> Answer | None:
@@ -234,7 +224,7 @@ def read_json(path: Path, session: Session) -> list[Row]:
         return coco_rows(path, held)
     rows = held.get("examples") if isinstance(held, dict) else held
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SourceError(f"{path.name}: {EXPECTED}; got {_describe(held)}")
+        raise SourceError(f"{path.name}: {EXPECTED}; got {held!r:.60}")
     if rows and isinstance(rows[0].get("data"), dict):
         return [row for task in rows for row in task_rows(task, session.kind)]
     return rows + (_remarked_rows(held.get("remarks") or [], rows) if isinstance(held, dict) else [])
@@ -248,14 +238,6 @@ def _remarked_rows(remarks: Sequence[Row], answered: Sequence[Row]) -> list[Row]
     for row in answered:
         found.pop(row["key"], None)
     return [{"key": key, "answer": None, **remark_cells(each)} for key, each in found.items()]
-
-
-def _describe(held: Any) -> str:
-    if isinstance(held, dict):
-        return f"an object with {', '.join(map(repr, list(held)[:5])) or 'nothing in it'}"
-    if isinstance(held, list):
-        return f"a list that holds {type(next(row for row in held if not isinstance(row, dict))).__name__}"
-    return type(held).__name__
 
 
 def write_label_studio(export: Export, path: Path) -> None:
@@ -280,10 +262,8 @@ def write_label_studio(export: Export, path: Path) -> None:
 def task_rows(task: Mapping[str, Any], kind: AnswerKind) -> list[Row]:
     """Return the last annotation of a task as a row; none if nobody has answered it."""
     data: Mapping[str, Any] = task["data"]
-    said = sorted(
-        (each for each in task.get("annotations") or [] if not each.get("was_cancelled")),
-        key=lambda each: str(each.get("updated_at") or each.get("created_at") or ""),
-    )
+    said = [each for each in task.get("annotations") or [] if not each.get("was_cancelled")]
+    said.sort(key=annotation_time)
     answers = [read_answer(each.get("result") or [], kind) for each in said]
     if not answers or answers[-1] is None:
         return []
