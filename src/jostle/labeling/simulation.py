@@ -50,11 +50,9 @@ NO_ERRORS = Habits()  # one person without a mistake
 
 def read_truth(source: Source, column: str, kind: AnswerKind) -> dict[str, Answer]:
     """Return the true answers by key; places without one are left out."""
-    cells, found = source.column(column), {}
-    for content in source.contents():
-        cell = cells.get(content.name)
-        if not is_missing(cell):
-            found[content.key] = parse_truth(cell, kind)
+    cells = source.column(column)
+    held = ((content.key, cells.get(content.name)) for content in source.contents())
+    found = {key: parse_truth(cell, kind) for key, cell in held if not is_missing(cell)}
     if not found:
         raise SourceError(f"the column {column!r} is empty: there is nothing to answer with")
     return found
@@ -62,15 +60,14 @@ def read_truth(source: Source, column: str, kind: AnswerKind) -> dict[str, Answe
 
 def parse_truth(cell: Cell, kind: AnswerKind) -> Answer:
     """Return a cell as an answer."""
-    if kind == "number":
-        value = number(cell)
-        if value is None:
-            raise SourceError(f"expected a number to answer with; got {cell!r}")
-        return value
     if kind == "one":
         return str(cell)
-    mark = ";" if ";" in str(cell) else "|"  # between several classes in one cell
-    return tuple(part.strip() for part in str(cell).split(mark) if part.strip())
+    if kind == "several":
+        mark = ";" if ";" in str(cell) else "|"
+        return tuple(part.strip() for part in str(cell).split(mark) if part.strip())
+    if (value := number(cell)) is None:
+        raise SourceError(f"expected a number to answer with; got {cell!r}")
+    return value
 
 
 def truth_classes(truth: Mapping[str, Answer]) -> tuple[str, ...]:
@@ -128,9 +125,7 @@ class Study:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the numbers of one run; seeds may be added."""
-        fields = asdict(self)
-        del fields["seeds"]
-        return fields
+        return {name: value for name, value in asdict(self).items() if name != "seeds"}
 
 
 @dataclass(frozen=True)
@@ -148,12 +143,10 @@ class Measurement:
 
 def run_study(study: Study, out: Path, say: Say = lambda words: None) -> list[Measurement]:
     """Run what is missing of a study; completed runs are read, a killed one starts again."""
-    there = out / "study.json"
-    if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(
-        json.dumps(study.identity())
-    ):
+    there, identity = out / "study.json", json.dumps(study.identity(), indent=1)
+    if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(identity):
         raise ValueError(f"{out} holds another simulation: use the same settings, or another folder")
-    write_whole(there, json.dumps(study.identity(), indent=1) + "\n")
+    write_whole(there, identity + "\n")
     marks = []
     for seed in range(study.seeds):
         for arm in ARMS:
@@ -162,9 +155,8 @@ def run_study(study: Study, out: Path, say: Say = lambda words: None) -> list[Me
                 say(f"{arm} picks, seed {seed}")
                 done = run_arm(study, arm, seed, out / "project")
                 write_whole(path, "".join(json.dumps(asdict(mark)) + "\n" for mark in done))
-            marks += [
-                Measurement(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()
-            ]
+            lines = path.read_text(encoding="utf-8").splitlines()
+            marks += [Measurement(**json.loads(line)) for line in lines]
     return marks
 
 
@@ -217,15 +209,14 @@ def hold_out_test(session: Session, seed: int) -> set[str]:
 
 def test_model(session: Session, truth: Mapping[str, Answer], test: set[str]) -> float | None:
     """Return the last model's accuracy or mean absolute error on the test examples; None before there is a model."""
-    found, classes = session.predictions(), session.book.classes()
+    found, classes, type = session.predictions(), session.book.classes(), session.type
     if found is None:
         return None
-    pairs = [
-        (found.answer(found.places[key], classes), session.type.encode(truth[key], classes))
-        for key in test
-        if key in found.places and key in truth
+    keys = [key for key in test if key in found.places and key in truth]
+    errors = [
+        type.error(found.answer(found.places[key], classes), type.encode(truth[key], classes)) for key in keys
     ]
-    error = float(np.mean([session.type.error(said, true) for said, true in pairs]))
+    error = float(np.mean(errors))
     return 1 - error if session.type.has_classes else error
 
 
@@ -253,13 +244,9 @@ def answers_needed(
     """Return the answers at which each run first reached each value, interpolated between two models."""
     sign = -1 if smaller_is_better else 1
     seeds = sorted({mark.seed for mark in marks})
-    runs = {
-        (arm, seed): [m for m in marks if (m.arm, m.seed) == (arm, seed)] for arm in ARMS for seed in seeds
-    }
+    runs = {arm: [[m for m in marks if (m.arm, m.seed) == (arm, seed)] for seed in seeds] for arm in ARMS}
     return [
-        Need(
-            value, {arm: [_answers_to_reach(runs[arm, seed], value, sign) for seed in seeds] for arm in ARMS}
-        )
+        Need(value, {arm: [_answers_to_reach(run, value, sign) for run in runs[arm]] for arm in ARMS})
         for value in values
     ]
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,7 @@ from filelock import FileLock
 from jostle.labeling.audit.other_models import is_first_ranking_due
 from jostle.labeling.records import read_status, write_status
 from jostle.labeling.training.example_map import MapBuilder, answer_lookups
-from jostle.labeling.training.suggesters import SuggestionWorker
-from jostle.utils.user_files import line_in_own_file
+from jostle.labeling.training.suggesters import SuggestionWorker, describe_error
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -125,7 +125,7 @@ class Worker:
             elif not self.encoded:
                 self.encode()
             elif self.suggesting.is_due:
-                self.suggest()
+                self.work(self.suggesting.step)  # a user's function
             elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
                 self.session.index.refresh()
                 self.refreshed = time.monotonic()
@@ -177,8 +177,7 @@ class Worker:
     def fail(self, error: Exception) -> None:
         """Report an error to the page and the log."""
         traceback.print_exc()
-        where = f" ({place})" if (place := line_in_own_file(error)) else ""
-        write_status(self.session.store, problem=f"{type(error).__name__}: {error}{where}")
+        write_status(self.session.store, problem=describe_error(error))
 
     def answer_lookups(self) -> None:
         """Embed texts that somebody searches by meaning."""
@@ -190,15 +189,14 @@ class Worker:
     def improve_map(self) -> None:
         """Compute the map until it is done or a round is due."""
         try:
-            while self.map.step() and self.is_parent_alive(0) and not self.is_round_due():
-                self.answer_lookups()
+            self.work(self.map.step)
         except Exception:
             traceback.print_exc()  # labeling goes on without a map
             self.map.give_up()
 
-    def suggest(self) -> None:
-        """Call a user's function for suggestions until none is missing or a round is due."""
-        while self.suggesting.step() and self.is_parent_alive(0) and not self.is_round_due():
+    def work(self, step: Callable[[], bool]) -> None:
+        """Take steps of a long work until nothing is left or a round is due."""
+        while step() and self.is_parent_alive(0) and not self.is_round_due():
             self.answer_lookups()
 
     def report(self, doing: str, done: int, of: int) -> None:

@@ -68,11 +68,8 @@ class TrainingSet:
 
     def candidates(self) -> NDArray[np.int64]:
         """Return the places that a strategy may pick: never picked before, audited or not (see `queue`)."""
-        free = [
-            i
-            for i, key in enumerate(self.keys[: self.here])
-            if self.purposes[key] is None or self._measures(key)
-        ]
+        here = enumerate(self.keys[: self.here])
+        free = [i for i, key in here if self.purposes[key] is None or self._measures(key)]
         return np.array(free, dtype=np.int64)
 
     def _measures(self, key: str) -> bool:
@@ -194,23 +191,23 @@ def rank_next(
     if settings.find and stopping.is_dry(session):
         n, measured = 0, length
     audited = queue.next_audit(training_set.unasked(), measured, settings.seed)
-    if model is None:
-        strategy = queue.first_strategy(settings.strategy)
-        network, most = learner.untrained(pool), queue.MAX_FIRST_CANDIDATES
-        call: dict[str, Any] = {}
-    else:
-        strategy = strategies.build(settings.strategy)
-        network, most = model.network, queue.MAX_CANDIDATES
-        call = {"labeled": learner.labeled_dataset(pool, targets), "task": session.type.task}
     candidates = training_set.candidates()
     if model is None and other_models.are_enough(session):
         picked = other_models.first_picks(session, learner, training_set, pool, n, seed)
-    elif settings.find and model is not None:
+    elif model is None:
+        strategy, most = queue.first_strategy(settings.strategy), queue.MAX_FIRST_CANDIDATES
+        network = learner.untrained(pool)
+        picked = queue.pick(strategy, network, pool, n, candidates=candidates, most=most, seed=seed)
+    elif settings.find:
         seen = Predictions(session.kind, training_set.keys, np.array(targets.numbers), model.scores)
         chances = stopping.class_chances(session, seen)[candidates]
         picked = candidates[np.argsort(-chances, kind="stable")[:n]].tolist()
     else:
-        picked = queue.pick(strategy, network, pool, n, candidates=candidates, most=most, seed=seed, **call)
+        strategy, most = strategies.build(settings.strategy), queue.MAX_CANDIDATES
+        known = {"labeled": learner.labeled_dataset(pool, targets), "task": session.type.task}
+        picked = queue.pick(
+            strategy, model.network, pool, n, candidates=candidates, most=most, seed=seed, **known
+        )
     ranked = queue.mix_audit([training_set.keys[place] for place in picked], audited, seed)
     free = set(training_set.unasked()).difference(line.key for line in ranked)
     counts = len(asked) + len(ranked), asked.count("audit") + len(audited)
@@ -239,9 +236,8 @@ def save_round(
     torch.save(model.network.state_dict(), folder / MODEL_FILE)
     scale = None if session.type.has_classes else float(np.ptp(targets.values))
     known = dict(audit.model_rounds(session))[last]["trained"] if last else 0
-    enough = (
-        len(targets.places) - known >= session.settings.batch // 2
-    )  # new answers, to say what has settled
+    new = len(targets.places) - known
+    enough = new >= session.settings.batch // 2  # to say what has settled
     settled = measure_stability(before / "audit", seen, measured, classes) if enough else None
     candidate = is_worth_a_proof(session, seen.subset(measured), scale, settled)
     alpha = audit.spend_share(session, candidate)

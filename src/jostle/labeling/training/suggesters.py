@@ -333,8 +333,7 @@ class SuggestionWorker:
         assert status is not None
         if not isinstance(wrong, SuggestionError):
             traceback.print_exc()
-            where = f" ({place})" if (place := line_in_own_file(wrong)) else ""
-            wrong = SuggestionError(f"{type(wrong).__name__}: {wrong}{where}")
+            wrong = SuggestionError(describe_error(wrong))
         pause = PAUSE_SECONDS[min(self.failures, len(PAUSE_SECONDS) - 1)]
         self.failures += 1
         self.until = time.monotonic() + (wrong.seconds or pause)
@@ -344,3 +343,9 @@ class SuggestionWorker:
             self.attempts.update(keys)
             lost = [key for key in keys if self.attempts[key] >= MAX_ATTEMPTS]
             other_models.save_suggestions(self.session, status.source, dict.fromkeys(lost))
+
+
+def describe_error(error: Exception) -> str:
+    """Return what went wrong in words, with the line of the user's own file where it did."""
+    where = f" ({place})" if (place := line_in_own_file(error)) else ""
+    return f"{type(error).__name__}: {error}{where}"
