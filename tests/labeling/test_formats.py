@@ -41,10 +41,8 @@ def answer(session: Session, count: int) -> None:
     """Answer some questions, and remark on the first two."""
     for place, question in enumerate(session.ask(count)):
         several = CLASSES[: place % 4]
-        session.tell(
-            question.key,
-            {"one": CLASSES[place % 3], "several": several, "number": place / 4}[session.kind],
-        )
+        answers = {"one": CLASSES[place % 3], "several": several, "number": place / 4}
+        session.tell(question.key, answers[session.kind])
     answered = sorted(session.labels())
     session.remark(answered[0], "note", "blurry; bob: no", "ann")
     session.remark(answered[0], "flag", "", "bob")
@@ -70,9 +68,7 @@ def test_every_format_brings_labels_back(labeled: Session, tmp_path: Path, name:
     session, kind, format = labeled, labeled.kind, name.split()[0]
     colors, target = session.project.parent / "colors", tmp_path / TARGETS[name]
     if kind == "number" and not FORMATS[format].numbers:
-        with pytest.raises(
-            ValueError, match="is for pictures with classes; this project has images with numbers"
-        ):
+        with pytest.raises(ValueError, match="is for pictures with classes; this project has images with"):
             export(session, target, format=format)
         return
     export(session, target, format=format, with_audit=True)
@@ -139,9 +135,8 @@ def test_a_table_of_others_is_matched_by_what_its_rows_show(tmp_path: Path) -> N
     session = Session.open(data, text="message", hide=["topic"], answers=["billing", "bug", "praise"])
     rows = list(csv.DictReader(data.open(newline="")))
     with (tmp_path / "theirs.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [["message", "label"], *([row["message"], row["topic"]] for row in rows[:7])]
-        )
+        shown = [[row["message"], row["topic"]] for row in rows[:7]]
+        csv.writer(file).writerows([["message", "label"], *shown])
     assert import_labels(session, tmp_path / "theirs.csv").entered == 7
     topics = {row["id"]: row["topic"] for row in rows}
     assert all(answer == topics[session.question(key).name] for key, answer in session.labels().items())
@@ -152,13 +147,10 @@ def test_a_data_set_of_hugging_face_is_labeled_like_a_folder(tmp_path: Path, tar
     session = open_colors(colored_folder(tmp_path / "colors", 12), tmp_path / "a", "one")
     answer(session, 12)
     export(session, tmp_path / target, format="huggingface", with_audit=True)
-    again = Session.open(
-        tmp_path / target, project=tmp_path / "b", answers=CLASSES, audit=0.5, encoder="pixels"
-    )
+    again = Session.open(tmp_path / target, project=tmp_path / "b", answers=CLASSES, encoder="pixels")
     again.index.refresh()
-    assert {again.question(key).name for key in session.labels()} == {
-        session.question(key).name for key in session.labels()
-    }
+    for key in session.labels():
+        assert again.question(key).name == session.question(key).name
     assert import_column(again, "label") == 12
     assert again.labels() == session.labels()
 
@@ -212,16 +204,11 @@ def test_hugging_faces_own_package_reads_what_is_written(tmp_path: Path) -> None
 
 def test_label_studio_and_coco_files_of_others_are_read(tmp_path: Path) -> None:
     session = open_colors(colored_folder(tmp_path / "colors", 6), tmp_path / "a", "one")
+    said = [("2", CLASSES[1]), ("1", CLASSES[0])]
+    annotations = [{"updated_at": at, "result": [{"value": {"choices": [name]}}]} for at, name in said]
     names = ["000-red.png", "001-green.png"]
     tasks = [
-        {
-            "data": {"image": f"/data/local-files/?d={name}"},
-            "annotations": [
-                {"updated_at": "2", "result": [{"value": {"choices": [CLASSES[1]]}}]},
-                {"updated_at": "1", "result": [{"value": {"choices": [CLASSES[0]]}}]},
-            ],
-        }
-        for name in names
+        {"data": {"image": f"/data/local-files/?d={name}"}, "annotations": annotations} for name in names
     ]
     (tmp_path / "tasks.json").write_text(json.dumps(tasks))
     assert import_labels(session, tmp_path / "tasks.json").entered == 2
@@ -242,12 +229,13 @@ def test_label_studio_and_coco_files_of_others_are_read(tmp_path: Path) -> None:
 
 def test_a_format_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
     session = open_colors(colored_folder(tmp_path / "colors", 6), tmp_path / "a", "one")
-    with pytest.raises(ValueError, match="coco"):
-        export(session, tmp_path / "a.json", format="cocoo")
-    with pytest.raises(
-        ValueError, match=r"the format fiftyone is written to a folder, without an ending; got a\.json"
+    for name, format, words in (
+        ("a.json", "cocoo", "coco"),
+        ("a.json", "fiftyone", r"the format fiftyone is written to a folder, without an ending; got a\.json"),
+        ("a.txt", None, "cannot tell the format"),
     ):
-        export(session, tmp_path / "a.json", format="fiftyone")
+        with pytest.raises(ValueError, match=words):
+            export(session, tmp_path / name, format=format)
     with pytest.raises(SourceError, match="does not exist"):
         import_labels(session, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()

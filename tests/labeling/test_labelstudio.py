@@ -34,26 +34,12 @@ def pushed(kind: Any, shows: Any) -> tuple[str, dict[str, Any]]:
 
 def test_a_task_is_as_label_studio_wants_it() -> None:
     _, made = pushed("one", "image")
+    value = {"choices": ["cat"]}
+    result = {"from_name": "label", "to_name": "image", "type": "choices", "value": value}
+    shown = "/data/local-files/?d=cats%20%26%20dogs/a%20%231.jpg"
     assert made == {
-        "data": {
-            "image": "/data/local-files/?d=cats%20%26%20dogs/a%20%231.jpg",
-            "jostle_key": "a" * 32,
-            "jostle_order": 3,
-        },
-        "predictions": [
-            {
-                "model_version": "round-3",
-                "score": 0.41,
-                "result": [
-                    {
-                        "from_name": "label",
-                        "to_name": "image",
-                        "type": "choices",
-                        "value": {"choices": ["cat"]},
-                    }
-                ],
-            }
-        ],
+        "data": {"image": shown, "jostle_key": "a" * 32, "jostle_order": 3},
+        "predictions": [{"model_version": "round-3", "score": 0.41, "result": [result]}],
     }
 
 
@@ -80,21 +66,16 @@ def test_official_exports_are_read(kind: str) -> None:
     official = pytest.importorskip("label_studio_sdk.label_interface", reason="pip install label-studio-sdk")
     interface = official.LabelInterface(make_config(kind, "text", [] if kind == "number" else CLASSES))  # type: ignore[arg-type]
     sample = interface.generate_sample_annotation()
-    export = {
-        "id": 1,
-        "data": {KEY_FIELD: "k"},
-        "annotations": [{"id": 9, "completed_by": 1, "lead_time": 2.5, **sample}],
-    }
+    annotation = {"id": 9, "completed_by": 1, "lead_time": 2.5, **sample}
+    export = {"id": 1, "data": {KEY_FIELD: "k"}, "annotations": [annotation]}
     (read,) = read_annotations([export], kind)  # type: ignore[arg-type]
     value = (
         sample["result"][0]["value"] if sample["result"] else {"choices": []}
     )  # nothing chosen is no result
-    expected = {
-        "one": lambda: value["choices"][0],
-        "several": lambda: tuple(value["choices"]),
-        "number": lambda: float(value["number"]),
-    }
-    assert read.answer == expected[kind]()
+    if kind == "number":
+        assert read.answer == float(value["number"])
+    else:
+        assert read.answer == (tuple(value["choices"]) if kind == "several" else value["choices"][0])
 
 
 def test_configurations_of_others_are_understood() -> None:
@@ -114,28 +95,18 @@ def test_configurations_of_others_are_understood() -> None:
 def said(number: int, choices: list[str] | None, **more: Any) -> dict[str, Any]:
     value = {"type": "choices", "from_name": "label", "to_name": "image", "value": {"choices": choices}}
     result = [] if choices is None else [value]
-    return {
-        "id": number,
-        "result": result,
-        "was_cancelled": False,
-        "completed_by": 1,
-        "lead_time": 2.0,
-        **more,
-    }
+    usual = {"was_cancelled": False, "completed_by": 1, "lead_time": 2.0}
+    return {"id": number, "result": result, **usual, **more}
 
 
 def test_an_export_becomes_answers_in_the_order_they_were_made() -> None:
     bo = {"id": 7, "email": "bo@example.org"}
-    first = [
-        said(1, ["cat"], updated_at="2026-01-02"),
-        said(2, ["dog"], updated_at="2026-01-01", completed_by=bo),
-    ]
+    first = said(1, ["cat"], updated_at="2026-01-02")
+    earlier = said(2, ["dog"], updated_at="2026-01-01", completed_by=bo)
+    skipped = said(3, None, was_cancelled=True, updated_at="2026-01-03")
     export = [
-        {"data": {KEY_FIELD: "k1"}, "annotations": first},
-        {
-            "data": {KEY_FIELD: "k2"},
-            "annotations": [said(3, None, was_cancelled=True, updated_at="2026-01-03")],
-        },
+        {"data": {KEY_FIELD: "k1"}, "annotations": [first, earlier]},
+        {"data": {KEY_FIELD: "k2"}, "annotations": [skipped]},
         {"data": {"image": "of others"}, "annotations": [said(4, ["cat"])]},
         {"data": {KEY_FIELD: "k3"}, "annotations": []},
         {"data": {KEY_FIELD: "k4"}, "annotations": [said(5, None)]},  # submitted without a choice

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from sqlalchemy import or_, select
 
 from jostle.labeling.export.json_files import (
@@ -37,26 +36,21 @@ from jostle.labeling.server.security import App, Receive, Scope, SecurityMiddlew
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
 from jostle.labeling.store.schema import events
-from jostle.utils.sockets import make_request
+from jostle.utils.sockets import is_address, make_request
 
 TIMEOUT_SECONDS = 120  # seconds; a large export takes its time
 TASKS_PER_CALL = 1000  # tasks in one call, far below what Label Studio takes
 
 
-@dataclass
 class Client:
     """Client of a Label Studio by its address and an access token, old style or new."""
 
-    url: str
-    key: str
-    _bearer: str = field(default="", init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if urlsplit(self.url).scheme not in ("http", "https"):
+    def __init__(self, url: str, key: str) -> None:
+        if not is_address(url):
             raise LabelStudioError(
-                f"expected Label Studio's address, such as http://localhost:8080; got {self.url!r}"
+                f"expected Label Studio's address, such as http://localhost:8080; got {url!r}"
             )
-        self.url = self.url.rstrip("/")
+        self.url, self.key, self._bearer = url.rstrip("/"), key, ""
 
     def project(self, number: int) -> Any:
         """Return a project with its configuration."""
@@ -171,7 +165,6 @@ MAX_BODY_BYTES = 64 * 1024 * 1024  # bytes; Label Studio sends whole pages of ta
 class PredictBody(BaseModel):
     """Request for predictions; unknown fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore")
     tasks: list[dict[str, Any]]
     label_config: str = ""
 
@@ -179,15 +172,14 @@ class PredictBody(BaseModel):
 class WebhookEvent(BaseModel):
     """Event of an annotation; for deleted ones Label Studio sends the numbers only."""
 
-    model_config = ConfigDict(extra="ignore")
     action: str
     annotation: dict[str, Any] | None = None
     annotations: list[dict[str, Any]] = []
     task: dict[str, Any] | None = None
 
 
-def create_backend(session: Session) -> FastAPI:
-    """Create the backend without security checks."""
+def create_backend_app(session: Session, auth: ServerAuth) -> App:
+    """Create the application of the backend: the token is Label Studio's user and password, or in the path."""
     app = FastAPI(title="jostle labelstudio serve", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/")
@@ -212,12 +204,7 @@ def create_backend(session: Session) -> FastAPI:
     def webhook(event: WebhookEvent) -> dict[str, Any]:
         return {"status": handle_event(session, event)}
 
-    return app
-
-
-def create_backend_app(session: Session, auth: ServerAuth) -> App:
-    """Create the application of the backend: the token is Label Studio's user and password, or in the path."""
-    return accept_token_in_path(SecurityMiddleware(create_backend(session), auth, MAX_BODY_BYTES), auth)
+    return accept_token_in_path(SecurityMiddleware(app, auth, MAX_BODY_BYTES), auth)
 
 
 def accept_token_in_path(app: App, auth: ServerAuth) -> App:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +53,6 @@ class Format:
     read: Callable[[Path, Session], list[Row]]
     endings: tuple[str, ...]
     """Endings of a file's name; "" for a folder."""
-    is_ours: Callable[[Export, Path, bytes], bool] = lambda export, path, head: False
-    """Whether jostle wrote a file, which it may then write over."""
     pictures: bool = False
     """Whether it is for pictures alone."""
     numbers: bool = True
@@ -78,26 +75,19 @@ class Format:
 
 
 FORMATS = {
-    "csv": Format(tables.write_csv, tables.read_csv, (".csv",), tables.is_sheet),
-    "parquet": Format(tables.write_parquet, tables.read_parquet, (".parquet",), tables.is_sheet),
-    "json": Format(json_files.write_json, json_files.read_json, (".json",), json_files.is_json_export),
-    "table": Format(tables.write_table, tables.read_table, (".csv", ".parquet"), tables.is_sheet),
-    "huggingface": Format(
-        tables.write_huggingface, tables.read_parquet, (".parquet", ""), tables.is_sheet
-    ),
+    "csv": Format(tables.write_csv, tables.read_csv, (".csv",)),
+    "parquet": Format(tables.write_parquet, tables.read_parquet, (".parquet",)),
+    "json": Format(json_files.write_json, json_files.read_json, (".json",)),
+    "table": Format(tables.write_table, tables.read_table, (".csv", ".parquet")),
+    "huggingface": Format(tables.write_huggingface, tables.read_parquet, (".parquet", "")),
     "imagefolder": Format(folders.write_imagefolder, folders.read_imagefolder, ("",), pictures=True),
     "folders": Format(
         folders.write_class_folders, folders.read_class_folders, ("",),
         pictures=True, numbers=False, predictions=False,
     ),
     "fiftyone": Format(folders.write_fiftyone, folders.read_fiftyone, ("",), pictures=True, numbers=False),
-    "coco": Format(
-        json_files.write_coco, json_files.read_json, (".json",), json_files.is_json_export,
-        pictures=True, numbers=False,
-    ),
-    "labelstudio": Format(
-        json_files.write_label_studio, json_files.read_json, (".json",), json_files.is_json_export
-    ),
+    "coco": Format(json_files.write_coco, json_files.read_json, (".json",), pictures=True, numbers=False),
+    "labelstudio": Format(json_files.write_label_studio, json_files.read_json, (".json",)),
 }  # fmt: skip
 NAMED = ("labelstudio", "coco")  # formats that the end of a name chooses: mine.coco.json
 
@@ -127,8 +117,7 @@ def source_format(path: Path, name: str | None) -> str:
             return "huggingface"
         if (path / "labels.json").is_file():
             return "fiftyone"
-        named = any((path / each).is_file() for each in folders.METADATA)
-        return "imagefolder" if named else "folders"
+        return "imagefolder" if any((path / each).is_file() for each in folders.METADATA) else "folders"
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in ("csv", "parquet", "json"):
         raise SourceError(f"{path.name}: labels are read from .csv, .parquet, .json or a folder")
@@ -173,7 +162,11 @@ def export(
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise FileExistsError(f"{path} is not empty: name a new folder")
     else:
-        check_target(path, partial(chosen.is_ours, held, path), overwrite)
+
+        def is_ours(head: bytes) -> bool:
+            return json_files.is_json_export(head) or tables.is_sheet(session.source, path, head)
+
+        check_target(path, is_ours, overwrite)
     table = getattr(session.source, "path", None)
     if table is not None and is_same(path, table):
         raise ValueError(f"{path} is what people label: name another file")

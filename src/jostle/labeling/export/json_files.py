@@ -311,7 +311,7 @@ def coco_rows(path: Path, held: Mapping[str, Any]) -> list[Row]:
         ) from None
 
 
-def is_json_export(export: Export, path: Path, head: bytes) -> bool:
+def is_json_export(head: bytes) -> bool:
     """Return whether jostle wrote a JSON file; what Label Studio wrote of tasks from here is not jostle's."""
     tasks = head.startswith(b'[\n {\n  "data": {') and b'"jostle_key"' in head
     own = f'{{\n "format": "{FORMAT}"', f'{{\n "info": {{\n  "description": "{COCO_DESCRIPTION}"'

@@ -36,6 +36,7 @@ from jostle.utils.files import has_columns, replacing, sheet, unhidden, write_wh
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
+    from jostle.labeling.sources import Source
 
 OLD_COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")  # of version 0.2
 REMARK_COLUMNS = ("unsure", "flagged", "notes")
@@ -268,9 +269,9 @@ def _extend_parquet(kind: AnswerKind, table: Path, path: Path, rows: Sequence[Ro
             opened.write_table(held.cast(whole))
 
 
-def is_sheet(export: Export, path: Path, head: bytes) -> bool:
+def is_sheet(source: Source, path: Path, head: bytes) -> bool:
     """Return whether jostle wrote a table, to which nobody has added a column."""
-    header: list[str] = getattr(export.session.source, "header", list)()
+    header: list[str] = getattr(source, "header", list)()
     extended = [*header, *(PREFIX + name for name in ADDED)]
     if head.startswith(b"PAR1"):
         shape = import_parquet().read_schema(path)

@@ -44,7 +44,6 @@ class Trainer:
     """Background process of a session, started again when it ends."""
 
     session: Session
-    starts: int = 0
     _process: SpawnProcess | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
     _watch: threading.Thread | None = None
@@ -76,7 +75,6 @@ class Trainer:
                 target=run_worker, args=(self.session.open_args,), name="jostle-trainer", daemon=True
             )
             self._process.start()
-            self.starts += 1
             self._process.join()
             if self._stopping.is_set():
                 return
