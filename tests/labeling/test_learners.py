@@ -95,22 +95,17 @@ def test_a_network_on_texts_needs_a_tokenizer(tmp_path: Path, own: str) -> None:
     assert session.predictions() is not None
 
 
-@pytest.mark.parametrize(
-    ("kind", "answers", "numbers", "enough"),
-    [
-        ("one", [1, 1], [1], False),
-        ("one", [1, 2], [1, 2], True),
-        ("several", [[1], [1]], [1, 2], False),
-        ("several", [[1], []], [1, 2], True),
-        ("number", [1.0] * 4, [], False),
-        ("one", [], [], False),
-    ],
-)
-def test_when_there_is_something_to_learn(
-    kind: AnswerKind, answers: list[Any], numbers: list[int], enough: bool
-) -> None:
-    type = ANSWER_TYPES[kind]
-    assert type.is_enough(type.encode_targets(answers, numbers)) == enough
+def test_when_there_is_something_to_learn() -> None:
+    def is_enough(kind: AnswerKind, answers: list[Any], numbers: list[int]) -> bool:
+        type = ANSWER_TYPES[kind]
+        return type.is_enough(type.encode_targets(answers, numbers))
+
+    assert not is_enough("one", [1, 1], [1])
+    assert is_enough("one", [1, 2], [1, 2])
+    assert not is_enough("several", [[1], [1]], [1, 2])
+    assert is_enough("several", [[1], []], [1, 2])
+    assert not is_enough("number", [1.0] * 4, [])
+    assert not is_enough("one", [], [])
 
 
 def test_mistakes_are_named(tmp_path: Path, own: str) -> None:

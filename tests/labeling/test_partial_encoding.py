@@ -1,13 +1,12 @@
 """Encoding in parts: rounds use what is encoded so far, a uniform sample that begins with the audit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from labeling_data import COLORS, WORDS, colored_folder, tickets
-from sqlalchemy import select
+from labeling_data import WORDS, tickets
 
 from jostle.labeling import Session
 from jostle.labeling import training as trainer
@@ -36,18 +35,9 @@ class Lengths(Encoder):
         return np.array([[len(text), 1] for text in ready], dtype=np.float32)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    folder = colored_folder(tmp_path / "colors")
-    opened = Session.open(folder, answers=COLORS, batch=20, encoder="pixels")
-    yield opened
-    opened.close()
-
-
 def all_keys(session: Session) -> list[str]:
     session.index.refresh()
-    with session.store.read_transaction() as tx:
-        return list(tx.execute(select(examples.c.key).where(examples.c.here)).scalars())
+    return session.store.find_keys(examples.c.here)
 
 
 def test_batches_have_similar_sizes_and_rows_their_own_keys(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from jostle.labeling.training.learners import (
     RIDGES,
     SIGMOIDS,
     SOFTMAX,
+    Loss,
     Probe,
     _fit_path,
     fit_classifier,
@@ -24,25 +25,21 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     return rows.astype(np.float32), labels
 
 
-def test_softmax_is_scikit_learns(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("loss", [SOFTMAX, SIGMOIDS])
+def test_probabilities_are_scikit_learns(loss: Loss, blobs: tuple[np.ndarray, np.ndarray]) -> None:
+    """Sigmoids are a classifier for each class, softmax is one for all."""
     rows, labels = blobs
-    penalty = 1e-2
-    [(weight, bias)] = _fit_path(SOFTMAX, rows.astype(float), np.eye(3)[labels], (penalty,))
-    theirs = LogisticRegression(C=1 / (penalty * len(rows)), max_iter=1000, tol=1e-8).fit(rows, labels)
-    ours = SOFTMAX.probabilities(rows @ weight.T + bias)
-    np.testing.assert_allclose(ours, theirs.predict_proba(rows), atol=2e-3)
-
-
-def test_sigmoids_are_one_classifier_each(blobs: tuple[np.ndarray, np.ndarray]) -> None:
-    rows, labels = blobs
-    targets = np.stack([labels == 0, labels != 1], axis=1).astype(float)
-    [(weight, bias)] = _fit_path(SIGMOIDS, rows.astype(float), targets, (1e-2,))
-    for column in range(2):
-        theirs = LogisticRegression(C=1 / (1e-2 * len(rows)), max_iter=1000, tol=1e-8).fit(
-            rows, targets[:, column]
-        )
-        ours = SIGMOIDS.probabilities(rows @ weight[column] + bias[column])
-        np.testing.assert_allclose(ours, theirs.predict_proba(rows)[:, 1], atol=2e-3)
+    targets = (
+        np.eye(3)[labels] if loss is SOFTMAX else np.stack([labels == 0, labels != 1], axis=1).astype(float)
+    )
+    [(weight, bias)] = _fit_path(loss, rows.astype(float), targets, (1e-2,))
+    ours = loss.probabilities(rows @ weight.T + bias)
+    theirs = LogisticRegression(C=1 / (1e-2 * len(rows)), max_iter=1000, tol=1e-8)
+    if loss is SOFTMAX:
+        expected = theirs.fit(rows, labels).predict_proba(rows)
+    else:
+        expected = np.stack([theirs.fit(rows, each).predict_proba(rows)[:, 1] for each in targets.T], axis=1)
+    np.testing.assert_allclose(ours, expected, atol=2e-3)
 
 
 def test_held_out_predictions_have_not_seen_their_examples(blobs: tuple[np.ndarray, np.ndarray]) -> None:

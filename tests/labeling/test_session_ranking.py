@@ -15,9 +15,8 @@ from jostle.labeling.store.schema import queue
 def test_the_same_seed_asks_the_same(colors: Path, tmp_path: Path) -> None:
     asked = []
     for place in ("a", "b"):
-        session = Session.open(
-            colors, project=tmp_path / place, answers=COLORS, batch=20, encoder="pixels", seed=3
-        )
+        settings = {"project": tmp_path / place, "answers": COLORS, "encoder": "pixels", "seed": 3}
+        session = Session.open(colors, batch=20, **settings)
         session.train()
         names = labeled(session, 20)
         session.train()

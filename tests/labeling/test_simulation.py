@@ -1,11 +1,11 @@
 """Simulated labeling: true answers, mistakes, and the count of answers against random picks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from labeling_data import tickets
-from sqlalchemy import select
 
 from jostle.labeling import Session
 from jostle.labeling.simulation import (
@@ -22,20 +22,23 @@ def test_answers_needed_by_hand() -> None:
     def run(arm: str, seed: int, *values: float) -> list[Measurement]:
         return [Measurement(arm, seed, 10 * i, value, None, 0, 1) for i, value in enumerate(values)]
 
-    marks = (
-        run("chosen", 0, 0.5, 0.7, 0.9) + run("chosen", 1, 0.8, 0.7, 0.9) + run("chosen", 2, 0.1, 0.2, 0.3)
-    )
-    marks += (
-        run("random", 0, 0.5, 0.6, 0.7) + run("random", 1, 0.2, 0.3, 0.4) + run("random", 2, 0.0, 0.9, 0.9)
-    )
+    values = {
+        "chosen": [(0.5, 0.7, 0.9), (0.8, 0.7, 0.9), (0.1, 0.2, 0.3)],
+        "random": [(0.5, 0.6, 0.7), (0.2, 0.3, 0.4), (0.0, 0.9, 0.9)],
+    }
+    marks = [
+        mark
+        for arm, runs in values.items()
+        for seed, each in enumerate(runs)
+        for mark in run(arm, seed, *each)
+    ]
     [need] = answers_needed(marks, [0.8], smaller_is_better=False)
     assert need.by_arm["chosen"] == [pytest.approx(15), 0, None]
     assert need.median("chosen") == pytest.approx(15)
     assert need.by_arm["random"] == [None, None, pytest.approx(10 * 0.8 / 0.9)]
     assert need.median("random") is None
-    [error] = answers_needed(
-        run("chosen", 0, 9.0, 5.0, 1.0) + run("random", 0, 9.0, 8.0, 7.0), [3.0], smaller_is_better=True
-    )
+    errors = run("chosen", 0, 9.0, 5.0, 1.0) + run("random", 0, 9.0, 8.0, 7.0)
+    [error] = answers_needed(errors, [3.0], smaller_is_better=True)
     assert (error.median("chosen"), error.median("random")) == (pytest.approx(15), None)
     assert error.saved_share() is None
     [both] = answers_needed(marks, [0.55], smaller_is_better=False)
@@ -50,26 +53,19 @@ def test_a_study_goes_on_where_it_was_and_never_asks_what_it_measures_with(tmp_p
     said: list[str] = []
     marks = run_study(study, tmp_path / "out", said.append)
     assert said == ["chosen picks, seed 0", "random picks, seed 0"]
-    assert [(mark.arm, mark.answers) for mark in marks] == [
-        ("chosen", 10),
-        ("chosen", 20),
-        ("random", 10),
-        ("random", 20),
-    ]
+    expected = [(arm, answers) for arm in ("chosen", "random") for answers in (10, 20)]
+    assert [(mark.arm, mark.answers) for mark in marks] == expected
     assert run_study(study, tmp_path / "out", said.append) == marks
     assert len(said) == 2
-    more = run_study(
-        Study(str(data), "topic", answers=20, seeds=2, opening=opening), tmp_path / "out", said.append
-    )
+    more = run_study(replace(study, seeds=2), tmp_path / "out", said.append)
     assert [mark for mark in more if mark.seed == 0] == marks
     last = Session.open(data, project=tmp_path / "out" / "project", text="message", hide=["topic"])
     answered = set(last.labels())
     assert len(answered) == 20
     with pytest.raises(ValueError, match="holds another simulation"):
-        run_study(Study(str(data), "topic", answers=30, opening=opening), tmp_path / "out")
+        run_study(replace(study, answers=30), tmp_path / "out")
     lines = (tmp_path / "out" / "chosen-0.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["arm"] == "chosen"
-    with last.store.read_transaction() as tx:
-        test = set(tx.execute(select(examples.c.key).where(examples.c.purpose == "test")).scalars())
+    test = set(last.store.find_keys(examples.c.purpose == "test"))
     assert len(test) == pytest.approx(27, abs=12)
     assert not test & answered

@@ -96,12 +96,8 @@ def test_a_round_is_due_after_a_batch_or_another_class(session: Session) -> None
 
 def test_an_error_is_said_and_not_tried_again_until_there_is_news(tmp_path: Path, session: Session) -> None:
     (tmp_path / "own.py").write_text("def build():\n    raise RuntimeError('no such network')\n")
-    broken = Session.open(
-        session.source.root,
-        project=session.project,
-        batch=10,
-        model=f"{tmp_path / 'own.py'}:build",  # type: ignore[attr-defined]
-    )
+    folder = tmp_path / "photos"
+    broken = Session.open(folder, project=session.project, batch=10, model=f"{tmp_path / 'own.py'}:build")
     worker = Worker(broken)
     worker.round()
     told = read_status(broken.store)
