@@ -20,18 +20,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import or_, select
 
-from jostle.labeling.export.json_files import (
-    KEY_FIELD,
-    LOCAL_FILES,
-    Annotation,
-    LabelStudioError,
-    Tags,
-    id_prefix,
-    make_prediction,
-    make_task,
-    parse_tags,
-    read_annotation,
-)
+from jostle.labeling.export import json_files
+from jostle.labeling.export.json_files import KEY_FIELD, LOCAL_FILES, Annotation, LabelStudioError, Tags
 from jostle.labeling.server.security import App, Receive, Scope, SecurityMiddleware, Send, ServerAuth
 from jostle.labeling.session import Session
 from jostle.labeling.store import UnknownKeyError
@@ -116,12 +106,11 @@ TASK_PERSON = "label-studio"  # whose questions they are until somebody annotate
 
 def make_tasks(session: Session, n: int, tags: Tags, images: str = LOCAL_FILES) -> list[dict[str, Any]]:
     """Return the next n questions as tasks with predictions; nobody else is asked them meanwhile."""
-    return [
-        make_task(
-            session.content(each.key), each.key, order, tags, predict_example(session, each.key, tags), images
-        )
-        for order, each in enumerate(session.ask(n, TASK_PERSON))
-    ]
+    tasks = []
+    for order, each in enumerate(session.ask(n, TASK_PERSON)):
+        guess = predict_example(session, each.key, tags)
+        tasks.append(json_files.make_task(session.content(each.key), each.key, order, tags, guess, images))
+    return tasks
 
 
 def predict_example(session: Session, key: str, tags: Tags) -> dict[str, Any] | None:
@@ -129,7 +118,7 @@ def predict_example(session: Session, key: str, tags: Tags) -> dict[str, Any] | 
     found = session.suggestion(key)
     if found is None:
         return None
-    return make_prediction(found.answer, found.confidence, f"round-{found.round}", tags)
+    return json_files.make_prediction(found.answer, found.confidence, f"round-{found.round}", tags)
 
 
 def model_version(session: Session) -> str:
@@ -197,7 +186,9 @@ def create_backend_app(session: Session, auth: ServerAuth) -> App:
 
     @app.post("/predict")
     def predict(body: PredictBody) -> dict[str, Any]:
-        shown = parse_tags(body.label_config, session.kind) if body.label_config else Tags(kind=session.kind)
+        shown = Tags(kind=session.kind)
+        if body.label_config:
+            shown = json_files.parse_tags(body.label_config, session.kind)
         return {"results": [predict_task(session, task, shown) for task in body.tasks]}
 
     @app.post("/webhook")
@@ -245,7 +236,7 @@ def handle_event(session: Session, event: WebhookEvent) -> str:
         return "deleted" if known else "unknown"
     if event.action not in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED") or event.annotation is None:
         return "ignored"
-    said = read_annotation(event.task or {}, event.annotation, session.kind)
+    said = json_files.read_annotation(event.task or {}, event.annotation, session.kind)
     if said is None:
         return "ignored"
     try:
@@ -259,7 +250,7 @@ def handle_event(session: Session, event: WebhookEvent) -> str:
 
 def delete_annotations(session: Session, numbers: list[Any]) -> int:
     """Withdraw deleted annotations; return how many were known."""
-    ids = [events.c.id.startswith(id_prefix(number), autoescape=True) for number in numbers]
+    ids = [events.c.id.startswith(json_files.id_prefix(number), autoescape=True) for number in numbers]
     rows = session.store.rows(select(events.c.key, events.c.person).where(or_(False, *ids)))
     known = {tuple(row) for row in rows}
     for key, person in sorted(known):

@@ -21,17 +21,7 @@ from jostle.datasets.arrow_files import holds_arrow
 from jostle.datasets.table_files import is_missing, plain_row
 from jostle.labeling.answers import clean_class_name
 from jostle.labeling.export import folders, json_files, tables
-from jostle.labeling.export.tables import (
-    OLD_COLUMNS,
-    Export,
-    Means,
-    Row,
-    answer_words,
-    find_column,
-    parse_answer,
-    place_keys,
-    remark_words,
-)
+from jostle.labeling.export.tables import Export, Means, Row
 from jostle.labeling.sources.contents import SourceError, digest
 from jostle.labeling.sources.near_copies import COPY
 from jostle.labeling.sources.tables import Table
@@ -211,7 +201,7 @@ def export_rows(session: Session, predictions: bool, with_audit: bool = False) -
 
 def make_row(*cells: Any, remarks: Sequence[Remark] = ()) -> Row:
     """Return the row of one example, of the cells of `OLD_COLUMNS` and its remarks."""
-    return {**dict(zip(OLD_COLUMNS, cells, strict=True)), **remark_cells(list(remarks))}
+    return {**dict(zip(tables.OLD_COLUMNS, cells, strict=True)), **remark_cells(list(remarks))}
 
 
 NAME_COLUMNS = ("key", "name", "file", "filename", "file_name", "path", "id")  # which say which example
@@ -250,12 +240,12 @@ def import_labels(
     names = [name for usual in NAME_COLUMNS for name in columns if name.lower() == usual]
     keys, answer = (
         find_examples(session, path, rows, columns, names),
-        find_column(path, columns, ANSWER_COLUMNS),
+        tables.find_column(path, columns, ANSWER_COLUMNS),
     )
-    read = [parse_answer(session.kind, row.get(answer)) for row in rows]
+    read = [tables.parse_answer(session.kind, row.get(answer)) for row in rows]
     filled = [(row, key, said) for row, key, said in zip(rows, keys, read, strict=True) if said is not None]
     if session.type.has_classes:
-        named = [clean_class_name(name) for _, _, said in filled for name in answer_words(said)]
+        named = [clean_class_name(name) for _, _, said in filled for name in tables.answer_words(said)]
         known = session.book.classes().numbers
         new = [name for name in dict.fromkeys(named) if name not in known]
         if new and not add_classes:
@@ -275,14 +265,15 @@ def import_labels(
     found = {key: row for key, row in zip(keys, rows, strict=True) if key is not None}
     audited = {key for key, row in found.items() if row.get("purpose") == "audit"}
     entered = session.store.import_answers(person, made, audited)
-    add_remarks(session.store, {key: remark_words(row) for key, row in found.items()})
+    add_remarks(session.store, {key: tables.remark_words(row) for key, row in found.items()})
     unknown = [
         next((str(row[name]) for name in ("name", *names) if row.get(name)), "a row without a name")
         for row, key, _ in filled
         if key is None
     ]
     empty = sum(
-        said is None and not any(remark_words(row).values()) for row, said in zip(rows, read, strict=True)
+        said is None and not any(tables.remark_words(row).values())
+        for row, said in zip(rows, read, strict=True)
     )
     return Imported(entered, tuple(unknown), empty)
 
@@ -302,7 +293,7 @@ def find_examples(
     source, keys = session.source, keys_by_name(session)
     table = source if isinstance(source, Table) and set(source.shown()) <= set(columns) else None
     if not names and table is None and "content" not in columns:
-        find_column(path, columns, NAME_COLUMNS)  # raises an error that names the columns
+        tables.find_column(path, columns, NAME_COLUMNS)  # raises an error that names the columns
     found = []
     for row in rows:
         named = next((str(row[name]) for name in names if row.get(name) not in (None, "")), None)
@@ -317,7 +308,7 @@ def find_examples(
 
 def import_column(session: Session, column: str) -> int:
     """Import the labels that the data has in a column; return the number of new ones."""
-    classes, keys = session.book.classes(), place_keys(session)
+    classes, keys = session.book.classes(), tables.place_keys(session)
     cells = {
         keys[name]: cell
         for name, cell in session.source.column(column).items()
@@ -325,14 +316,14 @@ def import_column(session: Session, column: str) -> int:
     }
     made = []
     for key, cell in cells.items():
-        answer = session.type.encode(parse_answer(session.kind, cell), classes)
+        answer = session.type.encode(tables.parse_answer(session.kind, cell), classes)
         made.append((key, answer, f"data-{digest(f'{key}{cell}'.encode())}"))
     return session.store.import_answers("data", made)
 
 
 def keys_by_name(session: Session) -> dict[str, str]:
     """Return examples by key, by the names of all their places, and by the last part of a path if that is unique."""
-    named = place_keys(session)
+    named = tables.place_keys(session)
     keys = {key: key for key in session.store.find_keys()}
     short: dict[str, set[str]] = {}
     for name, key in named.items():

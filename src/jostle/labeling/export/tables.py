@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
-from jostle.datasets.arrow_files import (
-    class_names,
-    find_row_groups,
-    import_parquet,
-    is_picture_column,
-    name_classes,
-    picture_bytes,
-    read_row_group,
-)
+from jostle.datasets import arrow_files
 from jostle.datasets.fetch import DataError
 from jostle.datasets.table_files import CsvFile
 from jostle.labeling.answers import AnswerKind
@@ -157,7 +149,7 @@ def read_csv(path: Path, session: Session) -> list[Row]:
 
 def write_parquet(export: Export, path: Path) -> None:
     """Write a Parquet file with the columns of the csv; several classes and people are lists."""
-    writer = import_parquet()
+    writer = arrow_files.import_parquet()
     import pyarrow
 
     shape = pyarrow.schema(_fields(export.session.kind, COLUMNS), metadata={"format": FORMAT})
@@ -177,21 +169,21 @@ def _fields(kind: AnswerKind, columns: Sequence[str], prefix: str = "") -> list[
 
 def read_parquet(path: Path, session: Session) -> list[Row]:
     """Read rows of Parquet files or of a saved data set; class numbers as names, pictures by their keys."""
-    groups, schema = find_row_groups(str(path))
+    groups, schema = arrow_files.find_row_groups(str(path))
     rows: list[Row] = []
-    pictures = [name for name in schema.names if is_picture_column(schema.field(name).type)]
+    pictures = [name for name in schema.names if arrow_files.is_picture_column(schema.field(name).type)]
     for group in groups:
-        held = read_row_group(group.file, group.number, tuple(schema.names))
+        held = arrow_files.read_row_group(group.file, group.number, tuple(schema.names))
         part: list[Row] = held.drop_columns(pictures).to_pylist()
         for name in pictures[:1]:
             for row, value in zip(part, held.column(name), strict=True):
-                found = picture_bytes(value.as_py(), Path(group.file).parent)
+                found = arrow_files.picture_bytes(value.as_py(), Path(group.file).parent)
                 if isinstance(found, Path):
                     found = found.read_bytes() if found.is_file() else None
                 row["content"] = "" if found is None else digest(found)
         rows += part
     for name in set(schema.names) - set(pictures):
-        cells = name_classes([row[name] for row in rows], class_names(schema, name))
+        cells = arrow_files.name_classes([row[name] for row in rows], arrow_files.class_names(schema, name))
         rows = [{**row, name: cell} for row, cell in zip(rows, cells, strict=True)]
     return _added_rows(rows)
 
@@ -252,15 +244,15 @@ def _extend_csv(table: Path, path: Path, rows: Sequence[Row | None]) -> None:
 
 def _extend_parquet(kind: AnswerKind, table: Path, path: Path, rows: Sequence[Row | None]) -> None:
     """Append columns to each row group of a Parquet file."""
-    writer = import_parquet()
+    writer = arrow_files.import_parquet()
     import pyarrow
 
-    groups, schema = find_row_groups(str(table))
+    groups, schema = arrow_files.find_row_groups(str(table))
     added = pyarrow.schema(_fields(kind, ADDED, PREFIX))
     whole = pyarrow.schema([*schema, *added], metadata=schema.metadata)
     with replacing(path) as file, writer.ParquetWriter(file, whole) as opened:
         for group in groups:
-            held = read_row_group(group.file, group.number, tuple(schema.names))
+            held = arrow_files.read_row_group(group.file, group.number, tuple(schema.names))
             part = rows[group.start : group.start + group.rows]
             cells = [{PREFIX + name: (row or {}).get(name) for name in ADDED} for row in part]
             new = pyarrow.Table.from_pylist(cells, schema=added)
@@ -274,7 +266,7 @@ def is_sheet(source: Source, path: Path, head: bytes) -> bool:
     header: list[str] = getattr(source, "header", list)()
     extended = [*header, *(PREFIX + name for name in ADDED)]
     if head.startswith(b"PAR1"):
-        shape = import_parquet().read_schema(path)
+        shape = arrow_files.import_parquet().read_schema(path)
         about = shape.metadata or {}
         features = json.loads(about.get(b"huggingface", b"{}")).get("info", {}).get("features")
         known = (list(COLUMNS), list(OLD_COLUMNS), list(features or ()))
@@ -288,7 +280,7 @@ def is_sheet(source: Source, path: Path, head: bytes) -> bool:
 
 def write_huggingface(export: Export, path: Path) -> None:
     """Write labeled examples with their contents: a Parquet file, or a folder that `load_from_disk` opens."""
-    parquet = import_parquet()
+    parquet = arrow_files.import_parquet()
     import pyarrow
 
     shown = shown_features(export)

@@ -29,14 +29,7 @@ from jostle.inference.outputs import output_of
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.sources import GoneError, Index, ProgressCallback
 from jostle.labeling.sources.contents import Cell
-from jostle.labeling.training.encoders import (
-    VectorFile,
-    embed,
-    encode_rows,
-    encoder_for,
-    import_transformers,
-    load_picture,
-)
+from jostle.labeling.training import encoders
 from jostle.rng import derive
 from jostle.tasks import TASKS
 from jostle.training.train import Recipe, forward, train
@@ -264,13 +257,13 @@ class ProbeLearner(Learner):
                 raise ValueError(f"rows of a table are scaled and need no encoder; got {encoder!r}")
             self.note = getattr(index.source, "note", "")
             return
-        self.encoder = encoder_for(self.kind, encoder)
+        self.encoder = encoders.encoder_for(self.kind, encoder)
         self.note = self.encoder.note
-        self.file = VectorFile(cache, self.encoder.name)
+        self.file = encoders.VectorFile(cache, self.encoder.name)
 
     def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
         """Encode the examples that are not in the cache; rows of a table are encoded when they are used."""
-        return self.kind == "row" or embed(self.index, self.encoder, self.file, keys, progress, stop)
+        return self.kind == "row" or encoders.embed(self.index, self.encoder, self.file, keys, progress, stop)
 
     def prepare(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are encoded."""
@@ -285,8 +278,9 @@ class ProbeLearner(Learner):
 
     def pool(self, keys: Sequence[str]) -> Tensor:
         """Return rows (n, d)."""
-        rows = encode_rows([self.rows[key] for key in keys]) if self.kind == "row" else self.file.take(keys)
-        return torch.from_numpy(rows)
+        if self.kind == "row":
+            return torch.from_numpy(encoders.encode_rows([self.rows[key] for key in keys]))
+        return torch.from_numpy(self.file.take(keys))
 
     def untrained(self, pool: Tensor) -> nn.Module:
         """Return a probe without weights: its features are the rows."""
@@ -330,9 +324,9 @@ class CustomLearner(Learner):
         if self.kind == "image":
             return PicturePool(self.index, tuple(keys))
         if self.kind == "row":
-            return torch.from_numpy(encode_rows([self.contents[key].fields or {} for key in keys]))
+            return torch.from_numpy(encoders.encode_rows([self.contents[key].fields or {} for key in keys]))
         texts = [self.contents[key].texts for key in keys]
-        tokens = import_transformers().AutoTokenizer.from_pretrained(self.tokenizer)(
+        tokens = encoders.import_transformers().AutoTokenizer.from_pretrained(self.tokenizer)(
             *(list(side) for side in zip(*texts, strict=True)),
             padding=True,
             truncation=True,
@@ -383,7 +377,7 @@ class PicturePool:
         if isinstance(position, Tensor) and position.dim():
             return torch.stack([self[int(i)] for i in position])
         try:
-            pixels = load_picture(self.index.content(self.keys[int(position)]), PICTURE_SIDE)
+            pixels = encoders.load_picture(self.index.content(self.keys[int(position)]), PICTURE_SIDE)
         except (GoneError, ValueError):  # a file that vanished meanwhile is gray
             return torch.zeros(3, PICTURE_SIDE, PICTURE_SIDE)
         return (torch.from_numpy(pixels).float() / 255 - MEAN) / STD

@@ -29,16 +29,8 @@ from jostle.labeling.sources import ProgressCallback
 from jostle.labeling.sources.contents import draw_uniform
 from jostle.labeling.store import Purpose, QueueEntry
 from jostle.labeling.store.schema import examples, standing
-from jostle.labeling.training import suggesters
-from jostle.labeling.training.learners import (
-    SOFTMAX,
-    Learner,
-    Model,
-    ProbeLearner,
-    Rows,
-    TrainingTargets,
-    fit_classifier,
-)
+from jostle.labeling.training import learners, suggesters
+from jostle.labeling.training.learners import Learner, Model, Rows, TrainingTargets
 from jostle.rng import derive
 from jostle.statistics import calibrate_errors, is_candidate
 from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
@@ -293,18 +285,20 @@ def shadow_curve(
     They are stored with the round and never touch its model. Empty below 60 audited answers, and where answers are not
     one class.
     """
+    if not session.type.has_one_class or not isinstance(learner, learners.ProbeLearner):
+        return {}
     labels = audit.audit_sample(session).labels
     where = {key: place for place, key in enumerate(training_set.keys)}
     keys = [key for key in labels if key in where]
-    if not session.type.has_one_class or len(keys) < MIN_AUDITED or not isinstance(learner, ProbeLearner):
+    if len(keys) < MIN_AUDITED:
         return {}
     rows = pool.numpy()[[where[key] for key in keys]]
     numbers, classes = np.unique([as_class(labels[key]) for key in keys], return_inverse=True)
 
     def predict(inside: Rows, known: NDArray[np.int64], outside: Rows) -> NDArray[np.int64]:
         """Return the classes that a probe on labeled examples gives to others."""
-        both = np.concatenate([inside, outside]).astype(np.float32)
-        probe, _ = fit_classifier(SOFTMAX, both, np.arange(len(known)), np.eye(len(numbers))[known], seed)
+        both, targets = np.concatenate([inside, outside]).astype(np.float32), np.eye(len(numbers))[known]
+        probe, _ = learners.fit_classifier(learners.SOFTMAX, both, np.arange(len(known)), targets, seed)
         with torch.inference_mode():
             guesses: NDArray[np.int64] = probe(torch.from_numpy(both[len(known) :])).argmax(1).numpy()
         return guesses
