@@ -28,7 +28,6 @@ from jostle.labeling.store import UnknownKeyError
 from jostle.labeling.store.schema import events
 from jostle.utils.sockets import is_address, make_request
 
-TIMEOUT_SECONDS = 120  # seconds; a large export takes its time
 TASKS_PER_CALL = 1000  # tasks in one call, far below what Label Studio takes
 
 
@@ -88,7 +87,7 @@ class Client:
         """Send a request, and read JSON."""
         request = make_request(method, self.url + path, body, headers)
         try:
-            with urlopen(request, timeout=TIMEOUT_SECONDS) as reply:  # nosec B310  # http or https, see above
+            with urlopen(request, timeout=120) as reply:  # nosec B310  # http or https, see above
                 return json.loads(reply.read() or b"null")
         except HTTPError as wrong:
             said = wrong.read(500).decode("utf-8", "replace")
@@ -148,7 +147,6 @@ def import_annotations(session: Session, found: list[Annotation]) -> tuple[int, 
 
 
 CALLS = {"health", "setup", "versions", "predict", "webhook"}  # any other first part of a path is a token
-MAX_BODY_BYTES = 64 * 1024 * 1024  # bytes; Label Studio sends whole pages of tasks
 
 
 class PredictBody(BaseModel):
@@ -195,7 +193,8 @@ def create_backend_app(session: Session, auth: ServerAuth) -> App:
     def webhook(event: WebhookEvent) -> dict[str, Any]:
         return {"status": handle_event(session, event)}
 
-    return accept_token_in_path(SecurityMiddleware(app, auth, MAX_BODY_BYTES), auth)
+    # 64 MiB at most: Label Studio sends whole pages of tasks
+    return accept_token_in_path(SecurityMiddleware(app, auth, 64 * 1024 * 1024), auth)
 
 
 def accept_token_in_path(app: App, auth: ServerAuth) -> App:

@@ -32,7 +32,6 @@ from jostle.utils.files import write_whole
 
 Say = Callable[[str], None]
 ARMS = ("chosen", "random")  # picks of the strategy, and the yardstick
-TEST_SHARE = 0.3  # share of examples that measure every model and are never asked
 TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last
 
 
@@ -201,7 +200,7 @@ def _measure_rounds(
 
 def hold_out_test(session: Session, seed: int) -> set[str]:
     """Hold out the test examples of a seed: they are never asked."""
-    test = {key for key in session.store.find_keys() if draw_uniform(seed, "test", key) < TEST_SHARE}
+    test = {key for key in session.store.find_keys() if draw_uniform(seed, "test", key) < 0.3}  # never asked
     with session.store.write_transaction() as tx:
         tx.execute(update(examples).where(examples.c.key.in_(test)).values(purpose="test"))
     return test

@@ -238,10 +238,8 @@ def import_labels(
     rows = [row for row in read_rows(session, path, format) if row.get("by") != "model"]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     names = [name for usual in NAME_COLUMNS for name in columns if name.lower() == usual]
-    keys, answer = (
-        find_examples(session, path, rows, columns, names),
-        tables.find_column(path, columns, ANSWER_COLUMNS),
-    )
+    keys = find_examples(session, path, rows, columns, names)
+    answer = tables.find_column(path, columns, ANSWER_COLUMNS)
     read = [tables.parse_answer(session.kind, row.get(answer)) for row in rows]
     filled = [(row, key, said) for row, key, said in zip(rows, keys, read, strict=True) if said is not None]
     if session.type.has_classes:
@@ -266,16 +264,12 @@ def import_labels(
     audited = {key for key, row in found.items() if row.get("purpose") == "audit"}
     entered = session.store.import_answers(person, made, audited)
     add_remarks(session.store, {key: tables.remark_words(row) for key, row in found.items()})
-    unknown = [
-        next((str(row[name]) for name in ("name", *names) if row.get(name)), "a row without a name")
-        for row, key, _ in filled
-        if key is None
-    ]
-    empty = sum(
-        said is None and not any(tables.remark_words(row).values())
-        for row, said in zip(rows, read, strict=True)
-    )
-    return Imported(entered, tuple(unknown), empty)
+    lost = [row for row, key, _ in filled if key is None]
+    shown = [[str(row[name]) for name in ("name", *names) if row.get(name)] for row in lost]
+    unknown = tuple(words[0] if words else "a row without a name" for words in shown)
+    remarked = [any(tables.remark_words(row).values()) for row in rows]
+    empty = sum(said is None and not more for said, more in zip(read, remarked, strict=True))
+    return Imported(entered, unknown, empty)
 
 
 def read_rows(session: Session, path: Path, format: str | None = None) -> list[Row]:

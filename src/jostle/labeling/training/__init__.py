@@ -31,11 +31,7 @@ if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 ENCODE_SECONDS = 20.0  # seconds that a round encodes before it learns from what it has
-POLL_SECONDS = 0.5  # seconds between two looks at the store
-REFRESH_SECONDS = 30.0  # seconds between two looks at the data while nothing is answered
-REPORT_SECONDS = 1.0  # seconds between two words on a long work
 RESTART_SECONDS = (1.0, 5.0, 30.0, 120.0)  # before it is started again, after so many crashes in a row
-STEADY_SECONDS = 60.0  # seconds after which a crash is not in a row
 LOG_FILE = "trainer.log"
 
 
@@ -78,7 +74,7 @@ class Trainer:
             self._process.join()
             if self._stopping.is_set():
                 return
-            crashes = 1 if time.monotonic() - began > STEADY_SECONDS else crashes + 1
+            crashes = 1 if time.monotonic() - began > 60 else crashes + 1  # in a row: within a minute each
             pause, code = RESTART_SECONDS[min(crashes, len(RESTART_SECONDS)) - 1], self._process.exitcode or 0
             how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
             log = self.session.project / LOG_FILE
@@ -114,7 +110,7 @@ class Worker:
 
     def run(self) -> None:
         """Run until the parent process ends."""
-        while self.is_parent_alive(POLL_SECONDS):
+        while self.is_parent_alive(0.5):
             self.answer_lookups()
             if self.is_round_due():
                 self.round()
@@ -124,7 +120,7 @@ class Worker:
                 self.encode()
             elif self.suggesting.is_due:
                 self.work(self.suggesting.step)  # a user's function
-            elif time.monotonic() - self.refreshed > REFRESH_SECONDS:
+            elif time.monotonic() - self.refreshed > 30:
                 self.session.index.refresh()
                 self.refreshed = time.monotonic()
                 self.encoded = False
@@ -201,7 +197,7 @@ class Worker:
         """Write the status, at most once a second; end if the parent process has ended."""
         if not self.is_parent_alive(0):
             sys.exit(0)
-        if time.monotonic() - self.reported_at > REPORT_SECONDS or not done:
+        if time.monotonic() - self.reported_at > 1 or not done:
             self.reported_at = time.monotonic()
             if doing == "encoding":
                 self.answer_lookups()

@@ -31,13 +31,9 @@ Stage = Literal["pca", "neighbors"]
 
 MAP_FILE = "map.npz"
 ARRAYS = ("reduced", "positions", "mean", "components")  # of the file
-REDUCED_COLUMNS = 48  # columns that are kept by PCA
 MAX_FITTED = 8_000  # rows that PCA is fitted on
-NEIGHBORS = 12  # nearest neighbors that an example is drawn to
 CELLS_SEARCHED = 4  # cells in which neighbors are looked for
 EPOCHS = 30  # passes over all pairs of neighbors
-PARTS = 10  # steps of a pass
-REPULSIONS = 2  # random pairs for each pair of neighbors
 MAX_STEP = 4.0  # the furthest that one pair moves an example
 
 
@@ -105,7 +101,7 @@ def fit_pca(rows: Rows, seed: int) -> tuple[Rows, Rows]:
     mean = rows.mean(0, dtype=np.float64).astype(np.float32)
     centered = (rows - mean).astype(np.float64)
     vectors = np.linalg.eigh(centered.T @ centered)[1]  # by ascending variance
-    return mean, vectors[:, ::-1][:, :REDUCED_COLUMNS].T.astype(np.float32)
+    return mean, vectors[:, ::-1][:, :48].T.astype(np.float32)  # columns that are kept
 
 
 def nearest_neighbors(rows: Rows, count: int, seed: int) -> NDArray[np.int64]:
@@ -142,9 +138,9 @@ def embed_neighbors(start: Rows, near: NDArray[np.int64], seed: int, epochs: int
     positions = start.astype(np.float32)
     for epoch in range(epochs):
         rate = np.float32(1 - epoch / epochs)
-        for part in np.array_split(draw.permutation(len(first)), PARTS):
+        for part in np.array_split(draw.permutation(len(first)), 10):  # steps of a pass
             _move(positions, first[part], second[part], rate, attract=True)
-            others = draw.integers(0, n, (2, REPULSIONS * len(part)))
+            others = draw.integers(0, n, (2, 2 * len(part)))  # two random pairs for each
             _move(positions, others[0], others[1], rate, attract=False)
         yield positions.copy()
 
@@ -244,7 +240,7 @@ def build_map(session: Session, keys: Sequence[str]) -> Iterator[None]:
     if old is None or old.stage == "pca":
         made.save(folder)
     yield
-    near = nearest_neighbors(made.reduced, min(NEIGHBORS, len(keys) - 1), seed)
+    near = nearest_neighbors(made.reduced, min(12, len(keys) - 1), seed)
     yield
     for positions in embed_neighbors(warm_start(made, near, old), near, seed):
         made = replace(made, positions=positions, stage="neighbors")

@@ -38,9 +38,6 @@ from jostle.statistics.estimate import MIN_AUDITED, TRAIN_SHARE, shadow_errors
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
-MODEL_FILE = "model.pt"
-KEPT_ROUNDS = 3  # rounds whose predictions are kept for every example
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
@@ -113,7 +110,7 @@ def run_round(
     if summary.get("candidate"):
         queue.begin(session)
     queue.ask_again(session)
-    for old in range(1, number - KEPT_ROUNDS + 1):  # the curve keeps its own predictions
+    for old in range(1, number - 2):  # the last three stay; the curve keeps its own predictions
         (session.round_folder(old) / PREDICTIONS_FILE).unlink(missing_ok=True)
     return number
 
@@ -225,7 +222,7 @@ def save_round(
     if model.held_out is not None:
         scores[targets.places] = model.held_out
     replace(seen, scores=scores, out_of_sample=model.held_out is not None).save(folder)
-    torch.save(model.network.state_dict(), folder / MODEL_FILE)
+    torch.save(model.network.state_dict(), folder / "model.pt")
     scale = None if session.type.has_classes else float(np.ptp(targets.values))
     known = dict(audit.model_rounds(session))[last]["trained"] if last else 0
     new = len(targets.places) - known

@@ -40,12 +40,7 @@ NO_SUGGESTIONS = "none"  # on the command line: the project has no suggestions a
 DEFAULT_LIMIT = 1000  # calls to an address
 REPLY_SECONDS = 60.0  # seconds that a reply may take
 PAUSE_SECONDS = (1.0, 5.0, 20.0, 60.0)  # seconds before the next call, after so many failures in a row
-POLL_SECONDS = 0.5  # seconds between two looks at whether a call is due
 IDLE_SECONDS = 5.0  # seconds between two looks when there is nothing to suggest
-MAX_ATTEMPTS = 3  # at one example
-MAX_REPLY_TOKENS = 200  # some models think aloud
-MAX_TEXT = 8000  # characters of an example that are sent
-PICTURE_SIDE = 768  # pixels of the longer side of a picture that is sent
 
 
 class SuggestionError(Exception):
@@ -150,7 +145,8 @@ class ChatSuggester:
             {"role": "system", "content": instructions(session, self.guide)},
             {"role": "user", "content": message_parts(content)},
         ]
-        body = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": MAX_REPLY_TOKENS}
+        # some models think aloud before they reply
+        body = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": 200}
         answer = parse_reply(session.type, self.send(body), session.book.classes())
         return {key: None if answer is None else (answer, None)}
 
@@ -209,11 +205,11 @@ def instructions(session: Session, guide: GuideReader) -> str:
 def message_parts(content: Content) -> Any:
     """Return an example as the content of a message: a text, or a picture as a data URL."""
     if content.kind == "image":
-        small = contents.to_browser_format(contents.make_thumbnail(content, PICTURE_SIDE))
+        small = contents.to_browser_format(contents.make_thumbnail(content, 768))  # pixels of the longer side
         address = f"data:{small.mime};base64,{b64encode(small.data).decode()}"
         return [{"type": "image_url", "image_url": {"url": address}}]
     lines = content.texts or [f"{name}: {value}" for name, value in (content.fields or {}).items()]
-    return "\n".join(lines)[:MAX_TEXT]
+    return "\n".join(lines)[:8000]  # characters that are sent
 
 
 def parse_reply(type: AnswerType, reply: str, classes: Classes) -> StoredAnswer | None:
@@ -286,7 +282,7 @@ class SuggestionWorker:
                 traceback.print_exc()
                 more = False
             if not more:
-                time.sleep(POLL_SECONDS)
+                time.sleep(0.5)
 
     @property
     def is_due(self) -> bool:
@@ -341,7 +337,7 @@ class SuggestionWorker:
         other_models.write_status(self.session, replace(status, problem=str(wrong), calls=calls))
         if wrong.example:
             self.attempts.update(keys)
-            lost = [key for key in keys if self.attempts[key] >= MAX_ATTEMPTS]
+            lost = [key for key in keys if self.attempts[key] >= 3]
             other_models.save_suggestions(self.session, status.source, dict.fromkeys(lost))
 
 
