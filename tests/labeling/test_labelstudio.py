@@ -29,7 +29,7 @@ def pushed(kind: Any, shows: Any) -> tuple[str, dict[str, Any]]:
     config = make_config(kind, shows, [] if kind == "number" else CLASSES)
     found = parse_tags(config, kind)
     said = make_prediction(ANSWERS[kind], 0.41, "round-3", found)
-    return config, make_task(CONTENTS[shows], "a" * 32, 3, found, said)
+    return config, make_task(CONTENTS[shows], 3, found, said)
 
 
 def test_a_task_is_as_label_studio_wants_it() -> None:
@@ -38,7 +38,7 @@ def test_a_task_is_as_label_studio_wants_it() -> None:
     result = {"from_name": "label", "to_name": "image", "type": "choices", "value": value}
     shown = "/data/local-files/?d=cats%20%26%20dogs/a%20%231.jpg"
     assert made == {
-        "data": {"image": shown, "jostle_key": "a" * 32, "jostle_order": 3},
+        "data": {"image": shown, "jostle_key": IMAGE.key, "jostle_order": 3},
         "predictions": [{"model_version": "round-3", "score": 0.41, "result": [result]}],
     }
 

@@ -108,7 +108,7 @@ def make_tasks(session: Session, n: int, tags: Tags, images: str = LOCAL_FILES) 
     tasks = []
     for order, each in enumerate(session.ask(n, TASK_PERSON)):
         guess = predict_example(session, each.key, tags)
-        tasks.append(json_files.make_task(session.content(each.key), each.key, order, tags, guess, images))
+        tasks.append(json_files.make_task(session.content(each.key), order, tags, guess, images))
     return tasks
 
 

@@ -30,7 +30,6 @@ from jostle.labeling.sources.tables import Source
 from jostle.labeling.store.schema import examples
 from jostle.utils.files import write_whole
 
-Say = Callable[[str], None]
 ARMS = ("chosen", "random")  # picks of the strategy, and the yardstick
 TARGET_SHARES = (0.5, 0.75, 0.9, 1.0)  # of the way that random picks go from their first model to their last
 
@@ -140,7 +139,9 @@ class Measurement:
     high: float
 
 
-def run_study(study: Study, out: Path, say: Say = lambda words: None) -> list[Measurement]:
+def run_study(
+    study: Study, out: Path, say: Callable[[str], object] = lambda words: None
+) -> list[Measurement]:
     """Run what is missing of a study; completed runs are read, a killed one starts again."""
     there, identity = out / "study.json", json.dumps(study.identity(), indent=1)
     if there.exists() and json.loads(there.read_text(encoding="utf-8")) != json.loads(identity):

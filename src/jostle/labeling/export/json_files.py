@@ -64,9 +64,7 @@ def parse_tags(configuration: str, kind: AnswerKind) -> Tags:
     """Return the tags of a project's configuration that fit a kind of answer."""
     wanted = "Number" if kind == "number" else "Choices"
     if "<!DOCTYPE" in configuration:  # entities of entities would fill the memory
-        raise LabelStudioError(
-            "the Label Studio project's configuration must not have a DOCTYPE; remove it there"
-        )
+        raise LabelStudioError("remove the DOCTYPE of the Label Studio project's configuration")
     try:
         found = list(ElementTree.fromstring(configuration).iter())  # nosec B314  # without a DOCTYPE, no entities
     except ElementTree.ParseError as wrong:
@@ -83,12 +81,7 @@ def parse_tags(configuration: str, kind: AnswerKind) -> Tags:
 
 
 def make_task(
-    content: Content,
-    key: str,
-    order: int,
-    tags: Tags,
-    prediction: Mapping[str, Any] | None,
-    images: str = LOCAL_FILES,
+    content: Content, order: int, tags: Tags, prediction: Mapping[str, Any] | None, images: str = LOCAL_FILES
 ) -> dict[str, Any]:
     """Return an example as a task; its order is in `data`, because a prediction's score means confidence."""
     shown: Any = images + quote(content.name)
@@ -96,7 +89,7 @@ def make_task(
         shown = "\n\n".join(content.texts)
     elif content.kind == "row":
         shown = {name: "" if value is None else value for name, value in (content.fields or {}).items()}
-    data = {tags.field: shown, KEY_FIELD: key, ORDER_FIELD: order}
+    data = {tags.field: shown, KEY_FIELD: content.key, ORDER_FIELD: order}
     return {"data": data, "predictions": [] if prediction is None else [dict(prediction)]}
 
 
@@ -125,13 +118,10 @@ class Annotation:
 
 def read_annotations(tasks: Sequence[Mapping[str, Any]], kind: AnswerKind) -> list[Annotation]:
     """Return the annotations of an export in the order they were made; skip tasks of other projects."""
-    found = [
-        (annotation_time(each), read)
-        for task in tasks
-        for each in task.get("annotations") or []
-        if (read := read_annotation(task, each, kind)) is not None
-    ]
-    return [read for _, read in sorted(found, key=lambda pair: pair[0])]
+    said = [(task, each) for task in tasks for each in task.get("annotations") or []]
+    said.sort(key=lambda pair: annotation_time(pair[1]))
+    read = [read_annotation(task, each, kind) for task, each in said]
+    return [each for each in read if each is not None]
 
 
 def annotation_time(said: Mapping[str, Any]) -> str:
@@ -250,7 +240,7 @@ def write_label_studio(export: Export, path: Path) -> None:
     for order, (each, content) in enumerate(export.contents()):
         guessed = each["by"] == "model"
         guess = make_prediction(each["answer"], each["confidence"], version, tags) if guessed else None
-        made = make_task(content, each["key"], order, tags, guess)
+        made = make_task(content, order, tags, guess)
         if not guessed:
             cells = {name: cell for name, cell in extra_cells(each).items() if name != "key"}
             made["data"] |= {f"jostle_{name}": cell for name, cell in cells.items()}

@@ -130,14 +130,14 @@ def nearest_neighbors(rows: Rows, count: int, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def embed_neighbors(start: Rows, near: NDArray[np.int64], seed: int, epochs: int = EPOCHS) -> Iterator[Rows]:
+def embed_neighbors(start: Rows, near: NDArray[np.int64], seed: int) -> Iterator[Rows]:
     """Yield positions (n, 2) after each pass, in which neighbors attract and random pairs repel each other."""
     n, count = near.shape
     draw = np.random.default_rng(seed)
     first, second = np.repeat(np.arange(n), count), near.ravel()
     positions = start.astype(np.float32)
-    for epoch in range(epochs):
-        rate = np.float32(1 - epoch / epochs)
+    for epoch in range(EPOCHS):
+        rate = np.float32(1 - epoch / EPOCHS)
         for part in np.array_split(draw.permutation(len(first)), 10):  # steps of a pass
             _move(positions, first[part], second[part], rate, attract=True)
             others = draw.integers(0, n, (2, 2 * len(part)))  # two random pairs for each

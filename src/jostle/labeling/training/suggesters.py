@@ -159,8 +159,14 @@ class ChatSuggester:
             with self.opener.open(request, timeout=REPLY_SECONDS) as reply:
                 return str(read_reply(reply, until)["choices"][0]["message"]["content"])
         except HTTPError as wrong:
-            with wrong:
-                raise http_problem(wrong) from None
+            hint = f"; is {KEY_VARIABLE} right?" if wrong.code in (401, 403) else ""
+            later = wrong.headers.get("retry-after", "")
+            pause = min(float(later), PAUSE_SECONDS[-1]) if later.isdecimal() else None
+            # 400 and its like are about the example, 401, 403 and 404 about the address
+            whose = wrong.code not in (401, 403, 404, 429) and wrong.code >= 400
+            wrong.close()
+            words = f"the address refused a call ({wrong.code} {wrong.reason}){hint}"
+            raise SuggestionError(words, pause, example=whose) from None
         except TimeoutError:
             raise SuggestionError(f"no reply within {REPLY_SECONDS:.0f} seconds") from None
         except URLError as wrong:
@@ -171,16 +177,6 @@ class ChatSuggester:
             raise SuggestionError(f"the connection to {self.url} broke: {wrong}") from None
         except (ValueError, LookupError, TypeError):
             return ""  # a reply of another form is no suggestion
-
-
-def http_problem(wrong: HTTPError) -> SuggestionError:
-    """Return the error of a refusal: 400 and its like are about the example, 401, 403 and 404 about the address."""
-    hint = f"; is {KEY_VARIABLE} right?" if wrong.code in (401, 403) else ""
-    later = wrong.headers.get("retry-after", "")
-    pause = min(float(later), PAUSE_SECONDS[-1]) if later.isdecimal() else None
-    whose = wrong.code not in (401, 403, 404, 429) and wrong.code >= 400
-    words = f"the address refused a call ({wrong.code} {wrong.reason}){hint}"
-    return SuggestionError(words, pause, example=whose)
 
 
 def instructions(session: Session, guide: GuideReader) -> str:
