@@ -11,8 +11,9 @@ import time
 import traceback
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -23,6 +24,7 @@ from sqlalchemy import func, select
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.answers import Classes, StoredAnswer
 from jostle.labeling.audit import other_models
+from jostle.labeling.audit.other_models import Found
 from jostle.labeling.export import read_rows
 from jostle.labeling.guide import GuideReader
 from jostle.labeling.records import SuggesterStatus
@@ -92,29 +94,22 @@ def check_columns(session: Session) -> None:
         other_models.find_columns(path, read_rows(session, path))
 
 
-class FunctionSuggester:
-    """User's own function: a list of examples and the names of the classes in, a list of suggestions out."""
+def ask_function(spec: str, examples: Mapping[str, Content], session: Session) -> Found:
+    """Call a user's own function: a list of examples and the names of the classes in, a list of suggestions out.
 
-    batch = 16  # examples that it is given at once
-
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-
-    def ask(self, examples: Mapping[str, Content], session: Session) -> other_models.Found:
-        """Call the function; a suggestion is an answer, a pair of an answer and its chance, or None."""
-        said = list(from_file(self.spec)([as_input(each) for each in examples.values()], session.classes()))
-        if len(said) != len(examples):
-            name = Path(self.spec).name
-            raise ValueError(f"{name} returned {len(said)} suggestions for {len(examples)} examples")
-        classes, found = session.book.classes(), dict[str, tuple[StoredAnswer, float | None] | None]()
-        for key, each in zip(examples, said, strict=True):
-            answer, chance = each if isinstance(each, tuple) else (each, None)
-            try:
-                encoded = session.type.encode(answer, classes)
-                found[key] = encoded, None if chance is None else float(chance)
-            except ValueError:
-                found[key] = None
-        return found
+    A suggestion is an answer, a pair of an answer and its chance, or None.
+    """
+    said = list(from_file(spec)([as_input(each) for each in examples.values()], session.classes()))
+    if len(said) != len(examples):
+        raise ValueError(f"{Path(spec).name} returned {len(said)} suggestions for {len(examples)} examples")
+    classes, found = session.book.classes(), dict[str, tuple[StoredAnswer, float | None] | None]()
+    for key, each in zip(examples, said, strict=True):
+        answer, chance = each if isinstance(each, tuple) else (each, None)
+        try:
+            found[key] = session.type.encode(answer, classes), None if chance is None else float(chance)
+        except ValueError:
+            found[key] = None
+    return found
 
 
 def as_input(content: Content) -> Any:
@@ -130,14 +125,12 @@ def as_input(content: Content) -> Any:
 class ChatSuggester:
     """Chat model at an address that speaks OpenAI's protocol."""
 
-    batch = 1
-
     def __init__(self, address: str, model: str) -> None:
         self.url, self.name = f"{address.removesuffix('/chat/completions')}/chat/completions", model
         self.opener = strict_opener(proxies=is_remote(address))
         self.guide: GuideReader | None = None
 
-    def ask(self, examples: Mapping[str, Content], session: Session) -> other_models.Found:
+    def ask(self, examples: Mapping[str, Content], session: Session) -> Found:
         """Ask about one example; a reply that is no answer counts as no suggestion."""
         [(key, content)] = examples.items()
         self.guide = self.guide or GuideReader(session)
@@ -241,13 +234,12 @@ def begin(session: Session) -> None:
 def read_file(session: Session, path: Path, status: SuggesterStatus) -> SuggesterStatus:
     """Read a file of predictions, unless it and the data are as they were."""
     try:
-        found = path.stat()
+        here = path.stat()
         known = session.store.value(select(func.count()).select_from(places))
-        stamp = f"{found.st_mtime_ns} {found.st_size} {known}"
+        stamp = f"{here.st_mtime_ns} {here.st_size} {known}"
         if stamp != status.stamp:
-            other_models.save_suggestions(
-                session, status.source, other_models.read_cells(session, path), whole=True
-            )
+            found = other_models.read_cells(session, path)
+            other_models.save_suggestions(session, status.source, found, whole=True)
         return replace(status, stamp=stamp, problem="")
     except (OSError, ValueError) as wrong:
         return replace(status, problem=str(wrong))
@@ -258,16 +250,17 @@ class SuggestionWorker:
 
     def __init__(self, session: Session) -> None:
         spec, self.session = session.settings.suggest, session
-        self.suggester: FunctionSuggester | ChatSuggester | None = None
+        self.suggester: Callable[[Mapping[str, Content], Session], Found] | None = None
+        self.batch = 1 if is_address(spec) else 16  # examples that it is asked about at once
         self.until, self.failures = 0.0, 0
         self.attempts: Counter[str] = Counter()
         if session.store.setting("indexed", False):
             begin(session)  # else the first round does, which reads the data
         if is_address(spec):
-            self.suggester = ChatSuggester(str(spec), session.settings.suggest_model or "")
+            self.suggester = ChatSuggester(str(spec), session.settings.suggest_model or "").ask
             threading.Thread(target=self.run, name="jostle-suggestions", daemon=True).start()
         elif spec is not None and is_own(spec):
-            self.suggester = FunctionSuggester(spec)
+            self.suggester = partial(ask_function, spec)
 
     def run(self) -> None:
         """Ask until the process ends: an address is waited for beside everything else."""
@@ -283,28 +276,26 @@ class SuggestionWorker:
     @property
     def is_due(self) -> bool:
         """Whether a function is to be called between rounds; addresses have a thread."""
-        return isinstance(self.suggester, FunctionSuggester) and time.monotonic() >= self.until
+        return self.suggester is not None and self.batch > 1 and time.monotonic() >= self.until
 
     def step(self) -> bool:
         """Ask about one batch; return whether another can follow at once."""
         status = other_models.read_status(self.session)
         if self.suggester is None or status is None or time.monotonic() < self.until:
             return False
-        keys = other_models.next_keys(self.session, status.source, self.suggester.batch)
+        keys = other_models.next_keys(self.session, status.source, self.batch)
         if not keys or (status.limit is not None and status.calls >= status.limit):
             self.until = time.monotonic() + IDLE_SECONDS
             return False
         try:
-            self.ask(self.suggester, status, keys)
+            self.ask(status, keys)
         except Exception as wrong:
             self.fail(wrong, keys)
             return False
         self.failures = 0
         return True
 
-    def ask(
-        self, suggester: FunctionSuggester | ChatSuggester, status: SuggesterStatus, keys: Sequence[str]
-    ) -> None:
+    def ask(self, status: SuggesterStatus, keys: Sequence[str]) -> None:
         """Ask about some examples, and save what is said; a call counts before it is made: a kill loses none."""
         examples = {}
         for key in keys:
@@ -312,10 +303,10 @@ class SuggestionWorker:
                 examples[key] = self.session.index.content(key)
             except (GoneError, UnreadableError):
                 other_models.save_suggestions(self.session, status.source, {key: None})
-        if examples:
+        if examples and self.suggester is not None:
             status = replace(status, calls=status.calls + 1)
             other_models.write_status(self.session, status)
-            found = suggester.ask(examples, self.session)
+            found = self.suggester(examples, self.session)
             other_models.save_suggestions(self.session, status.source, found)
             other_models.write_status(self.session, replace(status, problem=""))
 
