@@ -183,8 +183,9 @@ def read_parquet(path: Path, session: Session) -> list[Row]:
                 row["content"] = "" if found is None else digest(found)
         rows += part
     for name in set(schema.names) - set(pictures):
-        cells = arrow_files.name_classes([row[name] for row in rows], arrow_files.class_names(schema, name))
-        rows = [{**row, name: cell} for row, cell in zip(rows, cells, strict=True)]
+        if names := arrow_files.class_names(schema, name):
+            cells = arrow_files.name_classes([row[name] for row in rows], names)
+            rows = [{**row, name: cell} for row, cell in zip(rows, cells, strict=True)]
     return _added_rows(rows)
 
 
