@@ -116,6 +116,7 @@ def with_a_field(path: Path) -> None:
     from pyarrow import parquet
 
     table = parquet.read_table(path)
+    assert table.column("people").to_pylist()[0] == ["you"]  # several words of a cell are a list
     parquet.write_table(table.append_column("mine", pyarrow.array(["precious"] * len(table))), path)
 
 

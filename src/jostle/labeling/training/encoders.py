@@ -197,9 +197,8 @@ class HubImages(ImageEncoder):
             self.folder, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False
         )
         said = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
-        size = (
-            said.get("crop_size") or said.get("size") or getattr(self.model.config, "image_size", None) or 224
-        )
+        asked = said.get("crop_size") or said.get("size")
+        size = asked or getattr(self.model.config, "image_size", None) or 224
         side = size if isinstance(size, int) else size.get("height") or size.get("shortest_edge") or 224
         mean = torch.tensor(said.get("image_mean", [0.485, 0.456, 0.406])).view(1, 3, 1, 1)
         spread = torch.tensor(said.get("image_std", [0.229, 0.224, 0.225])).view(1, 3, 1, 1)
