@@ -9,7 +9,6 @@ seen.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,11 +195,6 @@ class TrainingTargets:
     places: NDArray[np.int64]  # (m,)
     values: NDArray[np.float64]  # (m,) the place of the class, or the number; (m, c) zeros and ones
 
-    def tensor(self) -> Tensor:
-        """Return the targets as the task takes them."""
-        held = torch.from_numpy(self.values)
-        return held.long() if self.type.has_one_class else held.float()
-
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -211,42 +205,13 @@ class Model:
     held_out: NDArray[np.float32] | None  # (m, c) of the training examples, without them; None: not computed
 
 
-class Learner(ABC):
-    """Learner on a pool of examples by key."""
-
-    note: str = ""  # what a user should know of it
-
-    def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
-        """Encode examples in this order until `stop` says so; return whether all are. Most learners need none."""
-        return True
-
-    @abstractmethod
-    def prepare(self, keys: Sequence[str]) -> list[str]:
-        """Return the keys of the examples that can be used now."""
-
-    def encoded_keys(self, keys: Sequence[str]) -> list[str]:
-        """Return the keys whose rows are at hand, also of examples that are gone; a model of one's own has none."""
-        return []
-
-    @abstractmethod
-    def pool(self, keys: Sequence[str]) -> Any:
-        """Return the inputs of these examples, as strategies take them."""
-
-    @abstractmethod
-    def untrained(self, pool: Any) -> nn.Module:
-        """Return a model whose features tell how similar examples are, for a choice without any label."""
-
-    @abstractmethod
-    def learn(self, pool: Any, targets: TrainingTargets, seed: int) -> Model:
-        """Train on the targets."""
-
-    def labeled_dataset(self, pool: Any, targets: TrainingTargets) -> Any:
-        """Return the labeled examples as a dataset of (x, y)."""
-        inputs, values = take_rows(pool, torch.from_numpy(targets.places)), targets.tensor()
-        return as_dataset(inputs, values)
+def labeled_dataset(pool: Any, targets: TrainingTargets) -> Any:
+    """Return the labeled examples as a dataset of (x, y)."""
+    inputs, values = take_rows(pool, torch.from_numpy(targets.places)), torch.from_numpy(targets.values)
+    return as_dataset(inputs, values.long() if targets.type.has_one_class else values.float())
 
 
-class ProbeLearner(Learner):
+class ProbeLearner:
     """Probe on rows: embeddings of pictures and texts, or encoded rows of a table."""
 
     def __init__(self, index: Index, cache: Path, encoder: str | None) -> None:
@@ -262,7 +227,10 @@ class ProbeLearner(Learner):
         self.file = encoders.VectorFile(cache, self.encoder.name)
 
     def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
-        """Encode the examples that are not in the cache; rows of a table are encoded when they are used."""
+        """Encode examples in this order until `stop` says so; return whether all are.
+
+        Rows of a table are encoded when they are used.
+        """
         return self.kind == "row" or encoders.embed(self.index, self.encoder, self.file, keys, progress, stop)
 
     def prepare(self, keys: Sequence[str]) -> list[str]:
@@ -283,7 +251,7 @@ class ProbeLearner(Learner):
         return torch.from_numpy(self.file.take(keys))
 
     def untrained(self, pool: Tensor) -> nn.Module:
-        """Return a probe without weights: its features are the rows."""
+        """Return a probe without weights: its features, the rows, tell how similar examples are."""
         return Probe(pool.numpy(), 2)
 
     def learn(self, pool: Tensor, targets: TrainingTargets, seed: int) -> Model:
@@ -301,8 +269,10 @@ class ProbeLearner(Learner):
         return Model(probe, to_scores(targets.type, outputs), held_out.astype(np.float32))
 
 
-class CustomLearner(Learner):
+class CustomLearner:
     """User's own model: `build(outputs)` or `build()` makes it, `fit(model, dataset, seed)` trains it."""
+
+    note = ""
 
     def __init__(self, index: Index, build: str | None, fit: str | None, tokenizer: str | None) -> None:
         if build is None:
@@ -311,6 +281,14 @@ class CustomLearner(Learner):
         self.build, self.fit = from_file(build), None if fit is None else from_file(fit)
         if self.kind == "text" and tokenizer is None:
             raise ValueError("texts for a model of your own: name their tokenizer with --encoder")
+
+    def encode(self, keys: Sequence[str], progress: ProgressCallback | None, stop: Stop) -> bool:
+        """Return True: nothing needs an encoder."""
+        return True
+
+    def encoded_keys(self, keys: Sequence[str]) -> list[str]:
+        """Return no keys: a model of one's own has no rows."""
+        return []
 
     def prepare(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that can be read."""
@@ -348,7 +326,7 @@ class CustomLearner(Learner):
 
     def learn(self, pool: Any, targets: TrainingTargets, seed: int) -> Model:
         """Build and train a new model; training examples are predicted after having been seen."""
-        dataset = self.labeled_dataset(pool, targets)
+        dataset = labeled_dataset(pool, targets)
         torch.manual_seed(seed)
         network = self.build_model(len(targets.numbers) or 1)
         if self.fit is not None:
@@ -359,6 +337,9 @@ class CustomLearner(Learner):
         with torch.inference_mode():
             parts = [output_of(forward(network, pool[index])) for index in torch.arange(len(pool)).split(64)]
         return Model(network, to_scores(targets.type, torch.cat(parts)), None)
+
+
+Learner = ProbeLearner | CustomLearner
 
 
 @dataclass(frozen=True, eq=False)

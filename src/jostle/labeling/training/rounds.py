@@ -193,7 +193,7 @@ def rank_next(
         picked = candidates[np.argsort(-chances, kind="stable")[:n]].tolist()
     else:
         strategy, most = strategies.build(settings.strategy), queue.MAX_CANDIDATES
-        known = {"labeled": learner.labeled_dataset(pool, targets), "task": session.type.task}
+        known = {"labeled": learners.labeled_dataset(pool, targets), "task": session.type.task}
         picked = queue.pick(
             strategy, model.network, pool, n, candidates=candidates, most=most, seed=seed, **known
         )
