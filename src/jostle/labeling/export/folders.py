@@ -88,10 +88,8 @@ def write_fiftyone(export: Export, folder: Path) -> None:
         write_picture(export, content, folder / "data" / file)
         name, cells = PurePath(file).stem, extra_cells(each)
         sure = {} if each["confidence"] is None else {"confidence": each["confidence"]}
-        said = [
-            {"label": classes.index(label), **sure, "attributes": cells}
-            for label in answer_words(each["answer"])
-        ]
+        about = {**sure, "attributes": cells}
+        said = [{"label": classes.index(label), **about} for label in answer_words(each["answer"])]
         labels[name] = said[0] if isinstance(each["answer"], str) else said or None
         if not said:
             none[name] = cells
@@ -114,9 +112,8 @@ def read_fiftyone(folder: Path, session: Session) -> list[Row]:
         parts = [each if isinstance(each, dict) else {"label": each} for each in listed]
         if not parts and name not in none:
             continue
-        words = [
-            classes[each["label"]] if isinstance(each["label"], int) else each["label"] for each in parts
-        ]
+        chosen = [each["label"] for each in parts]
+        words = [classes[each] if isinstance(each, int) else each for each in chosen]
         cells = parts[0].get("attributes") or {} if parts else none[name]
         file = files.get(name)
         found = {"name": name} if file is None else {"name": file.name, "content": digest(file.read_bytes())}
@@ -126,9 +123,8 @@ def read_fiftyone(folder: Path, session: Session) -> list[Row]:
 
 def pictures(folder: Path) -> Iterator[Path]:
     """Yield the pictures in a folder and those in it, in the order of their names."""
-    return (
-        path for path in sorted(folder.rglob("*")) if is_image(path.relative_to(folder)) and path.is_file()
-    )
+    held = sorted(folder.rglob("*"))
+    return (path for path in held if is_image(path.relative_to(folder)) and path.is_file())
 
 
 def named_pictures(export: Export, audit_mark: str = "") -> Iterator[tuple[Row, Content, str]]:

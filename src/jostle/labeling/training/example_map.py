@@ -113,9 +113,7 @@ def nearest_neighbors(rows: Rows, count: int, seed: int) -> NDArray[np.int64]:
 
     cells = max(1, int(np.sqrt(len(rows)) / 1.5))
     made = MiniBatchKMeans(cells, random_state=seed % 2**32, n_init=1, batch_size=4096, max_iter=10).fit(rows)
-    order = np.argsort(made.labels_, kind="stable")
-    bounds = np.searchsorted(made.labels_[order], np.arange(cells + 1))
-    members = [order[bounds[cell] : bounds[cell + 1]] for cell in range(cells)]
+    members = [np.flatnonzero(made.labels_ == cell) for cell in range(cells)]
     centers = made.cluster_centers_
     sizes = (rows**2).sum(1)
     found = np.empty((len(rows), count), dtype=np.int64)
@@ -224,9 +222,7 @@ class MapBuilder:
         if old is None or old.stage == "pca":
             return encoded
         new = len(set(encoded) - old.places.keys())
-        most = (
-            0 if len(encoded) == len(keys) else len(old.keys)
-        )  # while more are encoded, it may lack as many
+        most = len(old.keys) if len(encoded) < len(keys) else 0  # it may lack as many while more are encoded
         return encoded if new > most else None
 
 

@@ -161,9 +161,7 @@ def _fit_path(
     start = np.zeros((classes, width + 1))
     found = []
     for penalty in penalties:
-        holds = np.append(
-            np.full(width, penalty), 1e-4
-        )  # of the bias: a class that nobody chose stays finite
+        holds = np.append(np.full(width, penalty), 1e-4)  # the bias of a class that nobody chose stays finite
 
         def slope(flat: Rows, holds: Rows = holds) -> tuple[float, Rows]:
             both = flat.reshape(classes, width + 1)
