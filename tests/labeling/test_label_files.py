@@ -31,6 +31,15 @@ def session(colors: Path) -> Session:
     return made
 
 
+def audited_session(colors: Path) -> Session:
+    """Return a project in which about half of ten answers measure."""
+    session = Session.open(colors, answers=COLORS, audit=0.5, encoder="pixels")
+    session.train()
+    for question in session.ask(10):
+        session.tell(question.key, question.name[4:-4])
+    return session
+
+
 def csv_rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -194,10 +203,7 @@ def test_labels_made_elsewhere(session: Session, tmp_path: Path) -> None:
 
 def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Path) -> None:
     """Who chose the file may have chosen what is easy; only an export of ours knows what was drawn at random."""
-    session = Session.open(colors, answers=COLORS, audit=0.5, encoder="pixels")
-    session.train()
-    for question in session.ask(10):
-        session.tell(question.key, question.name[4:-4])
+    session = audited_session(colors)
     before = audit_sample(session)
     places = keys_by_name(session)
     unasked = [name for name in sorted(session.source.places()) if places[name] not in session.labels()][:5]
@@ -244,10 +250,7 @@ def test_numbers_are_imported_as_people_write_them(tmp_path: Path) -> None:
 
 def test_audit_answers_are_left_out_unless_asked_for(colors: Path, tmp_path: Path) -> None:
     """How each format marks those that are asked for is in test_formats."""
-    session = Session.open(colors, answers=COLORS, audit=0.5, encoder="pixels")
-    session.train()
-    for question in session.ask(10):
-        session.tell(question.key, question.name[4:-4])
+    session = audited_session(colors)
     audited = {one.name for one in session.snapshot().answers if one.purpose == "audit"}
     assert 0 < len(audited) < 10
     export(session, tmp_path / "without.csv")

@@ -143,26 +143,21 @@ def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, mode
     assert found == {}, "a reply that names no class is no suggestion"
 
 
-def test_a_killed_process_asks_only_what_is_missing(tmp_path: Path, model: Model) -> None:
-    worker = asking(tmp_path, model)
-    for _ in range(10):
-        assert worker.step()
-    worker.session.close()  # as a kill: nothing else was kept in memory
-    again = asking(tmp_path, model)
-    while again.step():
+def work_off(worker: SuggestionWorker) -> None:
+    while worker.step():
         pass
-    assert len(model.bodies) == 40
-    status = read_status(again.session)
-    assert (count_suggestions(again.session, status.source), status.calls) == (40, 40)
+    worker.session.close()  # as a kill: nothing else was kept in memory
 
 
-def test_calls_end_at_the_limit_over_all_starts(tmp_path: Path, model: Model) -> None:
-    for most in (7, 7, 9):
+def test_calls_end_at_the_limit_and_a_killed_process_asks_only_what_is_missing(
+    tmp_path: Path, model: Model
+) -> None:
+    for most, calls in ((7, 7), (7, 7), (9, 9), (1000, 40)):
         worker = asking(tmp_path, model, suggest_limit=most)
-        while worker.step():
-            pass
-        worker.session.close()
-    assert len(model.bodies) == 9
+        work_off(worker)
+        assert len(model.bodies) == calls
+    status = read_status(worker.session)
+    assert (count_suggestions(worker.session, status.source), status.calls) == (40, 40)
 
 
 @pytest.mark.parametrize(
@@ -206,15 +201,14 @@ def test_garbage_is_no_suggestion_and_a_slow_or_absent_server_is_waited_for(
     model.reply = lambda _: (200 + 0 * held.wait(30), "red")
     assert not worker.step()
     held.set()
-    status = read_status(worker.session)
-    assert "seconds" in status.problem
-    before = status.calls
+    before = read_status(worker.session)
+    assert "seconds" in before.problem
     model.server.shutdown()
     model.server.server_close()
     monkeypatch.setattr(suggesters, "REPLY_SECONDS", 60.0)
     assert not worker.step()
     status = read_status(worker.session)
-    assert status.calls == before, "what reached nobody costs nothing"
+    assert status.calls == before.calls, "what reached nobody costs nothing"
     assert "nobody answers" in status.problem
 
 
@@ -241,9 +235,8 @@ def test_predictions_of_a_file_rank_the_first_questions_by_class(tmp_path: Path)
     for path in sorted(folder.glob("*-blue.png"))[3:]:
         path.unlink()  # a rare class
     path = predictions(tmp_path / "theirs.csv", all_names(tmp_path), color_of)
-    session = Session.open(
-        folder, answers=COLORS, encoder="pixels", batch=20, suggest=check_suggest(path, None)
-    )
+    spec = check_suggest(path, None)
+    session = Session.open(folder, answers=COLORS, encoder="pixels", batch=20, suggest=spec)
     session.train()
     asked = session.ask(30)
     picks = [question.name for question in asked if purposes(session)[question.key] == "pick"]
@@ -355,14 +348,12 @@ def test_the_background_process_asks_and_goes_on_after_a_kill(tmp_path: Path, mo
     trainer = Trainer(session)
     trainer.start()
     wait_until(lambda: len(model.bodies) >= 5)
-    assert trainer.pid is not None
     os.kill(trainer.pid, signal.SIGKILL)
     wait_until(lambda: len(load_suggestions(session, read_status(session).source)) == 30)
     trainer.stop()
-    status = read_status(session)
-    assert len(model.bodies) <= status.calls <= 31, "at most the call that was under way is made again"
-    asked = {body["messages"][1]["content"] for body in model.bodies}
-    assert len(asked) == 30
+    calls = read_status(session).calls
+    assert len(model.bodies) <= calls <= 31, "at most the call that was under way is made again"
+    assert len({body["messages"][1]["content"] for body in model.bodies}) == 30
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
