@@ -143,21 +143,17 @@ def test_instructions_inside_an_example_stay_in_its_message(tmp_path: Path, mode
     assert found == {}, "a reply that names no class is no suggestion"
 
 
-def work_off(worker: SuggestionWorker) -> None:
-    while worker.step():
-        pass
-    worker.session.close()  # as a kill: nothing else was kept in memory
-
-
 def test_calls_end_at_the_limit_and_a_killed_process_asks_only_what_is_missing(
     tmp_path: Path, model: Model
 ) -> None:
     for most, calls in ((7, 7), (7, 7), (9, 9), (1000, 40)):
         worker = asking(tmp_path, model, suggest_limit=most)
-        work_off(worker)
-        assert len(model.bodies) == calls
-    status = read_status(worker.session)
-    assert (count_suggestions(worker.session, status.source), status.calls) == (40, 40)
+        while worker.step():
+            pass
+        status = read_status(worker.session)
+        assert (len(model.bodies), status.calls) == (calls, calls)
+        assert count_suggestions(worker.session, status.source) == calls
+        worker.session.close()  # as a kill: nothing else was kept in memory
 
 
 @pytest.mark.parametrize(
