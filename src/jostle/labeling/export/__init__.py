@@ -303,11 +303,8 @@ def find_examples(
 def import_column(session: Session, column: str) -> int:
     """Import the labels that the data has in a column; return the number of new ones."""
     classes, keys = session.book.classes(), tables.place_keys(session)
-    cells = {
-        keys[name]: cell
-        for name, cell in session.source.column(column).items()
-        if name in keys and not is_missing(cell)
-    }
+    held = session.source.column(column).items()
+    cells = {keys[name]: cell for name, cell in held if name in keys and not is_missing(cell)}
     made = []
     for key, cell in cells.items():
         answer = session.type.encode(tables.parse_answer(session.kind, cell), classes)

@@ -142,9 +142,8 @@ def csv_cells(found: Row, columns: Sequence[str] = COLUMNS) -> list[Any]:
 
 def read_csv(path: Path, session: Session) -> list[Row]:
     """Read rows as they are, or the columns that jostle added to a user's table."""
-    return _added_rows(
-        [{name: unhidden(str(cell)) for name, cell in row.items()} for row in CsvFile(path).rows()]
-    )
+    rows = CsvFile(path).rows()
+    return _added_rows([{name: unhidden(str(cell)) for name, cell in row.items()} for row in rows])
 
 
 def write_parquet(export: Export, path: Path) -> None:
@@ -194,11 +193,8 @@ def _added_rows(rows: list[Row]) -> list[Row]:
     if not rows or PREFIX + "key" not in rows[0]:
         return rows
     answer = PREFIX + "answer" if PREFIX + "answer" in rows[0] else "label"
-    return [
-        {**{name: row.get(PREFIX + name) for name in COLUMNS}, "answer": row.get(answer)}
-        for row in rows
-        if row[PREFIX + "key"]
-    ]
+    ours = [row for row in rows if row[PREFIX + "key"]]
+    return [{**{name: row.get(PREFIX + name) for name in COLUMNS}, "answer": row.get(answer)} for row in ours]
 
 
 def write_table(export: Export, path: Path) -> None:
@@ -235,10 +231,8 @@ def _extend_csv(table: Path, path: Path, rows: Sequence[Row | None]) -> None:
     ends = [*starts[1:], len(content)]
     lines = [content[start:end].rstrip(b"\r\n") for start, end in zip(starts, ends, strict=True)]
     newline = b"\r\n" if content[: ends[0]].endswith(b"\r\n") else b"\n"
-    added = [
-        [PREFIX + name for name in ADDED],
-        *(csv_cells(row, ADDED) if row else [""] * len(ADDED) for row in rows),
-    ]
+    added = [csv_cells(row, ADDED) if row else [""] * len(ADDED) for row in rows]
+    added.insert(0, [PREFIX + name for name in ADDED])
     cells = [sheet([each]).rstrip("\n").encode() for each in added]
     write_whole(path, b"".join(line + b"," + each + newline for line, each in zip(lines, cells, strict=True)))
 

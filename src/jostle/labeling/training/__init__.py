@@ -14,7 +14,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +34,14 @@ RESTART_SECONDS = (1.0, 5.0, 30.0, 120.0)  # before it is started again, after s
 LOG_FILE = "trainer.log"
 
 
-@dataclass
 class Trainer:
     """Background process of a session, started again when it ends."""
 
-    session: Session
-    _process: SpawnProcess | None = None
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _watch: threading.Thread | None = None
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._process: SpawnProcess | None = None
+        self._stopping = threading.Event()
+        self._watch: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the process; returns at once."""
@@ -219,12 +218,10 @@ def is_round_due(session: Session) -> bool:
     rounds = session.store.rounds()
     if not rounds:
         return True
-    _, _, last = rounds[-1]
-    learned, audited = session.store.answers_since(last.get("act", 0))
-    wanted = (
-        session.store.setting("round wanted", 0) > last.get("act", 0)
-        or last.get("names") != session.classes()
-    )
+    last = rounds[-1][2]
+    act = last.get("act", 0)
+    learned, audited = session.store.answers_since(act)
+    wanted = session.store.setting("round wanted", 0) > act or last.get("names") != session.classes()
     batch, share = session.settings.batch, session.settings.audit
     # random questions of a proof bring no new model: only their usual share of a batch counts
     full = learned + min(audited, round(share * batch)) >= batch

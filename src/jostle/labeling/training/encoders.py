@@ -363,13 +363,11 @@ def embed(
     parts = [missing[start : start + encoder.ahead] for start in range(0, len(missing), encoder.ahead)]
     done = len(keys) - len(missing)
     with ThreadPoolExecutor(max_workers=2) as threads:
-        following = (
-            {key: threads.submit(_read_example, index, encoder, key) for key in part} for part in parts
-        )
-        waiting = next(following, {})
+        reads = ({key: threads.submit(_read_example, index, encoder, key) for key in part} for part in parts)
+        waiting = next(reads, {})
         for part in parts:
             found = {key: each.result() for key, each in waiting.items()}
-            waiting = next(following, {})
+            waiting = next(reads, {})
             ready = {key: one for key, one in found.items() if one is not None}
             # texts of one length need no padding
             order = sorted(ready, key=lambda key: encoder.size(ready[key]))

@@ -302,12 +302,9 @@ class CustomLearner:
         if self.kind == "row":
             return torch.from_numpy(encoders.encode_rows([self.contents[key].fields or {} for key in keys]))
         texts = [self.contents[key].texts for key in keys]
-        tokens = encoders.import_transformers().AutoTokenizer.from_pretrained(self.tokenizer)(
-            *(list(side) for side in zip(*texts, strict=True)),
-            padding=True,
-            truncation=True,
-            return_tensors="pt",
-        )
+        tokenizer = encoders.import_transformers().AutoTokenizer.from_pretrained(self.tokenizer)
+        sides = [list(side) for side in zip(*texts, strict=True)]
+        tokens = tokenizer(*sides, padding=True, truncation=True, return_tensors="pt")
         return Fields(dict(tokens), mask="attention_mask")
 
     def untrained(self, pool: Any) -> nn.Module:

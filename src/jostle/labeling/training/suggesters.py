@@ -50,16 +50,13 @@ class SuggestionError(Exception):
 
     Args:
         words: What happened.
-        seconds: Pause that the server asked for; None: the usual one.
         example: Whether the example may be the reason.
         sent: Whether the call reached a server, and may cost something.
     """
 
-    def __init__(
-        self, words: str, seconds: float | None = None, *, example: bool = True, sent: bool = True
-    ) -> None:
+    def __init__(self, words: str, example: bool = True, sent: bool = True) -> None:
         super().__init__(words)
-        self.seconds, self.example, self.sent = seconds, example, sent
+        self.example, self.sent = example, sent
 
 
 def check_suggest(spec: str, model: str | None) -> str:
@@ -134,10 +131,8 @@ class ChatSuggester:
         """Ask about one example; a reply that is no answer counts as no suggestion."""
         [(key, content)] = examples.items()
         self.guide = self.guide or GuideReader(session)
-        messages = [
-            {"role": "system", "content": instructions(session, self.guide)},
-            {"role": "user", "content": message_parts(content)},
-        ]
+        system, user = instructions(session, self.guide), message_parts(content)
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         # some models think aloud before they reply
         body = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": 200}
         answer = parse_reply(session.type, self.send(body), session.book.classes())
@@ -153,13 +148,11 @@ class ChatSuggester:
                 return str(read_reply(reply, until)["choices"][0]["message"]["content"])
         except HTTPError as wrong:
             hint = f"; is {KEY_VARIABLE} right?" if wrong.code in (401, 403) else ""
-            later = wrong.headers.get("retry-after", "")
-            pause = min(float(later), PAUSE_SECONDS[-1]) if later.isdecimal() else None
             # 400 and its like are about the example, 401, 403 and 404 about the address
             whose = wrong.code not in (401, 403, 404, 429) and wrong.code >= 400
             wrong.close()
             words = f"the address refused a call ({wrong.code} {wrong.reason}){hint}"
-            raise SuggestionError(words, pause, example=whose) from None
+            raise SuggestionError(words, example=whose) from None
         except TimeoutError:
             raise SuggestionError(f"no reply within {REPLY_SECONDS:.0f} seconds") from None
         except URLError as wrong:
@@ -176,12 +169,10 @@ def instructions(session: Session, guide: GuideReader) -> str:
     """Return what a chat model is told: the classes, with what the guide says of them, and the form of a reply."""
     said = {each.name: each.sentence for each in guide.get().sections if each.name and each.sentence}
     names = "\n".join(f"- {name}" + (f": {said[name]}" if name in said else "") for name in session.classes())
+    several = "names separated by semicolons, or none"
     task, form = {
         "one": (f"Choose the class of the example among these:\n{names}", "the name of one class"),
-        "several": (
-            f"Choose all classes of the example among these:\n{names}",
-            "names separated by semicolons, or none",
-        ),
+        "several": (f"Choose all classes of the example among these:\n{names}", several),
         "number": (f"Estimate this number for the example: {session.settings.target}", "a number"),
     }[session.kind]
     return (
@@ -317,9 +308,8 @@ class SuggestionWorker:
         if not isinstance(wrong, SuggestionError):
             traceback.print_exc()
             wrong = SuggestionError(describe_error(wrong))
-        pause = PAUSE_SECONDS[min(self.failures, len(PAUSE_SECONDS) - 1)]
+        self.until = time.monotonic() + PAUSE_SECONDS[min(self.failures, len(PAUSE_SECONDS) - 1)]
         self.failures += 1
-        self.until = time.monotonic() + (wrong.seconds or pause)
         calls = status.calls - (not wrong.sent)
         other_models.write_status(self.session, replace(status, problem=str(wrong), calls=calls))
         if wrong.example:
