@@ -28,7 +28,7 @@ from jostle.utils.files import has_columns, replacing, sheet, unhidden, write_wh
 
 if TYPE_CHECKING:
     from jostle.labeling.session import Session
-    from jostle.labeling.sources import Source
+    from jostle.labeling.sources.tables import Source
 
 OLD_COLUMNS = ("name", "answer", "by", "confidence", "people", "purpose", "key")  # of version 0.2
 REMARK_COLUMNS = ("unsure", "flagged", "notes")
