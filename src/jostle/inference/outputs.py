@@ -101,19 +101,16 @@ class ModelInputError(RuntimeError, ValueError):
     """A model cannot take what the pool holds."""
 
 
-def refused_at_first(inputs: Inputs, error: Exception) -> ModelInputError:
-    """The error of a model that cannot take its very first batch."""
-    said = first_line(error)
-    advice = BYTES if "type" in said.partition(":")[2] else AS_TRAINED
+def refused(inputs: Inputs, taken: Inputs | None, error: Exception) -> ModelInputError:
+    """The error of a model that cannot take inputs: the very first, or those of another form than it has taken."""
+    said = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+    if taken is None:
+        advice = BYTES if "type" in said.partition(":")[2] else AS_TRAINED
+        return ModelInputError(
+            f"the model cannot take a first batch of {batch_in_words(inputs)}: {said}. {advice}"
+        )
     return ModelInputError(
-        f"the model cannot take a first batch of {batch_in_words(inputs)}: {said}. {advice}"
-    )
-
-
-def refused_later(inputs: Inputs, taken: Inputs, error: Exception) -> ModelInputError:
-    """The error of a model that cannot take inputs of another form than those that it has taken."""
-    return ModelInputError(
-        f"the model cannot take examples such as {one_in_words(inputs)}: {first_line(error)}. It took "
+        f"the model cannot take examples such as {one_in_words(inputs)}: {said}. It took "
         f"{one_in_words(taken)} from the pool: give all examples that form, those of labeled= too"
     )
 
@@ -130,11 +127,6 @@ def batch_in_words(inputs: Inputs) -> str:
 def one_in_words(inputs: Inputs) -> str:
     """The first example of a batch in words."""
     return batch_in_words(mapped(lambda array: array[:1], inputs))
-
-
-def first_line(error: Exception) -> str:
-    """Return the type of an error and its first line."""
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
 FLOATING = (np.float16, np.float32, np.float64)  # what numpy and torch both know

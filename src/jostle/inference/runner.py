@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,8 +28,7 @@ from jostle.inference.outputs import (
     batched,
     one_in_words,
     output_of,
-    refused_at_first,
-    refused_later,
+    refused,
 )
 from jostle.inference.reader import by_convention
 from jostle.inputs import ExampleList, Inputs, arrays, count, mapped, unshared, versions
@@ -65,18 +65,21 @@ class ModelRunner:
         self.given_head = head
         self.weights: dict[str, Tensor] | None = None
         self.copy_inputs = copy_inputs  # gives copies, since what is given may be written into
-        kinds = (
+        kinds = [
             getattr(m, "original_name", type(m).__name__) for m in self.module.modules()
-        )  # of TorchScript too
+        ]  # of TorchScript too
         convolutions = any(isinstance(m, nn.Conv2d) for m in self.module.modules()) or "Conv2d" in kinds
+        self.example: Inputs = None
         try:
             self.trace = self.traced(
                 example, torch.channels_last if convolutions else torch.contiguous_format
             )
-        except ModelInputError as refused:
-            if not convolutions or "view" not in str(refused.__cause__):
+        except ModelInputError as error:
+            if not convolutions or "view" not in str(error.__cause__):
                 raise
             self.trace = self.traced(example, torch.contiguous_format)  # `x.view` wants it so
+        self.example_outputs, self.order = self.trace.output, self.trace.order
+        self.likely_head = self.trace.head()
         if isinstance(head, str):
             self.head  # noqa: B018 - a name that does not exist is an error now, not when features are asked for
 
@@ -85,41 +88,31 @@ class ModelRunner:
         self.layout = layout
         self.module.to(memory_format=layout)  # type: ignore[call-overload]
         retie(self.module, self.original)
-        self.example = self.prepared(example)
-        lent, size = mapped(torch.clone, self.example), count(self.example)
-        before = versions(lent)
-        with torch.no_grad():
-            trace = Trace.of(self.module, lambda: self.output_of(self.first_run(lent), size), size)
+        given = self.prepared(example)
+        lent = mapped(torch.clone, given)
+        before, trace = versions(lent), Trace()
+        with torch.no_grad(), trace.watching(self.module, count(given)), self.explain_errors(given):
+            returned = self.run(lent)
+        trace.output = batched(self.read(returned), count(given))
         if not trace.output.is_floating_point():
             raise TypeError(
                 f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
             )
-        self.copy_inputs |= versions(lent) != before or not same_contents(lent, self.example)
+        self.copy_inputs |= versions(lent) != before or not same_contents(lent, given)
+        self.example = given
         return trace
 
-    def first_run(self, inputs: Inputs) -> Any:
-        """Run the model for the first time; an error describes the batch that it could not take."""
+    @contextmanager
+    def explain_errors(self, inputs: Inputs) -> Iterator[None]:
+        """An error of the first pass describes its batch, and one of inputs of another form than those shows both."""
         try:
-            return self.run(inputs)
-        except torch.cuda.OutOfMemoryError:
+            yield
+        except (HeadReached, torch.cuda.OutOfMemoryError):
             raise
         except Exception as error:
-            raise refused_at_first(inputs, error) from error
-
-    @property
-    def example_outputs(self) -> Tensor:
-        """Outputs of the couple of examples that the network was shown first, (2, ...)."""
-        return self.trace.output
-
-    @property
-    def order(self) -> Mapping[str, int]:
-        """When each module was first called in a forward pass; those that were not are not in it."""
-        return self.trace.order
-
-    @property
-    def likely_head(self) -> str | None:
-        """The module that looks most like the head, whatever the call names; None where none does."""
-        return self.trace.head
+            if self.example is not None and one_in_words(inputs) == one_in_words(self.example):
+                raise
+            raise refused(inputs, self.example, error) from error
 
     def prepared(self, inputs: Inputs) -> Inputs:
         """Inputs on the device, in the weights' precision and the memory layout that convolutions like: never the
@@ -143,21 +136,10 @@ class ModelRunner:
 
     def call(self, inputs: Inputs) -> Any:
         """Return the model's output for these inputs, which stay unchanged."""
-        count_passes(count(inputs))
-        with self.guard_inputs(inputs) as lent, self.explain_shape_errors(inputs):
+        if (tally := _tally.get()) is not None:
+            tally.examples += count(inputs)
+        with self.guard_inputs(inputs) as lent, self.explain_errors(inputs):
             return self.run(lent)
-
-    @contextmanager
-    def explain_shape_errors(self, inputs: Inputs) -> Iterator[None]:
-        """A model that fails at inputs of another form than it took at first is an error that shows both."""
-        try:
-            yield
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            if one_in_words(inputs) == one_in_words(self.example):
-                raise
-            raise refused_later(inputs, self.example, error) from error
 
     @contextmanager
     def guard_inputs(self, inputs: Inputs) -> Iterator[Inputs]:
@@ -192,11 +174,7 @@ class ModelRunner:
 
     def outputs(self, inputs: Inputs) -> Tensor:
         """The model's output tensor (n, ...)."""
-        return self.output_of(self.call(inputs), count(inputs))
-
-    def output_of(self, returned: Any, size: int) -> Tensor:
-        """The output tensor of what the model returned for a batch of `size` examples."""
-        return batched(self.read(returned), size)
+        return batched(self.read(self.call(inputs)), count(inputs))
 
     def features(self, inputs: Inputs) -> Tensor:
         """The input of the head, (n, d) or a map; the head itself does not run."""
@@ -264,12 +242,12 @@ class ModelRunner:
             if not self.trace.calls.get(self.given_head):
                 raise ValueError(f"head={self.given_head!r} is never called in the model's forward pass")
             return self.given_head
-        if self.trace.head is None:
+        if self.likely_head is None:
             raise ValueError(
                 f"no linear or 1x1 convolution layer is called as a module in {type(self.original).__name__}: "
                 "name the last layer with head=, or give features as a function head=lambda model, x: ..."
             )
-        return self.trace.head
+        return self.likely_head
 
     @property
     def micro_batch(self) -> int:
@@ -306,60 +284,50 @@ def same_contents(inputs: Inputs, others: Inputs) -> bool:
     return all(torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all()) for a, b in pairs)
 
 
+@dataclass
 class Trace:
-    """The order of calls, the head and the largest activation, seen in one forward pass."""
+    """What one forward pass shows of a model: the order of calls, the head and the largest activation."""
 
-    def __init__(self) -> None:
-        self.order: dict[str, int] = {}  # module -> when it was first called
-        self.calls: dict[str, int] = {}
-        self.candidates: list[tuple[str, int]] = []  # linear and 1x1 layers as called, with widths
-        self.largest_activation = 0  # bytes per example
-        self.output: Tensor
+    calls: dict[str, int] = field(
+        default_factory=dict
+    )  # modules in the order of their first calls, how often each
+    candidates: list[tuple[str, int]] = field(
+        default_factory=list
+    )  # linear and 1x1 layers as called, with widths
+    largest_activation: int = 0  # bytes per example
+    output: Tensor = field(init=False)
 
-    @classmethod
-    def of(cls, model: nn.Module, run: Callable[[], Tensor], size: int) -> Trace:
-        """Look at the model while `run` gives its outputs of a batch of `size` examples."""
-        trace = cls()
-        hooks = []
-        for name, module in model.named_modules():
-            if not isinstance(module, torch.jit.ScriptModule):
-                hooks.append(module.register_forward_pre_hook(trace.entering(name)))
-                hooks.append(module.register_forward_hook(trace.leaving(name, size)))
-        try:
-            trace.output = run()
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return trace
+    @contextmanager
+    def watching(self, model: nn.Module, size: int) -> Iterator[None]:
+        """Look at the model while it runs on a batch of `size` examples."""
 
-    def entering(self, name: str) -> Callable[..., None]:
-        """A hook that notes when a module is called."""
-
-        def enter(module: nn.Module, args: Any) -> None:
-            self.order.setdefault(name, len(self.order))
+        def enter(name: str, module: nn.Module, args: Any) -> None:
             self.calls[name] = self.calls.get(name, 0) + 1
 
-        return enter
-
-    def leaving(self, name: str, size: int) -> Callable[..., None]:
-        """A hook that notes how large a module's output is, and whether it could be the head."""
-
-        def leave(module: nn.Module, args: Any, output: Any) -> None:
+        def leave(name: str, module: nn.Module, args: Any, output: Any) -> None:
             if isinstance(output, Tensor) and output.layout == torch.strided:
                 self.largest_activation = max(self.largest_activation, output.nbytes // size)
-            width = width_of_linear(module)
-            if width:
+            if width := width_of_linear(module):
                 self.candidates.append((name, width))
 
-        return leave
+        with ExitStack() as hooks:
+            for name, module in model.named_modules():
+                if not isinstance(module, torch.jit.ScriptModule):
+                    hooks.callback(module.register_forward_pre_hook(partial(enter, name)).remove)
+                    hooks.callback(module.register_forward_hook(partial(leave, name)).remove)
+            yield
 
     @property
+    def order(self) -> dict[str, int]:
+        """When each module was first called; those that were not are not in it."""
+        return {name: place for place, name in enumerate(self.calls)}
+
     def head(self) -> str | None:
         """The last linear layer as wide as the output, so that an auxiliary head called later is not it."""
         widths = set(self.output.shape[1:]) or {1}
+        every = [name for name, _ in self.candidates]
         fitting = [name for name, width in self.candidates if width in widths]
-        every = fitting or [name for name, _ in self.candidates]
-        return every[-1] if every else None
+        return next(reversed(fitting or every), None)
 
 
 def width_of_linear(module: nn.Module) -> int:
@@ -390,10 +358,3 @@ def tallied() -> Iterator[Tally]:
         yield tally
     finally:
         _tally.reset(token)
-
-
-def count_passes(examples: int) -> None:
-    """Add examples that went through a model to the running count."""
-    tally = _tally.get()
-    if tally is not None:
-        tally.examples += examples
