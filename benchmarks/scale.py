@@ -78,11 +78,11 @@ def on_ray(path: str, picks: int, hidden: int, workers: int) -> dict[str, float]
     candidates = Candidates(Pool.parts_of(source, None, 0)[0], torch.empty(0, dtype=torch.int64))
     engine = Ray(workers=workers)
     begun = time.perf_counter()
-    config, size = prepare(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
+    config = prepare(STRATEGY, model(hidden), candidates, {"seed": 0, "task": "classification"})
     with engine.start_shards(config, candidates) as shards:
         started, own = time.perf_counter(), time.process_time()
         used, _ = usage(ray, shards)
-        shards.score(engine.spans(candidates, size, workers), lambda steps: None)
+        shards.score(engine.spans(candidates, config.options["batch_size"] or 1, workers), lambda steps: None)
         scored = time.perf_counter()
         picks_found = KCenter().pick_over(shards, picks, seed=0)
         done = time.perf_counter()

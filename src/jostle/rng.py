@@ -31,9 +31,7 @@ def uniform_by_place(shape: Sequence[int], key: int, device: torch.device | str 
     """Uniform numbers in [0, 1), each decided by a key and its own place: a larger shape begins with a smaller one."""
     bits = torch.full([1] * len(shape), key, dtype=torch.int64, device=device)
     for axis, size in enumerate(shape):
-        steps = torch.arange(1, size + 1, device=device).view(
-            [-1 if a == axis else 1 for a in range(len(shape))]
-        )
+        steps = torch.arange(1, size + 1, device=device).view(-1, *[1] * (len(shape) - axis - 1))
         bits = scrambled(bits + steps * GOLDEN)
     return as_uniform(bits)
 

@@ -52,7 +52,8 @@ class Apart(Ray):
     """Scores portions one after the other in this process, which is all that a cluster does to rows."""
 
     def picks(self, strategy, selector, model, candidates, n, options) -> Found:
-        config, micro = prepare(strategy, model, candidates, options)
+        config = prepare(strategy, model, candidates, options)
+        micro = config.options["batch_size"]
         spans = list(candidates.spans(micro, self.portion))
         scorer = PortionScorer(config)
         shards = LocalShards([scorer.shard(candidates.portion(span)) for span in spans])
@@ -142,8 +143,8 @@ def test_a_worker_is_sent_its_part_and_keeps_rows_alone(kind: str, tmp_path: Pat
     def sent(count: int) -> tuple[int, bytes]:
         held, model = pool_of_kind(kind, count, tmp_path)
         candidates = Candidates(Pool.parts_of(as_pool(held), None, 0)[0], torch.tensor([1]))
-        config, micro = prepare(strategies.build("entropy"), model, candidates, {"seed": 0, "batch_size": 16})
-        portion = candidates.portion(next(candidates.spans(micro, 64)))
+        config = prepare(strategies.build("entropy"), model, candidates, {"seed": 0, "batch_size": 16})
+        portion = candidates.portion(next(candidates.spans(16, 64)))
         worker = Worker(config, None, "", 1)
         worker.score(portion)
         worker.build_shard(1, [])
@@ -209,7 +210,7 @@ def test_rows_beside_are_those_of_the_same_model_pool_and_seed() -> None:
     def key(model, pool, seed: int = 0, **options) -> str:
         source = Pool.parts_of(pool, None, 0)[0]
         candidates = Candidates(source, positions_in(options.get("exclude"), len(source)))
-        config, _ = prepare(strategy, model, candidates, {"seed": seed, **options})
+        config = prepare(strategy, model, candidates, {"seed": seed, **options})
         return cache_key(config, describe_pool(candidates))
 
     first = key(model, pool)

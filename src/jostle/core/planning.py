@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from jostle.inference.context import QueryContext
 from jostle.inference.memory import Placement, in_words
-from jostle.inputs import Inputs, arrays, count
+from jostle.inputs import count
 from jostle.utils.progress import in_seconds
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Plan:
     """Cheaper settings."""
 
     def __str__(self) -> str:
-        lines = [f"{self.strategy}: {self.picks:,} of {self.examples:,} examples"]
-        return "\n".join([*lines, *(f"  {name:<9} {words}" for name, words in self.rows())])
+        title = f"{self.strategy}: {self.picks:,} of {self.examples:,} examples"
+        return "\n".join([title, *(f"  {name:<9} {words}" for name, words in self.rows())])
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The lines of the table: a name, and its words."""
@@ -79,11 +80,10 @@ def plan_query(strategy: Strategy, context: QueryContext, n: int) -> Plan:
     placed.check(strategy.name)
     seconds, activations, model = {"reading": 0.0, "scoring": 0.0}, 0, 0
     if estimate.passes:
-        profile = Profile.of(context)
-        scoring = estimate.passes * profile.seconds(context.runner.outputs)
-        seconds = {"reading": len(context.pool) * profile.reading, "scoring": scoring}
+        reading, scoring, activations = measure(context)
+        seconds = {"reading": len(context.pool) * reading, "scoring": estimate.passes * scoring}
         tensors = [*context.runner.module.parameters(), *context.runner.module.buffers()]
-        activations, model = profile.activations, sum(tensor.nbytes for tensor in tensors)
+        model = sum(tensor.nbytes for tensor in tensors)
     if placed.spills:
         context.budget.note_spill(estimate.rows, "rows")
     return Plan(
@@ -111,51 +111,27 @@ BATCHES = 3  # micro-batches that are read and tried
 TURNS = 3  # how often each is tried; the best counts
 
 
-@dataclass(frozen=True)
-class Profile:
-    """A few micro-batches of a context's pool, and how long an example took to be read."""
+def measure(context: QueryContext) -> tuple[float, float, int]:
+    """Read and run the first micro-batches: seconds to read an example, seconds of a pass, bytes of activations."""
+    context.runner  # noqa: B018 - made here, so that no clock runs meanwhile
+    start = time.perf_counter()
+    batches = list(islice(context.batches(), BATCHES))
+    examples = sum(map(count, batches))
+    reading = (time.perf_counter() - start) / examples
 
-    context: QueryContext
-    batches: tuple[Inputs, ...]
-    reading: float  # seconds for each example
-
-    @classmethod
-    def of(cls, context: QueryContext) -> Profile:
-        """Read the first micro-batches."""
-        context.runner  # noqa: B018 - made here, so that no clock runs meanwhile
+    def once() -> float:
         start = time.perf_counter()
-        batches = tuple(islice(context.batches(), BATCHES))
-        return cls(context, batches, (time.perf_counter() - start) / sum(map(count, batches)))
-
-    @property
-    def each(self) -> int:
-        """Bytes of an example's inputs."""
-        held = sum(array.nbytes for inputs in self.batches for array in arrays(inputs))
-        return held // sum(map(count, self.batches))
-
-    def seconds(self, run: Callable[[Inputs], Any]) -> float:
-        """Return the fewest seconds that one example took."""
-        with self.context.untracked():
-            run(self.batches[0])  # libraries set themselves up
-            taken = min(self.once(run) for _ in range(TURNS))
-        return taken / sum(map(count, self.batches))
-
-    def once(self, run: Callable[[Inputs], Any]) -> float:
-        """All of them once, in seconds."""
-        start = time.perf_counter()
-        for inputs in self.batches:
-            run(inputs)
-        if self.context.device.type == "cuda":
-            torch.cuda.synchronize(self.context.device)
+        for inputs in batches:
+            context.runner.outputs(inputs)
+        if context.device.type == "cuda":
+            torch.cuda.synchronize(context.device)
         return time.perf_counter() - start
 
-    @property
-    def activations(self) -> int:
-        """Bytes that a micro-batch takes on its way through the model: the most that one operation reads and writes."""
-        widest = PeakActivation()
-        with self.context.untracked(), widest:
-            self.context.runner.outputs(self.batches[0])
-        return widest.bytes
+    with context.untracked():
+        with PeakActivation() as widest:
+            context.runner.outputs(batches[0])  # and libraries set themselves up
+        scoring = min(once() for _ in range(TURNS)) / examples
+    return reading, scoring, widest.bytes
 
 
 class PeakActivation(TorchDispatchMode):
@@ -169,17 +145,8 @@ class PeakActivation(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        met = [*tensors(args), *tensors(made)]
-        stores = [t.untyped_storage() for t in met if not isinstance(t, torch.nn.Parameter)]
+        tensors = (t for t in tree_leaves((args, made)) if isinstance(t, Tensor))
+        stores = [t.untyped_storage() for t in tensors if not isinstance(t, torch.nn.Parameter)]
         held = {store.data_ptr(): store.nbytes() for store in stores}
         self.bytes = max(self.bytes, sum(held.values()))
         return made
-
-
-def tensors(values: Any) -> list[Tensor]:
-    """All tensors in lists and tuples."""
-    if isinstance(values, Tensor):
-        return [values]
-    if isinstance(values, (list, tuple)):
-        return [tensor for value in values for tensor in tensors(value)]
-    return []

@@ -217,13 +217,14 @@ class Strategy(ABC):
                 "rows of a cluster stay on its nodes, where select picks among them: to have rows, leave engine= out"
             )
 
-        def work(context: QueryContext) -> Rows:
-            chosen = self.resolve(context)
-            chosen.check_task(context)
-            chosen.check_memory(context, None)
-            return chosen.checked_embedding(context).rows
+        return self.create_context(model, pool, options).run(self.rows_in)
 
-        return self.create_context(model, pool, options).run(work)
+    def rows_in(self, context: QueryContext) -> Rows:
+        """Return the rows or scores in a context that exists already, inside its `guard`."""
+        chosen = self.resolve(context)
+        chosen.check_task(context)
+        chosen.check_memory(context, None)
+        return chosen.checked_embedding(context).rows
 
     def create_context(self, model: nn.Module, pool: Any, options: Options) -> QueryContext:
         """Build the context of a query of this strategy.
@@ -251,20 +252,17 @@ class Strategy(ABC):
 def as_query(context: QueryContext, name: str, picks: Picks, n: int) -> Query:
     """Return the query of n distinct `picks` among the pool of a `context`; raise an error where they are not that."""
     positions, size = torch.as_tensor(picks.positions), len(context.pool)
+    wrong = ""
     if positions.ndim != 1 or len(positions) != n or len(picks.scores) != n:
-        raise ValueError(
-            f"{name} must pick {n} examples with a score each; got positions {tuple(positions.shape)} and "
-            f"{len(picks.scores)} scores"
-        )
-    if len(positions.unique()) != n:
-        raise ValueError(
-            f"{name} must pick distinct examples; got {n - len(positions.unique())} more than once"
-        )
-    if int(positions.min()) < 0 or int(positions.max()) >= size:
-        raise ValueError(
-            f"{name} must pick positions 0 to {size - 1} of the pool; got {int(positions.min())} to "
-            f"{int(positions.max())}"
-        )
+        shape = tuple(positions.shape)
+        wrong = f"{n} examples with a score each; got positions {shape} and {len(picks.scores)} scores"
+    elif len(positions.unique()) != n:
+        wrong = f"distinct examples; got {n - len(positions.unique())} more than once"
+    elif int(positions.min()) < 0 or int(positions.max()) >= size:
+        found = f"{int(positions.min())} to {int(positions.max())}"
+        wrong = f"positions 0 to {size - 1} of the pool; got {found}"
+    if wrong:
+        raise ValueError(f"{name} must pick {wrong}")
     indices, scores = context.pool.positions[positions.cpu()], picks.scores.double().cpu()
     return Query(indices.numpy(), scores.numpy(), context.seconds, context.seed, tuple(context.notes))
 

@@ -124,8 +124,8 @@ class Ray:
             n: Number of picks.
             options: Options of the call.
         """
-        config, micro_batch = prepare(strategy, model, candidates, options)
-        seed = as_seed(config.options["seed"])
+        config = prepare(strategy, model, candidates, options)
+        micro_batch, seed = config.options["batch_size"] or 1, as_seed(config.options["seed"])
         with self.start_shards(config, candidates) as shards:
             start = time.perf_counter()
             with progress_bar("scoring", len(candidates), options.get("progress"), speed=True) as advance:
@@ -192,31 +192,25 @@ class Ray:
         return self.workers or max(1, int(whole))
 
 
-def prepare(
-    strategy: Embedding, model: nn.Module, candidates: Candidates, options: Options
-) -> tuple[WorkerConfig, int]:
-    """Return the settings of workers and the size of micro-batches; the model is tried here on two examples."""
+def prepare(strategy: Embedding, model: nn.Module, candidates: Candidates, options: Options) -> WorkerConfig:
+    """Return the settings of workers, with the size of micro-batches; the model is tried here on two examples."""
     own = Options(**{key: value for key, value in options.items() if key not in ("engine", "exclude")})  # type: ignore[typeddict-item]
-    own["seed"] = as_seed(options.get("seed"))
-    own["progress"] = False
+    own |= {"seed": as_seed(options.get("seed")), "progress": False}
     if own.get("labeled") is None:
         own.pop("labeled", None)
     pool = candidates.few(2)
-    example = pool.first(2)
     with QueryContext.create(model, pool, own, strategy.head, strategy.outputs).guard() as context:
         own["batch_size"] = context.micro_batch
         strategy.check_task(context)
         strategy.check_shardable(context)
     whole = None if candidates.smallest.source is not None else candidates.source
-    size = own["batch_size"] or 1
-    probe = list(candidates.few(PROBE_EXAMPLES).batches(size))
-    return WorkerConfig(strategy, model, own, example, probe, whole), size
+    probe = list(candidates.few(PROBE_EXAMPLES).batches(own["batch_size"] or 1))
+    return WorkerConfig(strategy, model, own, pool.first(2), probe, whole)
 
 
 def send_once(ray: Any, config: WorkerConfig, source: Source) -> Any:
     """Put the settings of workers into the cluster's memory, from where each node fetches them once."""
-    for module in defining_modules(config, source):
-        pickle_by_value(ray, module)
+    pickle_by_value(ray, config, source)
     try:
         return ray.put(config)
     except Exception as error:  # pickle raises errors of any kind
@@ -230,28 +224,33 @@ def send_once(ray: Any, config: WorkerConfig, source: Source) -> Any:
         ) from error
 
 
-def defining_modules(config: WorkerConfig, source: Source) -> set[str]:
-    """Return the modules that define the classes and functions of a configuration and of a pool's reader."""
-    given = [
-        config.strategy, *vars(config.strategy).values(), *config.options.values(), *config.model.modules(),
-    ]  # fmt: skip
+def pickle_by_value(ray: Any, config: WorkerConfig, source: Source) -> None:
+    """Send the classes and functions of a user's own files along with their objects: workers may not find those files.
+
+    Args:
+        ray: The package, connected.
+        config: Settings of workers, whose strategy, options and model may have such classes.
+        source: The reader of the pool.
+    """
     held = list(vars(source).values())
-    given += [*held, *(value for each in held for value in getattr(each, "__dict__", {}).values())]
-    kinds = [
-        each if isinstance(each, type) or hasattr(each, "__qualname__") else type(each) for each in given
+    given = [
+        config.strategy,
+        *vars(config.strategy).values(),
+        *config.options.values(),
+        *config.model.modules(),
     ]
-    return {kind.__module__ for kind in kinds if isinstance(getattr(kind, "__module__", None), str)}
-
-
-def pickle_by_value(ray: Any, name: str) -> None:
-    """Send classes of a user's own file along with their objects: workers may not find that file."""
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if file is None or name.partition(".")[0] in ("jostle", "__main__"):
-        return
-    installed = (sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib"))
-    if not any(Path(file).is_relative_to(path) for path in installed):
-        ray.cloudpickle.register_pickle_by_value(module)
+    given += [*held, *(value for each in held for value in getattr(each, "__dict__", {}).values())]
+    kinds = (
+        each if isinstance(each, type) or hasattr(each, "__qualname__") else type(each) for each in given
+    )
+    installed = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
+    for name in {kind.__module__ for kind in kinds if isinstance(getattr(kind, "__module__", None), str)}:
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if file is None or name.partition(".")[0] in ("jostle", "__main__"):
+            continue
+        if not any(Path(file).is_relative_to(path) for path in installed):
+            ray.cloudpickle.register_pickle_by_value(module)
 
 
 SHARDABLE = "default, margin-herding, flip-cover, noise-stability, badge, coreset, margin, entropy, bald"
@@ -281,9 +280,9 @@ def select_filtered(
 ) -> Query:
     """Find candidates on the cluster, and choose among them in this process."""
     seconds = {"embedding": 0.0, "selection": 0.0}
+    settings = {"head": strategy.head, "outputs": strategy.outputs, "memory_bytes": strategy.memory_bytes}
 
     def of_largest(count: int) -> tuple[Tensor, Tensor]:
-        settings = {"head": strategy.head, "outputs": strategy.outputs, "memory_bytes": strategy.memory_bytes}
         found = cluster.picks(strategy.screen(**settings), top_k, model, candidates, count, options)
         seconds["embedding"] = sum(found.seconds.values())
         places, order = found.picks.positions.sort()

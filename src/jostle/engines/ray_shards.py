@@ -83,9 +83,7 @@ class RayShards(Shards):
             ref, (worker, span) = next(as_completed(self.ray, busy, self.patience, task))
             del busy[ref]
             try:
-                self.portions_scored += bool(self.ray.get(ref))
-            except self.ray.exceptions.RayTaskError as error:
-                raise original_error(error) from None
+                self.portions_scored += bool(fetch(self.ray, ref, self.patience, task))
             except self.ray.exceptions.RayError as error:
                 lost = [span, *scored.pop(worker, [])]
                 idle.extend(self.replace_worker(worker, lost, error))
@@ -144,13 +142,11 @@ class RayShards(Shards):
         results, waiting = list[T](), list(self.handles)
         sent = self.ray.put(function)
         while waiting:
-            before = list(self.handles)
+            before = {id(handle) for handle in self.handles}
             found, lost = self._run(function, sent, waiting)
             results += found
-            if not lost:
-                return results
             self.score(lost, lambda steps: None)
-            waiting = [handle for handle in self.handles if not any(handle is old for old in before)]
+            waiting = [handle for handle in self.handles if id(handle) not in before]
         return results
 
     def broadcast(self, function: Callable[[Shard], None]) -> None:
@@ -191,39 +187,33 @@ STORE_BYTES = 200 * 2**20  # shared memory on this machine: for models and funct
 MAX_DEATHS = 3  # of workers over one piece of work, or of all workers while starting
 
 
-def import_ray() -> Any:
-    """Return the package Ray, or raise an error that says what to install."""
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as reason:
-        raise ImportError("engine 'ray' needs Ray: pip install 'jostle[ray]'") from reason
-    return ray
-
-
 @contextmanager
 def connect(address: str | None, workers: int | None) -> Iterator[Any]:
     """Yield Ray, connected to a cluster: one at an address, one that is connected already, or one of this machine.
 
     A cluster or connection that was made here ends here; one that existed before stays.
     """
-    ray = import_ray()
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as reason:
+        raise ImportError("engine 'ray' needs Ray: pip install 'jostle[ray]'") from reason
     if ray.is_initialized():
         yield ray
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address not in ("auto", "local"):
         check_address(address)
-    quiet: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "configure_logging": True,
-    }
-    own = {
+    own: dict[str, Any] = {
         "num_cpus": workers,
         "object_store_memory": STORE_BYTES,
         "include_dashboard": False,
         "_system_config": {"worker_niceness": 0},  # they do the work of this process
+    }
+    quiet: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "configure_logging": True,
     }
     try:
         ray.init(address=address, **quiet, **(own if address == "local" else {}))
@@ -272,7 +262,9 @@ def fetch(ray: Any, ref: Any, limit: float, task: str) -> Any:
             f"waited {limit:g} seconds for {task}: look at the cluster (`ray status`)"
         ) from None
     except ray.exceptions.RayTaskError as error:
-        raise original_error(error) from None
+        cause = getattr(error, "cause", None)
+        own = cause if isinstance(cause, Exception) else EngineError(str(error).strip().splitlines()[-1])
+        raise own from None
 
 
 def start_workers(
@@ -307,14 +299,7 @@ def start_workers(
     raise EngineError(f"no worker could start: {death_reason(error)}") from error
 
 
-def original_error(error: Any) -> Exception:
-    """Return the error that was raised inside a worker."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, Exception) else EngineError(str(error).strip().splitlines()[-1])
-
-
 def death_reason(error: Exception) -> str:
     """Return what Ray says of a worker's death, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    memory = next((line for line in lines if "memory" in line.lower()), None)
-    return memory or (lines[0] if lines else type(error).__name__)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return next((line for line in lines if "memory" in line.lower()), lines[0])

@@ -168,9 +168,7 @@ class PortionScorer:
         def embed(context: QueryContext) -> Shard:
             if context.labeled is not None and len(context.labeled):
                 first = context.labeled.inputs.take(torch.arange(1))  # shows that there are some
-                context.labeled = replace(
-                    context.labeled, inputs=first
-                )  # `centers` computes the others, once
+                context.labeled = replace(context.labeled, inputs=first)  # `centers` computes the others
             places = torch.arange(portion.span.start, portion.span.stop)
             embedded = self.config.strategy.embedding(context)
             return Shard(embedded.rows, places, weights=embedded.weights)
@@ -223,7 +221,9 @@ class Worker:
 
     def score(self, portion: Portion) -> bool:
         """Score a portion, or read its rows from a file; return whether it was scored."""
-        path = None if self.folder is None else rows_path(self.folder, self.key, portion.span)
+        start, stop = portion.span
+        file = f"rows-{self.key}-{start:012}-{stop:012}.parquet"
+        path = None if self.folder is None else self.folder / file
         kept = None if path is None else read_shard(path)
         if kept is not None and len(kept) == len(portion.positions):
             self.scored[portion.span] = kept
@@ -266,11 +266,6 @@ def cache_key(config: WorkerConfig, pool: str) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def rows_path(folder: Path, key: str, span: Span) -> Path:
-    """Return the file of a portion's rows."""
-    return folder / f"rows-{key}-{span.start:012}-{span.stop:012}.parquet"
-
-
 def write_shard(path: Path, shard: Shard) -> None:
     """Write rows as Parquet with columns `id`, `row` and perhaps `weight`, whole or not at all."""
     import pyarrow as pa
@@ -300,20 +295,17 @@ def read_shard(path: Path) -> Shard | None:
         table = pq.read_table(path)
     except (OSError, ValueError):
         return None
-    parts = {name: to_matrix(table.column(name)) for name in table.column_names if name != "id"}
+    parts = {}
+    for name in {*table.column_names} - {"id"}:
+        lists = table.column(name).combine_chunks()
+        numbers = np.array(lists.flatten().to_numpy(zero_copy_only=False))
+        parts[name] = torch.from_numpy(numbers).view(len(lists), -1)  # (n, d)
     places = torch.tensor(table.column("id").to_numpy())
     weights = parts["weight"][:, 0] if "weight" in parts else None
     if "left" in parts:
         return Shard(Outer(parts["left"], parts["right"]), places, weights=weights)
     rows = parts["row"][:, 0] if table.schema.metadata[b"shape"] == b"scores" else parts["row"]
     return Shard(rows, places, weights=weights)
-
-
-def to_matrix(column: Any) -> Tensor:
-    """Return a column of lists of equal length as a tensor, (n, d)."""
-    numbers = column.combine_chunks()
-    flat = torch.from_numpy(np.array(numbers.flatten().to_numpy(zero_copy_only=False)))
-    return flat.view(len(numbers), -1)
 
 
 def describe_pool(candidates: Candidates) -> str:

@@ -10,7 +10,8 @@ import ctypes
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,16 +42,13 @@ def free_bytes(device: torch.device) -> int:
     """Bytes that are free where a model computes; a guess where nothing tells."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    found = [free for read in (_available, _left_in_group, _pages, _windows) if (free := _guarded(read))]
-    return min(found, default=UNKNOWN)
-
-
-def _guarded(read: Callable[[], int]) -> int:
-    """Return the value of a reading; 0 where it does not exist."""
-    try:
-        return read()
-    except (OSError, ValueError, AttributeError, KeyError):
-        return 0
+    found = []
+    for read in (_available, _left_in_group, _pages, _windows):
+        with suppress(
+            OSError, ValueError, AttributeError, KeyError
+        ):  # a reading that this system does not have
+            found.append(read())
+    return min(filter(None, found), default=UNKNOWN)
 
 
 def _available() -> int:
@@ -242,27 +240,6 @@ class MemoryBudget:
             f"temporary file in {spill_folder()}, which goes with them"
         )
 
-    def check(self, method: str, needed: int, what: str, instead: str) -> None:
-        """Raise an error where a method would need more than `memory_bytes`, or than half of what is free."""
-        if self.given is not None and needed > self.given:
-            raise ValueError(
-                f"{method} would need {needed:,} bytes for {what}, more than memory_bytes={self.given:,}: "
-                f"raise memory_bytes, or {instead}"
-            )
-        if self.free is not None and needed > self.free // 2:
-            raise ValueError(
-                f"{method} would need {needed:,} bytes for {what}, more than half of the {self.free:,} that are free: "
-                f"{instead}, or set memory_bytes={needed} to try all the same"
-            )
-
-    def check_disk(self, method: str, size: int, what: str, instead: str) -> None:
-        """An error where rows that go to a temporary file find no room there, before the work."""
-        if size > (free := shutil.disk_usage(spill_folder()).free):
-            raise ValueError(
-                f"{method} would need {size:,} bytes for {what}, more than {self.share} and than the {free:,} that are "
-                f"free in {spill_folder()}: {instead}, or set TMPDIR to a folder with more room"
-            )
-
     @property
     def share(self) -> str:
         """Describe the memory that rows may take."""
@@ -355,7 +332,15 @@ class Placement:
     def check(self, name: str) -> None:
         """Raise an error in the `name` of a strategy where memory or disk do not suffice."""
         estimate, budget = self.estimate, self.budget
-        needed = self.held + max(self.computing, self.selecting)
-        budget.check(name, needed, estimate.what, estimate.remedy)
-        if self.spills:
-            budget.check_disk(name, estimate.rows, estimate.what, estimate.remedy)
+        needed, instead = self.held + max(self.computing, self.selecting), estimate.remedy
+        wrong = ""
+        if needed > budget.allowed and budget.given is not None:
+            wrong = f"memory_bytes={budget.given:,}: raise memory_bytes, or {instead}"
+        elif needed > budget.allowed:
+            free = f"half of the {budget.free:,} that are free"
+            wrong = f"{free}: {instead}, or set memory_bytes={needed} to try all the same"
+        elif self.spills and estimate.rows > (room := shutil.disk_usage(spill_folder()).free):
+            needed, where = estimate.rows, f"the {room:,} that are free in {spill_folder()}"
+            wrong = f"{budget.share} and than {where}: {instead}, or set TMPDIR to a folder with more room"
+        if wrong:
+            raise ValueError(f"{name} would need {needed:,} bytes for {estimate.what}, more than {wrong}")
