@@ -244,7 +244,7 @@ MUTANTS = (
         "tasks/test_labels.py",
     ),
     Mutant(
-        "if all(size == 1 for size in outputs.shape[2:]):", "if outputs.ndim < 4:", "tasks/test_task_for.py"
+        "if all(size == 1 for size in outputs.shape[2:]):", "if outputs.ndim < 4:", "tasks/test_labels.py"
     ),
 )
 

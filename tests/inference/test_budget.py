@@ -65,6 +65,35 @@ def test_the_rule_is_half_of_what_is_allowed() -> None:
     assert given.buffer(10**6) == 250
 
 
+def test_the_least_of_all_readings_is_free_and_half_of_it_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(memory, "_available", lambda: 5000)
+    monkeypatch.setattr(memory, "_left_in_group", lambda: 3000)  # a container's limit
+    assert memory.free_bytes(cpu) == 3000
+
+    def check(needed: int, given: int | None = None) -> None:
+        estimate = memory.Estimate(passes=0, rows=needed, what="it", remedy="less")
+        memory.Placement(estimate, memory.MemoryBudget.of(given, cpu, [])).check("bait")
+
+    check(1500)
+    check(1501, given=1501)
+    with pytest.raises(
+        ValueError, match=r"bait would need 1,501 bytes for it, more than half of the 3,000 that"
+    ):
+        check(1501)
+
+
+def test_a_system_that_says_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> int:
+        raise OSError
+
+    for name in ("_available", "_left_in_group", "_pages", "_windows"):
+        monkeypatch.setattr(memory, name, fails)
+    assert memory.free_bytes(torch.device("cpu")) == memory.UNKNOWN
+
+
 def test_embedded_rows_in_a_file_outlive_the_call(model: nn.Module, pool: torch.Tensor) -> None:
     rows = jostle.embeddings.build("features", memory_bytes=N * D * 4).embed(model, pool)
     assert is_mapped(rows)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jostle.tasks import describe_labels, task_for_labels
+from jostle.tasks import TASKS, describe_labels, task_for, task_for_labels
 
 CLASSES = torch.tensor([0, 2, 1, 2])
 MULTI_HOT = torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0]])
@@ -92,3 +92,30 @@ def test_labels_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         task_for_labels(given, torch.zeros(shape), targets)
+
+
+@pytest.mark.parametrize(
+    ("task", "shape"),
+    [("segmentation", (4, 3)), ("sequence", (4, 3)), ("sequence", (4,)), ("classification", (4, 7, 3)),
+     ("classification", (4,))],
+)  # fmt: skip
+def test_outputs_that_cannot_have_a_meaning(task: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=rf"task='{task}' wants outputs \(n, .*; this model's are of shape"):
+        task_for(task, torch.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "told"),
+    [("segmentation", (4, 3, 8, 8), True), ("segmentation", (4, 3, 8), False), ("sequence", (4, 7, 3), False),
+     ("classification", (4, 3), True), ("classification", (4, 3, 1, 1), True), ("regression", (4,), True),
+     ("regression", (4, 1), True), ("binary", (4, 1), False), ("multi-label", (4, 5), False)],
+)  # fmt: skip
+def test_outputs_have_the_meaning_that_is_given_or_that_their_shape_tells(
+    task: str, shape: tuple[int, ...], told: bool
+) -> None:
+    assert task_for(task, torch.zeros(shape)) is TASKS[task]
+    if told:
+        assert task_for(None, torch.zeros(shape)) is TASKS[task]
+    elif len(shape) == 3:
+        with pytest.raises(ValueError, match="could be tokens or a signal"):
+            task_for(None, torch.zeros(shape))
