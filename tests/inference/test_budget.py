@@ -57,10 +57,9 @@ def test_large_rows_go_to_a_file_and_the_picks_are_the_same(
 
 
 def test_the_rule_is_half_of_what_is_allowed() -> None:
-    cpu = torch.device("cpu")
-    given = memory.MemoryBudget(1000, None, cpu)
+    given = memory.MemoryBudget(1000, None)
     assert (given.spills(500), given.spills(501)) == (False, True)
-    free = memory.MemoryBudget(None, 1000, cpu)
+    free = memory.MemoryBudget(None, 1000)
     assert (free.allowed, free.spills(250), free.spills(251)) == (500, False, True)
     assert given.buffer(10**6) == 250
 

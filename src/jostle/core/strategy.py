@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, Unpack, final
+from typing import Any, ClassVar, Unpack, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -161,9 +161,9 @@ class Strategy(ABC):
                 loader.
             n: The number of picks, at most the pool less the excluded.
         """
-        executor = executor_for(options.get("engine"))
-        if executor is not None:
-            return executor.select(self, model, pool, n, options)
+        if options.get("engine") is not None:  # by name: this package does not depend on engines
+            engine = import_module("jostle.engines").engine(options["engine"])
+            return cast(Query, engine.select(self, model, pool, n, options))
         return self.create_context(model, pool, options).run(lambda context: self.select_in(context, n))
 
     def select_in(self, context: QueryContext, n: int) -> Query:
@@ -377,18 +377,3 @@ class Embedding(Strategy):
         with context.selecting(n):
             weights = {"weights": embedded.weights} if isinstance(picker, Weighing) else {}
             return picker.pick(embedded.rows, n, centers=embedded.centers, seed=context.seed, **weights)
-
-
-ENGINES = "jostle.engines"  # imported by name: this package does not depend on it
-
-
-class Executor(Protocol):
-    """Carries out a query somewhere else, with the picks of one process."""
-
-    def select(self, strategy: Strategy, model: nn.Module, pool: Any, n: int, options: Options) -> Query:
-        """Choose n examples with a `strategy`; `model`, `pool`, `n` and `options` as its own `select` takes them."""
-
-
-def executor_for(engine: Any) -> Executor | None:
-    """Return the executor that the option `engine` names; None: this process."""
-    return None if engine is None else import_module(ENGINES).engine(engine)

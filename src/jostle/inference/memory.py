@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from jostle.inputs import arrays, count
-from jostle.rows.geometry import RELEASE, release, spill_folder, spilled_rows
+from jostle.rows.geometry import RELEASE, blocks, release, spill_folder, spilled_rows
 
 if TYPE_CHECKING:
     from jostle.inference.context import QueryContext
@@ -203,14 +203,13 @@ class MemoryBudget:
 
     given: int | None  # memory_bytes, as the strategy says it
     free: int | None  # bytes that were free where nothing was said
-    device: torch.device
     notes: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, memory_bytes: int | None, device: torch.device, notes: list[str]) -> MemoryBudget:
         """The budget that a strategy sets, or half of what is free on the `device`."""
         free = None if memory_bytes is not None else free_bytes(device)
-        return cls(memory_bytes, free, device, notes)
+        return cls(memory_bytes, free, notes)
 
     @property
     def allowed(self) -> int:
@@ -243,11 +242,8 @@ class MemoryBudget:
     @property
     def share(self) -> str:
         """Describe the memory that rows may take."""
-        return (
-            "half of memory_bytes"
-            if self.given is not None
-            else "half of what may be used of the free memory"
-        )
+        whole = "what may be used of the free memory" if self.given is None else "memory_bytes"
+        return f"half of {whole}"
 
 
 def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
@@ -261,12 +257,9 @@ def check_shapes(shapes: Sequence[tuple[int, ...]]) -> None:
 
 def non_finite(rows: Tensor) -> Tensor:
     """Which rows hold NaN or infinity, (n,) on the CPU; looked at in parts, since rows may lie in a large file."""
-    size = max(1, 2**20 // max(1, rows[:1].numel()))
     bad = torch.empty(len(rows), dtype=torch.bool, device="cpu")
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        bad[start : start + size] = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
-        release(rows)
+    for part in blocks(len(rows), per_row=max(1, rows[:1].numel()), of=rows):
+        bad[part] = ~torch.isfinite(rows[part].flatten(1) if rows.ndim > 1 else rows[part, None]).all(1)
     return bad
 
 

@@ -143,19 +143,13 @@ class NoOutputs(Task):
 
     name = "features"
 
-    def probabilities(self, outputs: Tensor) -> NoReturn:
+    def probabilities(self, outputs: Tensor, targets: Tensor | None = None) -> NoReturn:
         """There are none: an error that asks for them."""
         raise ValueError(
             "this method looks at probabilities: pass probabilities=, as predict_proba gives them"
         )
 
-    def distribution(self, outputs: Tensor) -> NoReturn:
-        """Raise the error that probabilities are missing."""
-        self.probabilities(outputs)
-
-    def losses(self, outputs: Tensor, targets: Tensor) -> NoReturn:
-        """Raise the error that probabilities are missing."""
-        self.probabilities(outputs)
+    distribution = losses = probabilities
 
 
 class PrecomputedModel(nn.Module):
@@ -166,9 +160,7 @@ class PrecomputedModel(nn.Module):
 
     def __init__(self, column: str, task: Task, dtype: torch.dtype) -> None:
         super().__init__()
-        self.column = column
-        self.task = task
-        self.dtype = dtype
+        self.column, self.task, self.dtype = column, task, dtype
 
     def forward(self, **columns: Tensor) -> Tensor:
         """The outputs of these examples."""
@@ -251,16 +243,12 @@ def check_outputs(name: str, values: Tensor, task: Task) -> None:
         wrong = "do not sum to 1"
     if bad.any():
         first = int(bad.nonzero()[0, 0])
+        numbers = [f"{value:.3g}" for value in values[first].flatten().tolist()]
+        shown = ", ".join(numbers[:4] + ["..."] * (len(numbers) > 4))
         raise ValueError(
-            f"{name} of example {first} {wrong}: {first_numbers(values[first])}; pass what predict_proba gives, or "
+            f"{name} of example {first} {wrong}: {shown}; pass what predict_proba gives, or "
             "the softmax of decision_function's numbers"
         )
-
-
-def first_numbers(values: Tensor) -> str:
-    """The first few numbers of an example."""
-    numbers = ", ".join(f"{float(value):.3g}" for value in values.flatten()[:4])
-    return numbers + (", ..." if values.numel() > 4 else "")
 
 
 def common_type(*arrays: Tensor | np.ndarray) -> torch.dtype:

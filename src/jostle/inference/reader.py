@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,9 +27,17 @@ REMEDY = "pass mask= a function of the inputs that gives (n, tokens), or mask=Fa
 
 def mask_of(inputs: Inputs, given: Mask) -> Tensor | None:
     """Which tokens of each example count, (n, tokens) bool; None where nothing says so."""
-    found = mask_in(inputs, given)
-    if found is None:
-        return None
+    named = inputs if isinstance(inputs, Mapping) else {}
+    if isinstance(given, str) and given not in named:
+        there = ", ".join(map(repr, named)) or "none by name"
+        raise ValueError(f"mask={given!r} is not among the inputs, which are {there}: {REMEDY}")
+    if given is None or given is False:
+        unasked = named.get(KEY) if given is None else None
+        if not isinstance(unasked, Tensor) or unasked.ndim != 2:  # it must look like a mask
+            return None
+        found = unasked
+    else:
+        found = torch.as_tensor(given(inputs) if callable(given) else named[given])
     if found.ndim != 2 or len(found) != count(inputs):
         raise ValueError(
             f"a mask says of every token whether it counts, (n, tokens); got {tuple(found.shape)} for "
@@ -42,20 +49,6 @@ def mask_of(inputs: Inputs, given: Mask) -> Tensor | None:
             f"a mask holds 1 where a token counts and 0 where it is padding; got values from {low} to {high}: {REMEDY}"
         )
     return found.bool()
-
-
-def mask_in(inputs: Inputs, given: Mask) -> Tensor | None:
-    """The mask as it is found in the inputs; one that nobody asked for must look like one."""
-    if callable(given):
-        return torch.as_tensor(given(inputs))
-    named = inputs if isinstance(inputs, Mapping) else {}
-    if isinstance(given, str):
-        if given not in named:
-            there = ", ".join(map(repr, named)) or "none by name"
-            raise ValueError(f"mask={given!r} is not among the inputs, which are {there}: {REMEDY}")
-        return torch.as_tensor(named[given])
-    found = named.get(KEY) if given is None else None
-    return found if isinstance(found, Tensor) and found.ndim == 2 else None
 
 
 def fitted_mask(mask: Tensor, tokens: int) -> Tensor | None:
@@ -109,8 +102,7 @@ def reduce_over(values: Tensor, mask: Tensor | None = None, reduction: Reduction
     counted = mask.view(*mask.shape, *[1] * (values.ndim - 2))
     if reduction == "sum":
         return torch.where(counted, values, 0).sum(1)
-    largest = torch.where(counted, values, -torch.inf).amax(1)
-    return torch.where(counted.any(1), largest, 0)
+    return torch.where(counted.any(1), torch.where(counted, values, -torch.inf).amax(1), 0)
 
 
 def aligned(values: Tensor, mask: Tensor | None, length: int) -> Tensor:
@@ -187,7 +179,8 @@ class BatchReader:
     def __init__(self, runner: ModelRunner, task: Task, mask: Mask, sure: bool = False) -> None:
         self.runner, self.task, self.mask_option = runner, task, mask
         self.checked = sure
-        self.longest: list[tuple[tuple[Pool, ...], int]] = []  # pools, and the most tokens of their examples
+        self.longest: dict[tuple[int, ...], int] = {}  # which pools, and the most tokens of their examples
+        self.measured: list[Sequence[Pool]] = []  # these pools, so that their identities stay theirs
 
     @property
     def padded(self) -> bool:
@@ -215,13 +208,12 @@ class BatchReader:
         """
         if not self.padded:
             return None
-        for read, most in self.longest:
-            if len(read) == len(pools) and all(map(operator.is_, read, pools)):
-                return most
-        masks = map(self.mask_in, batches(*pools))
-        most = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
-        self.longest.append((tuple(pools), most))
-        return most
+        which = tuple(map(id, pools))
+        if which not in self.longest:
+            masks = map(self.mask_in, batches(*pools))
+            self.measured.append(pools)
+            self.longest[which] = max(int(mask.sum(1).max()) for mask in masks if mask is not None)
+        return self.longest[which]
 
     def reduce_sites(self, values: Tensor, inputs: Inputs, reduction: Reduction = "mean") -> Tensor:
         """Reduce `values` (n, sites, ...) over pixels, labels, or tokens that are not padding: (n, ...).
