@@ -91,13 +91,6 @@ def test_slow_selectors_count_their_picks(selector: str, bars: Bars) -> None:
     assert steps[0] > 0, "not all at the end"
 
 
-def test_time_left_is_told_as_a_plan_tells_times() -> None:
-    assert time_left(30, 25, 100) == f"about {planned_words(90)} left" == "about 90 s left"
-    assert time_left(600, 1, 31) == "about 5 h left"
-    assert time_left(500, 0, 100) == ""
-    assert time_left(3, 100, 100) == "about 0 s left"
-
-
 def test_a_bar_on_a_terminal_tells_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
     jostle.NoiseStability(num_perturbations=2).select(
         ConvNet(), torch.randn(40, 1, 8, 8), n=2, seed=0, progress=True
@@ -105,3 +98,9 @@ def test_a_bar_on_a_terminal_tells_the_time_left(capfd: pytest.CaptureFixture[st
     shown = capfd.readouterr().err
     assert "40/40" in shown
     assert " left" in shown
+    assert time_left(30, 25, 100) == f"about {planned_words(90)} left" == "about 90 s left"
+    assert [time_left(*given) for given in ((600, 1, 31), (500, 0, 100), (3, 100, 100))] == [
+        "about 5 h left",
+        "",
+        "about 0 s left",
+    ]

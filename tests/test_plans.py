@@ -117,23 +117,22 @@ def test_the_command_line_prints_a_plan_and_picks_nothing(
     (tmp_path / "mine.py").write_text(
         "from jostle import models\n\ndef load():\n    return models.build('digits-cnn', seed=0)\n"
     )
-    words = ["pick", "--model", "mine.py:load", "--pool", "digits", "-n", "5"]
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--plan", "--strategy", "noise-stability(num_perturbations=3)"])
-    assert ended.value.code == 0
+    strategy = "noise-stability(num_perturbations=3)"
+
+    def pick(*words: str) -> int | str | None:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["pick", "--model", "mine.py:load", "--pool", "digits", "-n", "5", "--strategy", *words])
+        return ended.value.code
+
+    assert pick(strategy, "--plan") == 0
     out = capsys.readouterr().out
     assert out.startswith("noise-stability: 5 of ")
     assert "passes" in out
     assert not (tmp_path / "picks.csv").exists()
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--work", "work", "--strategy", "noise-stability(num_perturbations=3)"])
-    assert ended.value.code == 0
+    assert pick(strategy, "--work", "work") == 0
     assert (tmp_path / "work" / "rows.npy.journal").exists()
     picks = (tmp_path / "picks.csv").read_text()
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--work", "work", "--strategy", "noise-stability(num_perturbations=3)"])
+    assert pick(strategy, "--work", "work") == 0
     assert (tmp_path / "picks.csv").read_text() == picks
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*words, "--work", "work", "--strategy", "margin"])
-    assert ended.value.code == 2
+    assert pick("margin", "--work", "work") == 2
     assert "margin has no such rows" in capsys.readouterr().err

@@ -52,19 +52,6 @@ def test_saved_queries_replace_only_each_other(tmp_path: Any) -> None:
     assert precious.read_text() == "precious"
 
 
-def test_by_name_with_settings_and_options() -> None:
-    model = mlp()
-    a = jostle.select("noise-stability", model, X, n=4, seed=0, num_perturbations=5, noise_scale=1e-2)
-    b = NoiseStability(num_perturbations=5, noise_scale=1e-2).select(model, X, n=4, seed=0)
-    assert a.indices.tolist() == b.indices.tolist()
-    assert (
-        jostle.select(
-            NoiseStability(num_perturbations=5, noise_scale=1e-2), model, X, n=4, seed=0
-        ).indices.tolist()
-        == a.indices.tolist()
-    )
-
-
 class Broken(nn.Module):
     def __init__(self, bad: float) -> None:
         super().__init__()
@@ -146,6 +133,16 @@ def test_bad_input_says_what_arrived(change: dict[str, Any], error: type[Excepti
         jostle.select(**call)
 
 
+def test_by_name_with_settings_or_as_it_was_built() -> None:
+    model, built = mlp(), NoiseStability(num_perturbations=5, noise_scale=1e-2)
+    found = [
+        jostle.select("noise-stability", model, X, n=4, seed=0, num_perturbations=5, noise_scale=1e-2),
+        jostle.select(built, model, X, n=4, seed=0),
+        built.select(model, X, n=4, seed=0),
+    ]
+    assert len({tuple(query.indices.tolist()) for query in found}) == 1
+
+
 class Returning(nn.Module):
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -190,12 +187,6 @@ def test_a_call_from_two_threads_at_once_leaves_the_random_state_alone() -> None
         picks = {tuple(query.result().indices.tolist()) for query in queries}
     assert len(picks) == 1
     assert torch.equal(state, torch.get_rng_state())
-
-
-def test_a_default_device_does_not_take_positions_along() -> None:
-    with torch.device("meta"):
-        query = jostle.select("random", nn.Linear(6, 3, device="cpu"), X, n=4, seed=0, exclude=[1])
-    assert len(query) == 4
 
 
 def test_micro_batches_follow_from_the_largest_activation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,22 +30,17 @@ class Itself(nn.Module):
         return self
 
 
-class SharesWeights(Itself):
-    def __deepcopy__(self, memo: Any) -> nn.Module:
-        made = type(self)()
-        for own, new in zip(self.parameters(), made.parameters(), strict=True):
-            new.data = own.data
-        return made
+def sharing(share: Callable[[Tensor], Tensor]) -> type[nn.Module]:
+    """A module whose copy's parameters are what `share` gives for its own."""
 
+    class Shares(Itself):
+        def __deepcopy__(self, memo: Any) -> nn.Module:
+            made = type(self)()
+            for own, new in zip(self.parameters(), made.parameters(), strict=True):
+                new.data = share(own.data)
+            return made
 
-class SharesViews(Itself):
-    """Its copy's weights lie inside its own."""
-
-    def __deepcopy__(self, memo: Any) -> nn.Module:
-        made = type(self)()
-        for own, new in zip(self.parameters(), made.parameters(), strict=True):
-            new.data = own.data.reshape(-1).view(own.shape)
-        return made
+    return Shares
 
 
 class SharesBuffers(Itself):
@@ -83,12 +79,19 @@ class Stubborn(nn.Module):
         return self.net(x)
 
 
-SHARING = [Itself, SharesWeights, SharesViews, SharesBuffers, Holds, Stubborn]
+SHARING = {
+    "itself": Itself,
+    "weights": sharing(lambda own: own),
+    "views": sharing(lambda own: own.reshape(-1).view(own.shape)),
+    "buffers": SharesBuffers,
+    "holds": Holds,
+    "stubborn": Stubborn,
+}
 
 
 @pytest.mark.parametrize("kind", SHARING)
-def test_a_copy_by_force_shares_nothing_and_computes_the_same(kind: type[nn.Module]) -> None:
-    model = kind().eval()
+def test_a_copy_by_force_shares_nothing_and_computes_the_same(kind: str) -> None:
+    model = SHARING[kind]().eval()
     made = private_copy(model)
     torch.testing.assert_close(made(X), model(X), rtol=0, atol=0)
     before = copy.deepcopy(model.state_dict())
@@ -124,10 +127,16 @@ def test_a_model_is_scored_where_there_is_float64() -> None:
     assert plain.indices.tolist() == told.indices.tolist()
 
 
-def test_devices_that_hold_nothing_or_do_not_exist_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="the model is on the meta device, which holds no numbers: load"):
-        jostle.select("entropy", nn.Linear(6, 3, device="meta"), X, 5)
-    with pytest.raises(ValueError, match="the model is on the meta device"):
-        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="meta")
-    with pytest.raises(ValueError, match="cannot compute on the device 'gpu'"):
-        jostle.select("entropy", nn.Linear(6, 3), X, 5, device="gpu")
+@pytest.mark.parametrize(
+    ("where", "given", "words"),
+    [
+        ("meta", None, "the model is on the meta device, which holds no numbers: load"),
+        ("cpu", "meta", "the model is on the meta device"),
+        ("cpu", "gpu", "cannot compute on the device 'gpu'"),
+    ],
+)
+def test_devices_that_hold_nothing_or_do_not_exist_are_refused(
+    where: str, given: str | None, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        jostle.select("entropy", nn.Linear(6, 3, device=where), X, 5, device=given)

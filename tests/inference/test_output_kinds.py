@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -83,17 +84,16 @@ def test_outputs_beyond_probabilities_are_an_error() -> None:
         jostle.select("entropy", network(3), POOL, n=5, outputs="softmax")
 
 
-def test_labels_tell_the_task_where_outputs_do_not() -> None:
-    yes = TensorDataset(POOL[:4], torch.tensor([0, 1, 1, 0]))
-    one = jostle.select("entropy", network(1), POOL, n=5, seed=0, labeled=yes)
-    assert one.indices.tolist() == (
-        jostle.select("entropy", network(1), POOL, n=5, seed=0, task="binary").indices.tolist()
-    )
-    several = TensorDataset(POOL[:4], torch.tensor([[0, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0]]))
-    many = jostle.select("entropy", network(3), POOL, n=5, seed=0, labeled=several)
-    assert many.indices.tolist() == (
-        jostle.select("entropy", network(3), POOL, n=5, seed=0, task="multi-label").indices.tolist()
-    )
-    numbers = TensorDataset(POOL[:4], torch.randn(4, 3))
+@pytest.mark.parametrize(
+    ("width", "labels", "task"),
+    [
+        (1, torch.tensor([0, 1, 1, 0]), "binary"),
+        (3, torch.tensor([[0, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0]]), "multi-label"),
+    ],
+)
+def test_labels_tell_the_task_where_outputs_do_not(width: int, labels: Tensor, task: str) -> None:
+    call: dict[str, Any] = {"model": network(width), "pool": POOL, "n": 5, "seed": 0}
+    told = jostle.select("entropy", labeled=TensorDataset(POOL[:4], labels), **call)
+    assert told.indices.tolist() == jostle.select("entropy", task=task, **call).indices.tolist()
     with pytest.raises(ValueError, match="not available for regression"):
-        jostle.select("entropy", network(3), POOL, n=5, labeled=numbers)
+        jostle.select("entropy", labeled=TensorDataset(POOL[:4], torch.randn(4, width)), **call)

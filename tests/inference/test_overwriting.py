@@ -95,21 +95,18 @@ def test_picks_are_those_of_the_network_that_copies(way: str, change: Any) -> No
 def test_no_holder_lets_a_model_at_the_users_memory(holder: str, tmp_path: Path) -> None:
     x = X.clone() if holder != "int" else (X * 4).long()
     np.save(tmp_path / "x.npy", X.numpy())
-    options: dict[str, Any] = {}
-    pool: Any = x
-    if holder == "memory-mapped":
-        pool = np.load(tmp_path / "x.npy", mmap_mode="r+")
-    elif holder == "TensorDataset":
-        pool = TensorDataset(x, torch.zeros(N))
-    elif holder == "DataLoader":
-        pool = DataLoader(TensorDataset(x), batch_size=8)
-    elif holder == "views":  # a collate function that gives the dataset's own memory
-        pool = range(N)
+    pools: dict[str, Any] = {
+        "memory-mapped": np.load(tmp_path / "x.npy", mmap_mode="r+"),
+        "TensorDataset": TensorDataset(x, torch.zeros(N)),
+        "DataLoader": DataLoader(TensorDataset(x), batch_size=8),
+        "views": range(N),
+        "list": list(x),
+        "dict": {"x": x, "unknown": torch.arange(N)},
+        "int": x,
+    }
+    pool, options = pools[holder], dict[str, Any]()
+    if holder == "views":  # a collate function that gives the dataset's own memory
         options = {"collate_fn": lambda items: x[items[0] : items[-1] + 1]}
-    elif holder == "list":
-        pool = list(x)
-    elif holder == "dict":
-        pool = {"x": x, "unknown": torch.arange(N)}
     kept = x.clone()
     plain, inplace = (
         jostle.select("noise-stability", model, pool, 8, seed=0, num_perturbations=4, batch_size=8, **options)

@@ -13,10 +13,6 @@ from jostle import NoiseStability
 from jostle.inference.isolation import full_float32, switches
 
 X = torch.randn(N, 6, generator=torch.Generator().manual_seed(5))
-newer = pytest.mark.skipif(
-    not hasattr(torch.backends, "fp32_precision"), reason="this PyTorch has the older switches only"
-)
-
 STATE = """
 import os, sys, torch
 from torch import backends
@@ -52,39 +48,28 @@ def test_from_every_state_and_back() -> None:
     subprocess.run([sys.executable, "-c", STATE, *ways], check=True)
 
 
-def test_scoring_is_in_full_float32_on_any_gpu() -> None:
+def test_scoring_is_in_full_float32_on_any_gpu_and_cpu() -> None:
+    before, newest = [switch.read() for switch in switches()], hasattr(torch.backends, "fp32_precision")
     seen = []
 
     def look(outputs: Tensor) -> Tensor:
-        seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
-        return outputs
-
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-    NoiseStability(num_perturbations=1, outputs=look).select(mlp(), X, n=2, seed=0)
-    assert set(seen) == {(False, False)}
-    assert torch.backends.cudnn.allow_tf32
-    assert torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-
-
-@newer
-def test_scoring_is_in_full_float32_on_a_cpu() -> None:
-    cpu = torch.backends.mkldnn.matmul
-    seen = []
-
-    def look(outputs: Tensor) -> Tensor:
-        seen.append(cpu.fp32_precision)
+        seen.append(all(switch.read() in (*switch.off, None) for switch in switches()))
         return outputs
 
     torch.set_float32_matmul_precision("medium")
+    torch.backends.cudnn.allow_tf32 = True
     try:
-        assert cpu.fp32_precision == "bf16"
+        rounding = [switch.read() for switch in switches()]
+        assert rounding[0] == "medium"
+        assert not newest or "bf16" in rounding
         NoiseStability(num_perturbations=1, outputs=look).select(mlp(), X, n=2, seed=0)
-        assert set(seen) == {"ieee"}
-        assert cpu.fp32_precision == "bf16"
-        assert torch.get_float32_matmul_precision() == "medium"
+        assert set(seen) == {True}
+        assert [switch.read() for switch in switches()] == rounding
     finally:
         torch.set_float32_matmul_precision("highest")
+        for switch, value in zip(switches(), before, strict=True):
+            if value is not None:
+                switch.put(value)
 
 
 def test_an_error_puts_everything_back() -> None:
