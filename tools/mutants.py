@@ -125,10 +125,10 @@ MUTANTS = (
         "strategies/test_peers.py strategies/test_lcmd.py",
     ),
     # the row cache, memory, shards
-    Mutant("if digest(rows[before:end]) != rows_digest:", "if False:", "embeddings/test_resuming.py"),
+    Mutant("if digest([rows[before:end]]) != rows_digest:", "if False:", "embeddings/test_resuming.py"),
     Mutant(
-        "if seen.hex() != inputs_digest or self.done != end:",
-        "if self.done != end:",
+        "if self._digest(batches, end) != inputs_digest or self.done != end:",
+        "if not self._digest(batches, end) or self.done != end:",
         "embeddings/test_resuming.py",
     ),
     Mutant(

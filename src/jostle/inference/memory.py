@@ -325,7 +325,8 @@ class Placement:
     def check(self, name: str) -> None:
         """Raise an error in the `name` of a strategy where memory or disk do not suffice."""
         estimate, budget = self.estimate, self.budget
-        needed, instead = self.held + max(self.computing, self.selecting), estimate.remedy
+        needed = self.held + max(self.computing, self.selecting)
+        instead = estimate.remedy
         wrong = ""
         if needed > budget.allowed and budget.given is not None:
             wrong = f"memory_bytes={budget.given:,}: raise memory_bytes, or {instead}"

@@ -71,16 +71,14 @@ def directional_derivative(
 class Chunk:
     """Micro-batches that are held together while all perturbations are applied."""
 
-    inputs: list[Inputs] = field(default_factory=list)
-    clean: list[Tensor] = field(default_factory=list)  # f(x; theta) of each, (micro-batch, d)
+    batches: list[tuple[Inputs, Tensor]] = field(default_factory=list)  # with f(x; theta), (micro-batch, d)
     size: int = 0  # examples
     held: int = 0  # bytes
 
     def add(self, inputs: Inputs, clean: Tensor) -> None:
         """Add a micro-batch with its unperturbed outputs."""
-        self.inputs.append(inputs)
-        self.clean.append(clean)
-        self.size += count(inputs)
+        self.batches.append((inputs, clean))
+        self.size += len(clean)
         self.held += sum(array.nbytes for array in arrays(inputs)) + clean.nbytes
 
 
@@ -121,12 +119,14 @@ class PerturbedRows:
             advance(start)
             bad = [torch.zeros(start, dtype=torch.bool)]
             for chunk in self.chunks(batches, readout):
-                check_shapes([(width,), *(tuple(part.shape[1:]) for part in chunk.clean)])
-                bad += map(non_finite, chunk.clean)
+                check_shapes([(width,), *(tuple(clean.shape[1:]) for _, clean in chunk.batches)])
+                bad += [non_finite(clean) for _, clean in chunk.batches]
                 if not any(map(torch.any, bad)):
                     self.fill(rows[start : start + chunk.size], chunk, perturb, scale, advance)
                     if self.cache is not None:
-                        self.cache.add(chunk.inputs, rows[start : start + chunk.size])
+                        self.cache.add(
+                            [inputs for inputs, _ in chunk.batches], rows[start : start + chunk.size]
+                        )
                     release(rows)
                 start += chunk.size
                 del chunk  # or two would be held while the next is read
@@ -160,7 +160,7 @@ class PerturbedRows:
             if chunk.held >= limit or chunk.size >= most:
                 yield chunk
                 chunk = Chunk()
-        if chunk.inputs:
+        if chunk.batches:
             yield chunk
 
     def fill(
@@ -172,8 +172,8 @@ class PerturbedRows:
         for k in range(self.settings.num_perturbations):
             with perturb(k) as deviation:
                 done = seen = 0
-                projection = self.projection(k, chunk.clean[0].shape[1], rows.dtype)
-                for inputs, clean in zip(chunk.inputs, chunk.clean, strict=True):
+                projection = self.projection(k, chunk.batches[0][1].shape[1], rows.dtype)
+                for inputs, clean in chunk.batches:
                     deviations = deviation(inputs, clean).mul_(scale)  # (micro-batch, d)
                     target = rows[done : done + len(deviations)]
                     values = deviations.to(target.dtype)  # outputs need not be of the weights' type
