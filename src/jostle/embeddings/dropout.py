@@ -16,10 +16,10 @@ from jostle.core import Choice, Embedded, Embedding, Estimate, score_estimate
 from jostle.embeddings.committee import entropies, jensen_shannon
 from jostle.embeddings.masks import Axis, Luck, Masks
 from jostle.inference.context import QueryContext
-from jostle.inference.reader import Reduction
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import ExampleList, Inputs, count, mapped
 from jostle.rng import derive, uniform_by_place
+from jostle.rows.geometry import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 from jostle.utils.names import unknown

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jostle.core import Choice, Embedded, Embedding, Estimate, score_estimate
 from jostle.inference.context import QueryContext
-from jostle.inference.reader import Reduction
+from jostle.rows.geometry import Reduction
 from jostle.selectors import top_k
 from jostle.tasks import CLASS_TASKS
 

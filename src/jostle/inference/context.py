@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from jostle.inference.isolation import InputMutatedError, guarded, scoring_device
 from jostle.inference.memory import MemoryBudget, RowBuffer, non_finite
 from jostle.inference.outputs import Outputs, output_reader
-from jostle.inference.reader import BatchReader, Mask, Reduction
+from jostle.inference.reader import BatchReader, Mask
 from jostle.inference.runner import Head, ModelRunner, tallied
 from jostle.inputs import Collate, Inputs, Labeled, Pool, count
 from jostle.rng import as_seed, generator
+from jostle.rows.geometry import Reduction
 from jostle.tasks import TASKS, Task, task_for, task_for_labels, task_named
 from jostle.utils.names import cached_property, unknown
 from jostle.utils.progress import Advance, noted, progress_bar

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor, nn
 
 from jostle.inputs import Inputs, Pool, count
+from jostle.rows.geometry import Reduction
 from jostle.tasks import TASKS, Task, look_like_probabilities
 
 if TYPE_CHECKING:
@@ -56,9 +57,6 @@ def fitted_mask(mask: Tensor, tokens: int) -> Tensor | None:
     if mask.shape[1] < tokens or mask[:, tokens:].any():
         return None
     return mask[:, :tokens]
-
-
-Reduction = Literal["mean", "sum", "max"]  # how numbers of several sites become one
 
 
 def as_vectors(features: Tensor, grid: int = 1, mask: Tensor | None = None) -> Tensor:

@@ -1,5 +1,5 @@
 """Rows: dense or as factors, in memory or in a file, and their arithmetic."""
 
-from jostle.rows.geometry import Outer, Rows
+from jostle.rows.geometry import Outer, Reduction, Rows
 
-__all__ = ["Outer", "Rows"]
+__all__ = ["Outer", "Reduction", "Rows"]

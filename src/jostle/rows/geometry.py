@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO, Literal, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -75,6 +76,7 @@ class Outer:
 
 
 Rows = Tensor | Outer
+Reduction = Literal["mean", "sum", "max"]  # how numbers of several sites become one
 
 RELEASE = 32 * 2**20  # bytes of mapped rows that are read or written before their pages are given back
 MAPS: "WeakValueDictionary[int, mmap.mmap]" = WeakValueDictionary()  # first byte -> the file mapped there
@@ -180,13 +182,9 @@ def unit_length(rows: Rows) -> Rows:
 def _unit(rows: Tensor) -> Tensor:
     largest = rows.abs().amax(1, keepdim=True)
     scaled = rows / torch.where(largest > 0, largest, 1)  # so that squares neither overflow nor vanish
-    lengths = by_row(scaled, _lengths, lambda numbers: halved_sums(numbers.square()).sqrt())[:, None]
+    norm, elsewhere = partial(torch.linalg.vector_norm, dim=1), lambda rows: halved_sums(rows.square()).sqrt()
+    lengths = by_row(scaled, norm, elsewhere)[:, None]
     return scaled / torch.where(lengths > 0, lengths, 1)
-
-
-def _lengths(rows: Tensor) -> Tensor:
-    found: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    return found
 
 
 def squared_lengths(rows: Rows) -> Tensor:
@@ -269,7 +267,7 @@ def rounding(rows: Rows) -> float:
     """
     exacting = (
         4 if isinstance(rows, Outer) and rows.dtype == torch.float64 else 1
-    )  # factors' differences are larger
+    )  # their differences are larger
     return exacting * (4 * width(rows) + 32) * torch.finfo(rows.dtype).eps / 2
 
 
