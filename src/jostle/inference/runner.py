@@ -91,9 +91,10 @@ class ModelRunner:
         given = self.prepared(example)
         lent = mapped(torch.clone, given)
         before, trace = versions(lent), Trace()
-        with torch.no_grad(), trace.watching(self.module, count(given)), self.explain_errors(given):
-            returned = self.run(lent)
-        trace.output = batched(self.read(returned), count(given))
+        with torch.no_grad():
+            with trace.watching(self.module, count(given)), self.explain_errors(given):
+                returned = self.run(lent)
+            trace.output = batched(self.read(returned), count(given))
         if not trace.output.is_floating_point():
             raise TypeError(
                 f"outputs are {trace.output.dtype}; strategies need logits, not predicted classes"
