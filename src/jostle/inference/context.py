@@ -289,8 +289,8 @@ class QueryContext:
         if task in TASKS and task not in serves:
             logit = "binary" in serves and task == "regression" and self.options.get("task") is None
             hint = ". If the output is a logit of yes or no, which wants a sigmoid, say task='binary'" * logit
-            found = f"{task} (outputs of shape {tuple(self.runner.example_outputs.shape)})"
-            raise ValueError(f"{method} is not available for {found}: {why}{hint}")
+            shape = tuple(self.runner.example_outputs.shape)
+            raise ValueError(f"{method} is not available for {task} (outputs of shape {shape}): {why}{hint}")
 
     def batches(self, *pools: Pool) -> Iterator[Inputs]:
         """Read prepared micro-batches of the pool, or of several `pools` in turn."""
@@ -369,9 +369,8 @@ class QueryContext:
 
     def features_and_outputs(self, *pools: Pool) -> tuple[Tensor, Tensor]:
         """Features (n, d) and outputs of the pool, or of several `pools` in turn, from one pass."""
-        read = self.reader.features_and_outputs
-        features, outputs = self.compute(read, *pools, what="features and outputs")
-        return features, outputs
+        columns = self.compute(self.reader.features_and_outputs, *pools, what="features and outputs")
+        return columns[0], columns[1]
 
     def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
         """Show a progress bar named `what` for `total` examples."""
