@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import run_cli
 from picking import MINE, SPEC, ask, images, names
 from PIL import Image
 
-from jostle import Strategy, cli, models, select, strategies
+from jostle import Strategy, models, select, strategies
 from jostle.cli import picking
 
 
@@ -27,11 +28,9 @@ def pick(
         Image.fromarray(pixels).save(f"photos/{number:02}.png")
 
     def call(*words: object, code: int = 0) -> str:
-        with pytest.raises(SystemExit) as end:
-            cli.main(["pick", *map(str, words)])
-        said = capsys.readouterr()
-        assert end.value.code == code, said.err
-        return said.err
+        found, said = run_cli("pick", *words), capsys.readouterr()
+        assert found == code, said.err
+        return said.out + said.err
 
     return call
 
@@ -93,14 +92,55 @@ def test_a_transform_of_ones_own(pick: Callable[..., str]):
         ({"transform": "halved"}, "--transform: expected file.py:function; got 'halved'"),
         ({}, "given a batch of torch.float32 (2, 3, 28, 28), as they are, RGB"),
         ({"pool": "folder:photos(mode=L, size=14)"}, "short side to 14, then the middle 14 x 14, L"),
+        ({"pool": "folder:photos(size=abc)"}, "size takes a whole number or a list [...] or none; got 'abc'"),
+        ({"pool": "folder:photos(size=[1,2,3])"}, "folder:photos(size=[1, 2, 3])"),
+        ({"pool": "mine.py:fit"}, "mine.py:fit needs a value for dataset"),
+        ({"pool": "mine.py"}, "write mine.py:FUNCTION"),
+        ({"model": "mine.py:nothing"}, "expected a torch.nn.Module"),
+        ({"model": "mine.py:absent"}, "absent"),
+        ({"model": "nothing.py:load"}, "there is no file 'nothing.py'"),
+        ({"model": "mine.py:fit"}, "--model mine.py:fit is called without arguments: missing"),
+        ({"model": "mine.py:number"}, "number in mine.py is int; expected a function"),
+        ({"model": "mine.py:unknown"}, "mine.py, line 49; --debug shows the traceback)"),
+        ({"model": "mine.py:leaving"}, "ended by exit(0) in "),
+        ({"strategy": "nose-stability"}, "did you mean 'noise-stability'"),
+        ({"strategy": "coreset", "pool": SPEC}, "on the command line, that is --labeled"),
+        ({"strategy": "qbc", "pool": SPEC, "labeled": "folder:known(mode=L)"}, "--fit"),
     ],
 )
-def test_what_the_model_cannot_take_is_shown(pick: Callable[..., str], changes: dict[str, str], message: str):
+def test_every_mistake_is_a_sentence_and_nothing_is_written(
+    pick: Callable[..., str], changes: dict[str, str], message: str
+):
+    labeled_photos(a=[0], b=[1], c=[2])
     said = pick(*ask(**{"pool": "folder:photos"} | changes), code=2)
     assert message in said
     assert "Traceback" not in said
     assert said.count("cannot take") <= 1  # once is enough
     assert not Path("picks.csv").exists()
+
+
+def test_picks_are_a_csv_and_a_page_and_the_same_again(pick: Callable[..., str]):
+    words = ask(strategy="noise-stability(num_perturbations=3)", gallery="p.html")
+    pick(*words)
+    with open("picks.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["order"] for row in rows] == ["0", "1", "2", "3"]
+    assert len({row["name"] for row in rows}) == 4
+    assert all(row["name"] == f"{int(row['position']):02}.png" for row in rows)
+    assert all(float(row["score"]) > 0 for row in rows)
+    page, before = Path("p.html").read_text(), Path("picks.csv").read_text()
+    assert page.count("data:image/png;base64") == 4
+    assert re.findall(r' title="([^"]*)"', page) == [row["name"] for row in rows]
+    assert "lie beside it" not in page
+    pick(*words)
+    assert Path("picks.csv").read_text() == before
+    assert pick(*words, "--out", "-").startswith(before)
+
+
+def test_a_committee_learns_from_the_labeled_examples(pick: Callable[..., str]):
+    labeled_photos(a=[0], b=[1], c=[2])
+    words = ask(labeled="folder:known(mode=L)", strategy="qbc(committee=2)", fit="mine.py:fit")
+    assert "Picked: 4 of 9" in pick(*words)
 
 
 def labeled_photos(**groups: list[int]) -> None:
@@ -176,33 +216,37 @@ def test_rows_that_are_labeled_are_not_picked(
     assert f"MAE {sum(errors) / len(errors):.4g}" in said
 
 
-def test_class_numbers_in_a_csv_are_classes_where_outputs_are(pick: Callable[..., str]):
+@pytest.mark.parametrize(
+    ("labels", "words", "said"),
+    [
+        ((0, 1), {"model": "mine.py:by_rows"}, "accuracy"),
+        ((0, 2), {"model": "mine.py:by_rows"}, "labels run from 0 to 2, but there are 2 classes"),
+        ((0.5, 2), {"model": "mine.py:by_rows"}, "has numbers such as 0.5 as labels"),
+        (("cat", "dog"), {"strategy": "entropy"}, "accuracy 50.0 %"),  # one logit of two classes: binary
+        (
+            ("cat", "dog"),
+            {"task": "regression"},
+            "has classes (cat, dog), but the model's outputs of shape (2, 1)",
+        ),
+        (("cat", "dog", "cow"), {}, "has classes (cat, cow, dog), but the model's"),
+        ((0, 1), {}, "all labels are 0 or 1; if the model's output is a logit of yes, say --task binary"),
+        ((0, 1), {"task": "binary"}, "accuracy 50.0 %"),
+    ],
+)
+def test_labels_in_a_csv_are_read_as_the_outputs_are(
+    pick: Callable[..., str], labels: tuple[object, ...], words: dict[str, str], said: str
+):
     Path("pool.csv").write_text("x,y\n1,2\n3,4\n5,6\n")
-    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,1\n")
-    words = ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:by_rows")
-    assert "accuracy" in pick(*words, "-n", 1)
-    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,2\n")
-    said = pick(*words, "-n", 1, code=2)
-    assert (
-        "csv:known.csv does not fit the model's outputs: labels run from 0 to 2, but there are 2 classes"
-        in said
-    )
-    Path("known.csv").write_text("x,y,label\n9,9,0.5\n8,8,2\n")
-    assert "has numbers such as 0.5 as labels" in pick(*words, "-n", 1, code=2)
-    Path("known.csv").write_text("x,y,label\n9,9,cat\n8,8,dog\n")
-    words = ask(pool="csv:pool.csv", labeled="csv:known.csv", model="mine.py:house", strategy="random")
-    assert "accuracy 50.0 %" in pick(
-        *words, "-n", 1, "--strategy", "entropy"
-    )  # one logit of two classes: binary
-    said = pick(*words, "-n", 1, "--task", "regression", code=2)
-    assert "has classes (cat, dog), but the model's outputs of shape (2, 1) are numbers: say --task" in said
-    Path("known.csv").write_text("x,y,label\n9,9,cat\n8,8,dog\n7,7,cow\n")
-    assert "has classes (cat, cow, dog), but the model's" in pick(*words, "-n", 1, code=2)
-    Path("known.csv").write_text("x,y,label\n9,9,0\n8,8,1\n")
-    assert "all labels are 0 or 1; if the model's output is a logit of yes, say --task binary" in pick(
-        *words, "-n", 1
-    )
-    assert "accuracy 50.0 %" in pick(*words, "-n", 1, "--task", "binary")
+    rows = [f"{9 - place},{9 - place},{label}\n" for place, label in enumerate(labels)]
+    Path("known.csv").write_text("x,y,label\n" + "".join(rows))
+    given = {
+        "pool": "csv:pool.csv",
+        "labeled": "csv:known.csv",
+        "model": "mine.py:house",
+        "strategy": "random",
+    }
+    wrong = any(part in said for part in ("labels run", "has numbers", "has classes"))
+    assert said in pick(*ask(**given | words), "-n", 1, code=2 if wrong else 0)
 
 
 def test_earlier_rounds_are_not_picked_again(pick: Callable[..., str]):
@@ -263,20 +307,15 @@ def test_examples_are_not_written_over_whatever_is_said(pick: Callable[..., str]
     assert Path(out).read_bytes() == before
 
 
-def test_picks_are_not_lost_with_the_file(
-    pick: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_picks_are_not_lost_with_the_file(pick: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
     def full(path: Path, content: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(picking, "write_whole", full)
-    with pytest.raises(SystemExit) as end:
-        cli.main(["pick", *map(str, ask())])
-    said = capsys.readouterr()
-    assert end.value.code == 2
-    assert "No space left on device; the picks went to standard output" in said.err
-    assert len(said.out.splitlines()) == 5
-    assert said.out.startswith("name,position,order,score\n")
+    said = pick(*ask(), code=2)
+    assert "No space left on device; the picks went to standard output" in said
+    assert said.startswith("name,position,order,score\n")
+    assert len(re.findall(r"^\d\d[.]png,", said, re.MULTILINE)) == 4
 
 
 def test_what_a_users_file_prints_is_not_in_the_picks(
@@ -284,8 +323,7 @@ def test_what_a_users_file_prints_is_not_in_the_picks(
 ):
     with open("mine.py", "a", encoding="utf-8") as file:
         file.write("\nprint('hello')\n")
-    with pytest.raises(SystemExit):
-        cli.main(["pick", *map(str, ask(out="-"))])
+    assert run_cli("pick", *ask(out="-")) == 0
     said = capsys.readouterr()
     assert said.out.startswith("name,position,order,score\n")
     assert "hello" in said.err
@@ -302,9 +340,7 @@ def test_the_example_of_the_page_says_what_it_says(
     assert shown
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(code[1], encoding="utf-8")
-    with pytest.raises(SystemExit) as end:
-        cli.main(shlex.split(shown[1]))
-    assert end.value.code == 0
+    assert run_cli(*shlex.split(shown[1])) == 0
     assert capsys.readouterr().err.split() == shown[2].split()  # the page breaks long lines
 
 

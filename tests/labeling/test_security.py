@@ -21,7 +21,7 @@ from jostle.labeling.server.security import (
 )
 
 TOKEN = "s3cret-token"
-DOOR = ServerAuth(TOKEN, port=8321)
+AUTH = ServerAuth(TOKEN, port=8321)
 
 
 async def inside(scope: Any, receive: Any, send: Any) -> None:
@@ -39,22 +39,20 @@ def ask(
     path: str = "/",
     query: dict[str, str] | None = None,
     body: list[bytes] = [b""],  # noqa: B006 - only read
-    auth: ServerAuth = DOOR,
+    app: SecurityMiddleware | None = None,
+    client: str = "10.0.0.1",
+    kind: str = "http",
     **headers: str,
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send a request through a guard; underscores in header names stand for hyphens."""
+    """Send a request through the middleware; underscores in header names stand for hyphens."""
     sent: list[Any] = []
-    parts = iter(
-        [{"type": "http.request", "body": b, "more_body": i < len(body) - 1} for i, b in enumerate(body)]
-    )
+    last = len(body) - 1
+    parts = iter({"type": "http.request", "body": b, "more_body": i < last} for i, b in enumerate(body))
     shown = {"host": "127.0.0.1:8321", **{name.replace("_", "-"): value for name, value in headers.items()}}
     scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": urlencode(query or {}).encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in shown.items() if value],
-    }
+        "type": kind, "method": method, "path": path, "query_string": urlencode(query or {}).encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in shown.items() if value], "client": (client, 5),
+    }  # fmt: skip
 
     async def receive() -> Any:
         return next(parts)
@@ -62,7 +60,9 @@ def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    finish(SecurityMiddleware(inside, auth, largest=100)(scope, receive, send))
+    finish((app or SecurityMiddleware(inside, AUTH, largest=100))(scope, receive, send))
+    if kind == "websocket":
+        return sent[0]["code"], {}, sent[0]["type"].encode()
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], found, sent[1]["body"]
 
@@ -114,14 +114,19 @@ def test_loopback_hosts_are_ours_and_no_others(host: str) -> None:
     assert ask(host=host, authorization=f"Bearer {TOKEN}")[0] == (200 if host in OURS else 421)
 
 
-def test_an_opened_server_answers_to_what_was_opened() -> None:
-    named, everywhere = ServerAuth(TOKEN, 8321, "10.0.0.7"), ServerAuth(TOKEN, 8321, "0.0.0.0")
-    assert named.accepts_host("10.0.0.7:8321")
-    assert named.accepts_host("localhost")
-    assert not named.accepts_host("10.0.0.8")
-    assert everywhere.accepts_host("10.0.0.8:8321")
-    assert everywhere.accepts_host("[fe80::1]:8321")
-    assert not everywhere.accepts_host("evil.example")  # a name can be rebound, an address cannot
+@pytest.mark.parametrize(
+    ("opened", "host", "accepted"),
+    [
+        ("10.0.0.7", "10.0.0.7:8321", True),
+        ("10.0.0.7", "localhost", True),
+        ("10.0.0.7", "10.0.0.8", False),
+        ("0.0.0.0", "10.0.0.8:8321", True),
+        ("0.0.0.0", "[fe80::1]:8321", True),
+        ("0.0.0.0", "evil.example", False),  # a name can be rebound, an address cannot
+    ],
+)
+def test_an_opened_server_answers_to_what_was_opened(opened: str, host: str, accepted: bool) -> None:
+    assert ServerAuth(TOKEN, 8321, opened).accepts_host(host) is accepted
 
 
 @pytest.mark.parametrize(
@@ -156,13 +161,13 @@ def test_bodies_have_a_bound_announced_or_not() -> None:
 
 
 def test_every_answer_has_the_headers_also_a_refusal() -> None:
-    for status, headers, _ in (ask(), ask(host="evil.example"), ask(authorization=f"Bearer {TOKEN}")):
-        assert status
-        own = (
-            {"content-security-policy"} if status == 401 else set()
-        )  # its style is allowed by a hash, nothing else is
+    for own, (_, headers, _) in (
+        ({"content-security-policy"}, ask()),  # its style is allowed by a hash, nothing else is
+        (set[str](), ask(host="evil.example")),
+        (set[str](), ask(authorization=f"Bearer {TOKEN}")),
+    ):
         assert {
-            name: headers[name] for name in SECURITY_HEADERS if name not in own
+            name: headers[name] for name in SECURITY_HEADERS.keys() - own
         }.items() <= SECURITY_HEADERS.items()
         assert "default-src 'none'; style-src 'sha256-" in headers["content-security-policy"] or not own
         assert "unsafe" not in headers["content-security-policy"]
@@ -170,21 +175,7 @@ def test_every_answer_has_the_headers_also_a_refusal() -> None:
 
 
 def test_no_web_socket_is_opened() -> None:
-    async def knock() -> None:
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "websocket.connect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await SecurityMiddleware(inside, DOOR)(
-            {"type": "websocket", "path": "/", "headers": []}, receive, send
-        )
-        assert [each["type"] for each in sent] == ["websocket.close"]
-
-    finish(knock())
+    assert ask(kind="websocket", authorization=f"Bearer {TOKEN}") == (1008, {}, b"websocket.close")
 
 
 def test_a_project_keeps_its_token_to_itself(tmp_path: Path) -> None:
@@ -206,30 +197,17 @@ def test_a_token_that_a_cookie_cannot_hold_or_that_is_easily_guessed_is_refused(
         ServerAuth(token, 80)
 
 
-def status_of(app: SecurityMiddleware, token: str, address: str) -> int:
-    """The status of a request that shows a token."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"127.0.0.1:8321"), (b"authorization", f"Bearer {token}".encode())]
-    scope = {"type": "http", "method": "GET", "path": "/api/x", "query_string": b"", "headers": headers}
-    finish(app({**scope, "client": (address, 5)}, receive, send))
-    return int(sent[0]["status"])
-
-
 def test_guessing_tokens_ends_soon_and_an_old_token_is_no_guess() -> None:
     now = [0.0]
-    app = SecurityMiddleware(inside, DOOR)
-    app.guesses = GuessLimit(lambda: now[0])
-    assert {status_of(app, "of-another-day", "10.0.0.1") for _ in range(3 * MAX_GUESSES)} == {401}
-    assert [status_of(app, f"guess-{number}", "10.0.0.2") for number in range(MAX_GUESSES + 1)][-1] == 401
-    assert status_of(app, "another-guess", "10.0.0.2") == 429
-    assert status_of(app, TOKEN, "10.0.0.2") == 429, "a right guess is not told apart"
-    assert status_of(app, TOKEN, "10.0.0.1") == 200
+    app = SecurityMiddleware(inside, AUTH, guesses=GuessLimit(lambda: now[0]))
+
+    def status_of(token: str, client: str) -> int:
+        return ask(app=app, client=client, authorization=f"Bearer {token}")[0]
+
+    assert {status_of("of-another-day", "10.0.0.1") for _ in range(3 * MAX_GUESSES)} == {401}
+    assert [status_of(f"guess-{number}", "10.0.0.2") for number in range(MAX_GUESSES + 1)][-1] == 401
+    assert status_of("another-guess", "10.0.0.2") == 429
+    assert status_of(TOKEN, "10.0.0.2") == 429, "a right guess is not told apart"
+    assert status_of(TOKEN, "10.0.0.1") == 200
     now[0] = GUESS_SECONDS + 1
-    assert status_of(app, TOKEN, "10.0.0.2") == 200
+    assert status_of(TOKEN, "10.0.0.2") == 200

@@ -51,7 +51,6 @@ for panel, commands in COMMANDS.items():
         app.command(command, cls=HelpCommand, rich_help_panel=panel)(expand(function))
 app.add_typer(labelstudio.app, rich_help_panel="Other tools")
 
-RESUMABLE = ("run", "demo")  # commands that resume where they were stopped
 INTERRUPTED = 130  # the code that typer, too, gives to Ctrl-C
 CLOSED = 141  # what the shell shows of a program whose reader went away
 MISTAKES = (ValueError, TypeError, OSError, ImportError)  # what a user can set right
@@ -101,14 +100,9 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = report_error(error)
     if code == INTERRUPTED:
-        resumes = any(word in RESUMABLE for word in kept) or ("pick" in kept and resumable(kept))
+        resumes = any(word in ("run", "demo") or word.startswith("--work") for word in kept)
         complain("stopped; the same command resumes from here" if resumes else "stopped")
     sys.exit(code)
-
-
-def resumable(words: list[str]) -> bool:
-    """Whether picks resume where they were stopped: their rows are in a folder."""
-    return any(word == "--work" or word.startswith("--work=") for word in words)
 
 
 def spell_what_terminals_lack() -> None:

@@ -86,17 +86,14 @@ def run_on_screen(chosen: Protocol, folder: Path, seeds: Sequence[int], asked: o
     from jostle import engines
     from jostle.experiments import open_experiment
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    cluster = engines.engine(asked.engine)
+    console, cluster = Console(stderr=True, highlight=False, soft_wrap=True), engines.engine(asked.engine)
     command = ["jostle", *sys.argv[1:]]
     with open_experiment(
         chosen, folder, seeds, root=asked.data, device=asked.device, command=command
     ) as experiment:
         plan = experiment.plan
         stored = len(plan.done) - len(plan.missing)
-        console.print(
-            f"{chosen.name}: {len(plan.missing)} runs to do, {stored} done, in {folder}", markup=False
-        )
+        say(f"{chosen.name}: {len(plan.missing)} runs to do, {stored} done, in {folder}")
         with (
             closing(experiment.execute(asked.jobs, cluster)) as events,
             progress_display(console, plan, asked.jobs) as show,
@@ -104,38 +101,28 @@ def run_on_screen(chosen: Protocol, folder: Path, seeds: Sequence[int], asked: o
             for event in events:
                 show(event)
     if any(points >= plan.points for points in plan.done.values()):
-        tell_results(folder, asked.report, console)
-    summarize(plan, console)
+        from jostle.experiments.report import write_report
+        from jostle.experiments.results import load
+        from jostle.experiments.tables import aubc_table
+
+        results = load(folder)
+        print_table(aubc_table(results, results.metric()))
+        later = shlex.join(["jostle", "report", str(folder)])
+        say(f"Report: {write_report(results) if asked.report else later}")
+    if plan.failures:
+        summarize(plan)
+        raise typer.Exit(1)
 
 
-def tell_results(folder: Path, report: bool, console: Console) -> None:
-    """Print the table of the runs, and write their report or say how."""
-    from jostle.experiments.results import load
-    from jostle.experiments.tables import aubc_table
-
-    results = load(folder)
-    print_table(aubc_table(results, results.metric()))
-    if not report:
-        console.print(f"Report: {shlex.join(['jostle', 'report', str(folder)])}", markup=False)
-        return
-    from jostle.experiments.report import write_report
-
-    page = write_report(results)
-    console.print(f"Report: {page}", markup=False)
-
-
-def summarize(plan: Plan, console: Console) -> None:
-    """Say which runs failed and why, and end with code 1 if any did."""
-    if not plan.failures:
-        return
-    console.print(f"{len(plan.failures)} of {len(plan.done)} runs failed; the same command runs them again:")
+def summarize(plan: Plan) -> None:
+    """Say which runs failed and why."""
+    say(f"{len(plan.failures)} of {len(plan.done)} runs failed; the same command runs them again:")
     for event in plan.failures:
-        console.print(f"  {event.job}: {event.reason}", markup=False)
+        say(f"  {event.job}: {event.reason}")
         if "--debug" in sys.argv:
-            console.print(event.trace, markup=False)
+            say(event.trace)
     if "--debug" not in sys.argv:
-        console.print("--debug shows the tracebacks")
-    raise typer.Exit(1)
+        say("--debug shows the tracebacks")
 
 
 Folder = Annotated[
@@ -149,14 +136,8 @@ Folders = Annotated[
     typer.Argument(help="Two or more folders that `jostle run` wrote, or such folders packed (.tar.xz)."),
 ]
 SHOWN_COLUMNS = (
-    "strategy",
-    "rank",
-    "error less, %",
-    "labels saved, %",
-    "worst, %",
-    "ahead : behind",
-    "p, sets",
-)
+    "strategy", "rank", "error less, %", "labels saved, %", "worst, %", "ahead : behind", "p, sets",
+)  # fmt: skip
 
 
 def report(folder: Folder, asked: options.ReportOptions) -> None:

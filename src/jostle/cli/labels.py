@@ -120,9 +120,7 @@ def audit(
     print_score(other_models.score(session, found, file.name), file.name)
     other = session.predictions() if against is None else other_models.read_predictions(session, against)
     if other is not None:
-        name = (
-            f"the project's model (round {session.store.last_model()})" if against is None else against.name
-        )
+        name = against.name if against else f"the project's model (round {session.store.last_model()})"
         gap = other_models.compare(session, found, other, f"{file.name} against {name}")
         print_difference(gap, file.name, name, session.kind == "number")
     session.close()
@@ -148,11 +146,8 @@ def print_score(found: Score, name: str) -> None:
     if accuracy.goal is not None:
         print("the goal is proven" if accuracy.reached else "the goal is not proven")
     for label, quality in found.classes.items():
-        parts = [
-            f"{word} at least {percent(inside.low)}"
-            for word, inside in (("precision", quality.precision), ("recall", quality.recall))
-            if inside is not None
-        ]
+        bounds = {"precision": quality.precision, "recall": quality.recall}
+        parts = [f"{word} at least {percent(each.low)}" for word, each in bounds.items() if each is not None]
         if parts:
             print(f"  {label}: {', '.join(parts)} (each bound by itself)")
     say("A model that was trained on audit answers cannot be scored by them.")
@@ -261,21 +256,16 @@ def run_simulation(study: Study, out: Path, values: Sequence[float]) -> None:
 
 
 def summarize(study: Study, marks: Sequence[Measurement], found: Sequence[Need]) -> dict[str, object]:
-    """Return the results for other programs."""
+    """Return the results for other programs, with the share of audit intervals that held the test accuracy."""
+    covered = [mark.low <= mark.value <= mark.high for mark in marks if mark.audit is not None]
     return {
         "study": study.identity(),
         "seeds": study.seeds,
         "needed": [
             {"value": need.value, "answers": dict(need.by_arm), "saved": need.saved_share()} for need in found
         ],
-        "covered": coverage(marks),
+        "covered": sum(covered) / len(covered) if covered else None,  # None where nothing was audited
     }
-
-
-def coverage(marks: Sequence[Measurement]) -> float | None:
-    """Return the share of models whose audit interval held the test accuracy; None where nothing was audited."""
-    audited = [mark for mark in marks if mark.audit is not None]
-    return sum(mark.low <= mark.value <= mark.high for mark in audited) / len(audited) if audited else None
 
 
 def table(found: Sequence[Need], smaller: bool) -> Table:

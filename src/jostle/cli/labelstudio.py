@@ -59,10 +59,7 @@ def client(studio: StudioOptions) -> Client:
 @app.command(cls=HelpCommand)
 @options.expand
 def push(
-    data: options.Data,
-    asked: labeling.ProjectOptions,
-    tasks: PushOptions,
-    place: StudioOptions,
+    data: options.Data, asked: labeling.ProjectOptions, tasks: PushOptions, place: StudioOptions
 ) -> None:
     """Set the next questions as tasks in a Label Studio project, in order, with the model's predictions.
 

@@ -70,12 +70,8 @@ def sentences(kind: Kind) -> Iterator[tuple[str, str]]:
     entries = registries()[kind].entries()
     for entry in sorted(entries, key=lambda entry: entry.name) if kind == "strategies" else entries:
         whole = kind in ("datasets", "models")
-        yield entry.name, entry.line if whole else getattr(entry, "gist", "") or first_sentence(entry)
-
-
-def first_sentence(entry: Entry) -> str:
-    """Return the first sentence of an entry."""
-    return entry.idea.partition(". ")[0].rstrip(".")
+        sentence = getattr(entry, "gist", "") or entry.idea.partition(". ")[0].rstrip(".")
+        yield entry.name, entry.line if whole else sentence
 
 
 def show(

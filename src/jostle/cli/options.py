@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -143,13 +142,6 @@ RoundSize = Annotated[
 ]
 
 
-class OutputKind(StrEnum):
-    """Kind of a model's outputs."""
-
-    LOGITS = "logits"
-    PROBABILITIES = "probabilities"
-
-
 @dataclass(frozen=True)
 class QueryOptions:
     """Options of `jostle advise` and `jostle pick`: the model, the pool and how both are read."""
@@ -193,7 +185,7 @@ class PickOptions(QueryOptions):
     """Write over files that jostle did not write."""
     plan: Annotated[bool, option(PICKS, None, "--plan")] = False
     """Print passes, time and memory of these picks; pick nothing."""
-    outputs: Annotated[OutputKind | None, option(DATA, "KIND")] = None
+    outputs: Annotated[Literal["logits", "probabilities"] | None, option(DATA, "KIND")] = None
     """What the model returns: logits, or probabilities after a softmax or sigmoid. Default: logits."""
     fit: Annotated[str | None, option(DATA, "SPEC")] = None
     """file.py:function that trains a model on (dataset, seed), for qbc."""

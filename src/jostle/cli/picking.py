@@ -42,7 +42,7 @@ def pick(asked: options.PickOptions) -> None:
 
     name, settings = name_and_settings(asked.strategy)
     if asked.outputs is not None:
-        settings = {**settings, "outputs": asked.outputs.value}
+        settings = {**settings, "outputs": asked.outputs}
     chosen = strategies.build(name, **settings)
     chosen = chosen if asked.work is None else keep_rows(chosen, name, asked.work)
     if asked.device is not None:

@@ -101,21 +101,16 @@ class GuideReader:
             return Guide()
         file = Path(str(self.session.settings.guide))
         with self._lock:
-            stamp = self._stamp(file)
+            found = file.stat() if file.is_file() else None
+            indexed = self.session.store.setting("indexed", False)  # then examples of the data can be marked
+            stamp = found and (found.st_mtime_ns, found.st_size), indexed, tuple(self.session.classes())
             if self._read is None or self._read[0] != stamp:
-                self._read = stamp, self._load(file)
+                try:
+                    guide = GuideBuilder(self.session, file).build(read_source(file))
+                except (OSError, ValueError) as wrong:
+                    guide = Guide(problems=[f"The guide cannot be read: {wrong}"])
+                self._read = stamp, guide
             return self._read[1]
-
-    def _stamp(self, file: Path) -> Any:
-        found = file.stat() if file.is_file() else None
-        indexed = self.session.store.setting("indexed", False)  # then examples of the data can be marked
-        return found and (found.st_mtime_ns, found.st_size), indexed, tuple(self.session.classes())
-
-    def _load(self, file: Path) -> Guide:
-        try:
-            return GuideBuilder(self.session, file).build(read_source(file))
-        except (OSError, ValueError) as wrong:
-            return Guide(problems=[f"The guide cannot be read: {wrong}"])
 
 
 class GuideBuilder:

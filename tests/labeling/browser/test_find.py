@@ -1,12 +1,13 @@
-"""The view that finds: a map that is drawn and moved, a region and a search that are answered at once and undone."""
+"""The view that finds: a map, a region and a search that are answered at once and undone; near-copies."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from answering import labeled
-from browser_pages import answered, expect
-from labeling_data import COLORS, colored_folder
+from browser_pages import SHOWN, answered, answered_by, expect, problems
+from labeling_data import COLORS, colored_folder, scene
 from running_server import Running, served
 
 from jostle.labeling.training.example_map import MapBuilder
@@ -101,3 +102,45 @@ def test_a_dot_shows_its_example(server: Running, visit: Visit) -> None:
         if page.query_selector(".card:not([hidden]) img"):
             break
     page.wait_for_selector(".card:not([hidden]) b:has-text('.png')")
+
+
+@pytest.fixture
+def scenes(tmp_path: Path) -> Iterator[Running]:
+    """Two scenes, one of them with two near-copies, which are known when the page opens."""
+    folder = tmp_path / "scenes"
+    folder.mkdir()
+    scene(1).save(folder / "1.png")
+    for name, quality in (("0", 95), ("0-again", 60), ("0-poor", 30)):
+        scene(0).save(folder / f"{name}.jpg", quality=quality)
+    with served(folder, tmp_path / "project", answers=["cat", "dog"], near_copies=True) as running:
+        yield running
+
+
+def test_a_group_is_one_question_and_what_is_split_off_comes_next(scenes: Running, visit: Visit) -> None:
+    page = visit(scenes)
+    page.wait_for_selector(SHOWN)
+    if page.get_attribute(".stage", "data-name") == "1.png":
+        answered_by(page, "1")
+    page.wait_for_selector(".copies b:text-is('3 alike')")
+    page.wait_for_selector(".strip button:nth-child(2) img")
+    assert problems(page) == []
+    page.click(".strip button:first-child")
+    page.wait_for_selector(".copies b:text-is('2 alike')")
+    page.keyboard.press("s")
+    page.wait_for_selector(".copies", state="hidden")
+    before = answered(scenes)
+    for number in range(3):
+        answered_by(page, "2") if number < 2 else page.keyboard.press("2")
+        expect(page, lambda done=before + number + 1: answered(scenes) == done, True)
+
+
+def test_find_shows_groups_as_one_and_splits_them(scenes: Running, visit: Visit) -> None:
+    page = visit(scenes, view="find")
+    page.click("text=Near-copies")
+    page.click(".tile .alike:text-is('3 alike')")
+    page.wait_for_selector("dialog .strip button:nth-child(2) img")
+    assert problems(page) == []
+    page.click("dialog .strip button:first-child")
+    page.wait_for_selector("dialog .copies b:text-is('2 alike')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".tile .alike:text-is('2 alike')")

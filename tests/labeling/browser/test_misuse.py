@@ -1,4 +1,4 @@
-"""Numbers and several classes as people give them, and their slips: stray keys, two tabs, pictures that are missing."""
+"""Numbers, several and many classes as people give them, and their slips: stray keys, two tabs, missing pictures."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from answering import labeled
-from browser_pages import SHOWN, answered_by, expect, on_disk, table
+from browser_pages import SHOWN, answered_by, expect, on_disk, problems, table
 from labeling_data import COLORS
 from running_server import Running, served
 from tools.serving import TOKEN
@@ -14,6 +14,7 @@ from tools.serving import TOKEN
 from jostle.labeling import Answers
 
 Visit = Callable[..., Any]
+MANY = "ant,bear,cat,dog,eel,fox,goat,hen,ibis,jay,kiwi,lynx,mole,polar bear,Émeu"
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +185,28 @@ def test_the_end_of_a_project_says_what_to_do_next(tmp_path: Path, visit: Visit)
         page.wait_for_selector(".stage:has-text('Everything has an answer')")
         assert "jostle label export labels.csv" in page.inner_text(".stage")
         assert page.get_attribute(".stage a", "href") == "#review"
+
+
+def test_a_class_is_found_by_letters_and_then_by_a_digit(tmp_path: Path, visit: Visit) -> None:
+    data = table(tmp_path / "tickets.csv", ["id", "text"], ([i, f"ticket {i}"] for i in range(30)))
+    with served(data, tmp_path / "project", answers=MANY.split(",")) as server:
+        server.session.book.choose_keys({"hen": "h"})
+        page = visit(server)
+        page.wait_for_selector(".stage:has-text('ticket')")
+        page.wait_for_selector(".typeahead:focus")
+        page.keyboard.type("be")
+        page.wait_for_selector("[data-class=bear].first")
+        shown = [each.get_attribute("data-class") for each in page.query_selector_all(".class:not([hidden])")]
+        assert shown == ["bear", "polar bear"]
+        assert problems(page) == []
+        answered_by(page, "ArrowDown", "Enter")
+        answered_by(page, "e", "m", "e", "Enter")  # without its accent
+        answered_by(page, "1")  # the class used first
+        answered_by(page, "2")
+        page.keyboard.press("Backspace")  # the field is empty: it undoes
+        page.wait_for_selector("[data-class='Émeu'].given")
+        assert [value for act, value in on_disk(server) if act == "answer"] == [13, 14, 13, 14]
+        answered_by(page, "h")  # a key of its own, though letters search
+        assert on_disk(server)[-1] == ("answer", 7)
+        page.reload()
+        page.wait_for_selector(".class:has-text('polar bear') kbd:text-is('1')")

@@ -100,8 +100,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize(
-    ("size", "scheme"),
-    [("wide", "light"), ("phone", "dark"), ("sideways", "light"), ("zoomed", "dark")],
+    ("size", "scheme"), [("wide", "light"), ("phone", "dark"), ("sideways", "light"), ("zoomed", "dark")]
 )
 def test_every_view(server: Running, visit: Callable[..., Any], size: str, scheme: str) -> None:
     page = visit(server, viewport=SIZES[size], color_scheme=scheme, reduced_motion="reduce")

@@ -1,14 +1,19 @@
-"""The grid, the review, the progress and other kinds of answers, on a project whose model has learned something."""
+"""The grid, the review, the progress and suggestions, on a project whose model has learned something."""
 
+import csv
 import random
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import SHOWN, answered, expect, table
+from browser_pages import answered, expect, problems, table
+from labeling_data import COLORS
 from running_server import Running, served
 from tools.serving import Person
+
+from jostle.labeling.training.suggesters import begin
 
 Visit = Callable[..., Any]
 TIMEOUT = 300  # seconds that figures may take on a busy machine
@@ -66,17 +71,6 @@ def test_progress_shows_the_audit_and_the_advice(server: Running, visit: Visit) 
     assert "Ada" in page.inner_text(".halves")
     assert page.inner_text(".verdict h1")
     assert "[object" not in page.inner_text("main")
-
-
-def test_a_suggestion_is_shown_only_when_asked_for(server: Running, visit: Visit) -> None:
-    page = visit(server)
-    page.wait_for_selector(SHOWN)
-    assert not page.is_visible(".hint")
-    page.keyboard.press(".")
-    page.wait_for_selector(".hint:not([hidden])")
-    assert page.inner_text(".hint")  # what the model says, or that there is no suggestion
-    page.keyboard.press(".")
-    page.wait_for_selector(".hint", state="hidden")
 
 
 def test_the_answer_is_right_once_and_for_all(server: Running, visit: Visit) -> None:
@@ -205,3 +199,26 @@ def test_the_grid_shows_the_least_certain_first_where_wanted(server: Running, vi
     shares = "[...document.querySelectorAll('.sure')].map((each) => parseFloat(each.textContent))"
     expect(page, lambda: (found := page.evaluate(shares)) == sorted(found), True)
     assert not page.query_selector_all("select")
+
+
+def test_another_models_suggestion_is_hidden_until_a_key_shows_it(
+    tmp_path: Path, photos: Path, visit: Visit
+) -> None:
+    with (tmp_path / "theirs.csv").open("w", newline="") as file:
+        rows = [[path.name, "green", 0.75] for path in photos.iterdir()]
+        csv.writer(file).writerows([["name", "prediction", "chance"], *rows])
+    settings = {"answers": COLORS, "audit": 0.0, "suggest": str(tmp_path / "theirs.csv")}
+    with served(photos, tmp_path / "project", **settings) as server:
+        begin(server.session)
+        page = visit(server, view="progress")
+        page.wait_for_selector("h2:has-text('Suggestions of theirs.csv')")
+        page.wait_for_selector("p:has-text('60 suggestions.')")
+        assert problems(page) == []
+        page.click("nav a[href='#label']")
+        page.wait_for_selector(".stage[data-state=shown]")
+        assert page.is_hidden(".hint")
+        page.keyboard.press(".")
+        page.wait_for_selector(".hint:has-text('theirs.csv says green (75 %)')")
+        assert problems(page) == []
+        page.keyboard.press(".")
+        page.wait_for_selector(".hint", state="hidden")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -90,11 +91,8 @@ def summarize(entry: ProjectEntry) -> ProjectSummary:
     if not (folder.is_dir() and (entry.db or (folder / DATABASE).exists())):
         return ProjectSummary(entry, "gone", "The folder of this project is gone.")
     try:
-        store = Store(with_timeout(entry.db) if entry.db else str(folder / DATABASE))
-        try:
+        with closing(Store(with_timeout(entry.db) if entry.db else str(folder / DATABASE))) as store:
             return read_summary(entry, store)
-        finally:
-            store.close()
     except Exception as error:  # whatever is wrong with one project, the list shows the others
         return ProjectSummary(
             entry, "broken", f"This project cannot be read: {getattr(error, 'orig', error)}"
