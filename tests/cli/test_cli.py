@@ -1,16 +1,18 @@
-"""The command line: every command and option documented, names listed and explained, plain output where it is piped."""
+"""The command line: every command documented, with three examples that parse; names listed and explained."""
 
 import re
+import shlex
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from commands import run_cli
 from tools import cli_page
+from typer.main import get_command
 
 from jostle import cli, datasets, embeddings, models, selectors, strategies
+from jostle.cli.console import fit_columns
 from jostle.experiments import protocol
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
@@ -25,7 +27,7 @@ def walked(group: Any, before: str = "") -> dict[str, Any]:
     return found
 
 
-COMMANDS = walked(typer.main.get_command(cli.app))
+COMMANDS = walked(get_command(cli.app))
 
 
 def test_the_reference_has_the_help_text_of_every_command():
@@ -100,3 +102,82 @@ def test_a_plug_in_that_cannot_be_loaded_is_named_and_left_out(
     assert "Warning: the selector 'broken' of no_such_package:thing cannot be loaded" in shown.err
     assert run_cli("show", "broken") == 2
     assert "cannot be loaded" in capsys.readouterr().err
+
+
+NAMES = ["label", "pick", "advise", "demo", "run", "report", "compare", "list", "show"]
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def help_text(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run_cli(*words, "--help") == 0
+    return capsys.readouterr().out
+
+
+def test_commands_stand_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in help_text(capsys).splitlines() if line.startswith("  ")]
+    assert [words[0] for words in lines if words[0] in NAMES] == NAMES
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_help_text_fits_80_columns_and_ends_with_three_examples_that_parse(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    text = help_text(capsys, *command.split())
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith(f"Usage: jostle {command} ")
+    examples = text.partition("\nExamples:\n")[2].splitlines()
+    assert len(examples) == 3
+    for example in examples:
+        words = shlex.split(example.partition(" | ")[0])[1:]
+        assert " ".join(words).startswith(command)
+        found: Any = get_command(cli.app)
+        while hasattr(found, "resolve_command"):
+            context = found.make_context("jostle", list(words), resilient_parsing=True)
+            _, found, words = found.resolve_command(context, words)
+        context = found.make_context(
+            command, words
+        )  # raises for an option or an argument that does not exist
+    assert found.get_help(context)
+    for parameter in found.params:
+        assert parameter.name == "help" or parameter.help, parameter.name
+        assert all(
+            option in text for option in (*parameter.opts, *parameter.secondary_opts) if option[0] == "-"
+        )
+
+
+def test_subcommands_stand_in_the_help_of_their_command_and_leave_folders_of_their_name_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = help_text(capsys, "label")
+    assert text.index("Subcommands:") < text.index("  export ") < text.index("Arguments:")
+    assert run_cli("label", "./export") == 2
+    assert "export does not exist: name a folder of images" in capsys.readouterr().err
+
+
+def test_options_stand_in_groups_with_defaults_and_switches_without_a_type(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = help_text(capsys, "run")
+    assert (
+        text.index("Experiment:")
+        < text.index("Computing:")
+        < text.index("Options:")
+        < text.index("Examples:")
+    )
+    assert "--jobs N " in text
+    assert "results stay the same. Default: 1." in text
+    assert "  --report, --no-report  Write" in text
+    assert "Default: where the" in help_text(capsys, "pick")
+
+
+def test_a_table_keeps_its_names_wraps_its_headers_and_drops_the_last_columns_that_do_not_fit() -> None:
+    names = ["strategy", "noise-stability-relative", "random"]
+    share, seeds = ["labels saved, %", "[bold]+44[/bold]", "–"], ["number of seeds", "20", "20"]
+    assert fit_columns([names, share, seeds], 200)[1][0] == "labels\nsaved,\n%"
+    narrow = fit_columns([names, share, seeds], 24 + 2 + 6 + 2 + 5)
+    assert [column[0].split("\n")[0] for column in narrow] == ["strategy", "labels"]
+    assert narrow[0] == names

@@ -49,13 +49,19 @@ def expect(page: Any, found: Callable[[], Any], wanted: Any) -> None:
     assert found() == wanted
 
 
-def answered_by(page: Any, *keys: str) -> None:
-    """Press keys and wait for another example."""
+def shown(page: Any) -> str:
+    """The key of the example on the stage, once there is one."""
     page.wait_for_selector(SHOWN)
-    before = page.get_attribute(".stage", "data-key")
+    return str(page.get_attribute(".stage", "data-key"))
+
+
+def answered_by(page: Any, *keys: str) -> str:
+    """Press keys and wait for another example; the key of the one before."""
+    before = shown(page)
     for key in keys:
         page.keyboard.press(key)
     page.wait_for_selector(f"{SHOWN}:not([data-key='{before}'])")
+    return before
 
 
 def problems(page: Any) -> list[str]:

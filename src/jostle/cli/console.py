@@ -254,8 +254,7 @@ class Bars:
         """Update the bars."""
         self.clock.note(event)
         if event.kind == "started":
-            row = self.bars.add_task(str(event.job), total=self.plan.points, note="")
-            self.rows[event.job] = row
+            self.rows[event.job] = self.bars.add_task(str(event.job), total=self.plan.points, note="")
         if event.cycle is not None and event.job in self.rows:
             done = event.cycle.cycle + 1
             self.bars.update(self.rows[event.job], completed=done, note=score(event.cycle))

@@ -15,9 +15,9 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from filelock import BaseFileLock
-from rich.console import Console
 
-from jostle.utils.sockets import listener
+from jostle.cli.console import say
+from jostle.utils.sockets import is_loopback, listener
 
 if TYPE_CHECKING:
     from jostle.cli.options import LabelOptions, ServerOptions
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from jostle.labeling.session import Session
 
 PORT = 8321  # unless told otherwise: a page that is open finds the server again
-SWITCH_SECONDS = (
-    5e-4  # seconds that a thread computes before another may: an answer does not wait for somebody's figures
-)
+SWITCH_SECONDS = 5e-4  # that a thread computes before another may: an answer does not wait for figures
 
 
 def check_packages() -> None:
@@ -58,7 +56,6 @@ def bind_server(folder: Path, page: ServerOptions, usual: int, project: bool = T
     """
     from jostle.labeling.project import lock_project, write_address
     from jostle.labeling.server.security import ServerAuth, read_token
-    from jostle.utils.sockets import is_loopback
 
     if page.token is None and not is_loopback(page.host):
         raise ValueError(
@@ -86,17 +83,13 @@ def bind_socket(host: str, port: int | None, usual: int = 0) -> socket.socket:
 
 def announce(address: str, auth: ServerAuth, words: str, browser: bool = False) -> None:
     """Print the address of the server, who can reach it, and `words`; open the page."""
-    from jostle.utils.sockets import is_loopback
-
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(address, markup=False)
+    say(address)
     if not is_loopback(auth.host):
-        console.print(
+        say(
             f"Open to everybody who reaches {auth.host}, port {auth.port}, and knows the token: they see the data and "
-            "can answer. The connection is not encrypted.",
-            markup=False,
+            "can answer. The connection is not encrypted."
         )
-    console.print(words, markup=False)
+    say(words)
     if browser:
         webbrowser.open(address)
 
@@ -163,16 +156,8 @@ def project_lines(rows: list[ProjectSummary]) -> list[str]:
     cells = [("project", "answered", "goal", "last answer", "state", "folder")]
     for each in rows:
         answered = f"{each.answered:,} of {each.examples:,}" if each.state == "there" else "-"
-        cells.append(
-            (
-                each.entry.name,
-                answered,
-                each.goal or "-",
-                each.last_day or "-",
-                shorten(each.words, 60, placeholder=" …"),
-                each.entry.folder,
-            )
-        )
+        name, folder, state = each.entry.name, each.entry.folder, shorten(each.words, 60, placeholder=" …")
+        cells.append((name, answered, each.goal or "-", each.last_day or "-", state, folder))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import SHOWN, expect
+from browser_pages import answered_by, expect, on_disk, shown
 from running_server import Running, served
 from tools.serving import Person, Server
 
@@ -24,28 +24,6 @@ def server(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield running
 
 
-def acts(server: Any, *people: str) -> list[tuple[str, str, str]]:
-    """What some people did, as it is on disk: person, act, value."""
-    with sqlite3.connect(server.project / "labels.db") as reader:
-        found = reader.execute("select person, act, value from acts order by seq").fetchall()
-    reader.close()
-    return [each for each in found if each[0] in people]
-
-
-def shown(page: Any) -> str:
-    """The key of the example on the stage, once there is one."""
-    page.wait_for_selector(SHOWN)
-    return str(page.get_attribute(".stage", "data-key"))
-
-
-def press(page: Any, key: str) -> str:
-    """Press a key and wait for another example."""
-    before = shown(page)
-    page.keyboard.press(key)
-    page.wait_for_selector(f".stage:not([data-key='{before}'])")
-    return before
-
-
 def loaded_ahead(page: Any, server: Any, person: str) -> None:
     """Wait until every picture that is open for a person is in the browser."""
     with sqlite3.connect(server.project / "labels.db") as reader:
@@ -61,22 +39,22 @@ def loaded_ahead(page: Any, server: Any, person: str) -> None:
 
 def test_the_whole_way_by_keys(server: Running, visit: Visit) -> None:
     page = visit(server, name="Ada")
-    first = press(page, "1")
+    first = answered_by(page, "1")
     assert page.url == f"{server.origin}/?name=Ada#label", "the token stays in the address"
-    second = press(page, "G")
-    expect(page, lambda: acts(server, "Ada"), [("Ada", "answer", "0"), ("Ada", "answer", "1")])
+    second = answered_by(page, "G")
+    expect(page, lambda: on_disk(server, "Ada"), [("answer", 0), ("answer", 1)])
 
     page.keyboard.press("Backspace")  # take the second back
     page.wait_for_selector(f".stage[data-key='{second}']")
-    expect(page, lambda: acts(server, "Ada")[-1][:2], ("Ada", "withdrawal"))
-    assert press(page, "3") == second
+    expect(page, lambda: on_disk(server, "Ada")[-1], ("withdrawal", None))
+    assert answered_by(page, "3") == second
 
-    skipped = press(page, " ")
-    expect(page, lambda: acts(server, "Ada")[-1][:2], ("Ada", "skip"))
+    skipped = answered_by(page, " ")
+    expect(page, lambda: on_disk(server, "Ada")[-1], ("skip", None))
     clicked = shown(page)
     page.click("[data-class=green]")
     page.wait_for_selector(f".stage:not([data-key='{clicked}'])")
-    expect(page, lambda: acts(server, "Ada")[-1], ("Ada", "answer", "1"))
+    expect(page, lambda: on_disk(server, "Ada")[-1], ("answer", 1))
     page.wait_for_selector(".meter:has-text('answers of 60')")
 
     open_ones = {each["key"] for each in Person("Ada", server.port).questions(5)}
@@ -93,7 +71,7 @@ def test_a_name_is_asked_once_and_keys_write_while_it_is(server: Running, visit:
     page.keyboard.press("Enter")
     shown(page)
     assert page.inner_text("#person") == "Bo 1"
-    assert acts(server, "Bo 1") == []
+    assert on_disk(server, "Bo 1") == []
     page.goto(server.origin)
     shown(page)
     assert page.inner_text("#person") == "Bo 1", "it is asked once"
@@ -111,15 +89,7 @@ def test_keys_of_the_browser_and_held_keys_do_nothing(server: Running, visit: Vi
     page.keyboard.press("Escape")
     page.wait_for_timeout(200)
     assert shown(page) == before
-    assert acts(server, "Cy") == []
-
-
-def test_two_people_get_different_questions(server: Running, visit: Visit) -> None:
-    pages = visit(server, name="Di"), visit(server, name="Ed")
-    seen = [{press(page, "1") for _ in range(4)} for page in pages]
-    assert not seen[0] & seen[1]
-    for page, name in zip(pages, ("Di", "Ed"), strict=True):
-        expect(page, lambda name=name: len(acts(server, name)), 4)
+    assert on_disk(server, "Cy") == []
 
 
 def held(server: Running, person: str) -> int:
@@ -154,38 +124,38 @@ def test_names_of_files_and_classes_are_text(photos: Path, server: Running, visi
 def test_the_server_is_killed_and_comes_back(photos: Path, tmp_path: Path, visit: Visit) -> None:
     with Server([str(photos), "--classes", CLASSES], tmp_path) as server:
         page = visit(server)
-        press(page, "1")
-        expect(page, lambda: len(acts(server, "Ada")), 1)
+        answered_by(page, "1")
+        expect(page, lambda: len(on_disk(server, "Ada")), 1)
         loaded_ahead(page, server, "Ada")
         server.kill()
-        given = [press(page, "2") for _ in range(3)]  # loaded ahead, so the page goes on
+        given = [answered_by(page, "2") for _ in range(3)]  # loaded ahead, so the page goes on
         page.wait_for_selector("#line[data-state=away]")
         page.wait_for_selector("#line:has-text('3 answers kept here')")
-        assert len(acts(server, "Ada")) == 1
+        assert len(on_disk(server, "Ada")) == 1
 
         server.start()
         page.wait_for_selector("#line[data-state=there]", state="attached")
-        expect(page, lambda: acts(server, "Ada"), [("Ada", "answer", "0"), *[("Ada", "answer", "1")] * 3])
-        assert press(page, "3") not in given
-        expect(page, lambda: len(acts(server, "Ada")), 5)
+        expect(page, lambda: on_disk(server, "Ada"), [("answer", 0), *[("answer", 1)] * 3])
+        assert answered_by(page, "3") not in given
+        expect(page, lambda: len(on_disk(server, "Ada")), 5)
         loaded_ahead(page, server, "Ada")
 
         server.kill()  # and answers that are kept are sent after the page was closed, too
-        key = press(page, "2")
+        key = answered_by(page, "2")
         page.goto("about:blank")
         server.start()
         page.goto(server.origin)
         assert shown(page) not in {key, *given}
-        expect(page, lambda: len(acts(server, "Ada")), 6)
+        expect(page, lambda: len(on_disk(server, "Ada")), 6)
 
 
 def test_other_machines_answer_too(photos: Path, tmp_path: Path, visit: Visit) -> None:
     """A browser trusts plain http from its own machine only, and takes functions away from pages of others."""
     with served(photos, tmp_path, "0.0.0.0", answers=CLASSES.split(",")) as server:
         page = visit(server)
-        press(page, "1")
+        answered_by(page, "1")
         assert not page.evaluate("isSecureContext")
-        expect(page, lambda: acts(server, "Ada"), [("Ada", "answer", "0")])
+        expect(page, lambda: on_disk(server, "Ada"), [("answer", 0)])
 
 
 def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Running, visit: Visit) -> None:
@@ -193,9 +163,9 @@ def test_a_full_storage_loses_nothing_that_another_tab_does_not_know(server: Run
     shown(page)
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
     page.route("**/api/answers", lambda route: route.abort())
-    press(page, "1")
+    answered_by(page, "1")
     page.evaluate("dispatchEvent(new StorageEvent('storage'))")  # another tab keeps something
     page.unroute("**/api/answers")
     page.wait_for_selector("#line[data-state=there]", state="attached")
-    press(page, "2")
-    expect(page, lambda: acts(server, "Hal"), [("Hal", "answer", "0"), ("Hal", "answer", "1")])
+    answered_by(page, "2")
+    expect(page, lambda: on_disk(server, "Hal"), [("answer", 0), ("answer", 1)])
