@@ -205,6 +205,10 @@ def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Pat
     """Who chose the file may have chosen what is easy; only an export of ours knows what was drawn at random."""
     session = audited_session(colors)
     before = audit_sample(session)
+    export(session, tmp_path / "ours.csv", with_audit=True)
+    import_labels(session, tmp_path / "ours.csv")
+    assert audit_sample(session).labels.keys() == before.labels.keys()
+
     places = keys_by_name(session)
     unasked = [name for name in sorted(session.source.places()) if places[name] not in session.labels()][:5]
     measured = next(name for name in session.source.places() if places[name] in before.labels)
