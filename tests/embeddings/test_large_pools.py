@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.Mo
 
     model, x = Counted(2, VOCABULARY), torch.randn(6400, 2)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 2**30)
-    monkeypatch.setattr(memory, "spill_room", lambda: 30 * 10**9)
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: SimpleNamespace(free=30 * 10**9))
     with pytest.raises(
         ValueError,
         match=r"38,597,376,000 bytes for deviations.* half of .*projection_dim=512.*cache_path=",
