@@ -145,7 +145,8 @@ class RayShards(Shards):
             before = {id(handle) for handle in self.handles}
             found, lost = self._run(function, sent, waiting)
             results += found
-            self.score(lost, lambda steps: None)
+            if lost:
+                self.score(lost, lambda steps: None)
             waiting = [handle for handle in self.handles if id(handle) not in before]
         return results
 
