@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labeling_data import COLORS, WORDS, tickets
+from answering import color_in, labeled, purposes
+from labeling_data import COLORS, WORDS, colored_folder, tickets
 from sqlalchemy import select
 
 from jostle.labeling import Session
-from jostle.labeling.audit import audit_sample
+from jostle.labeling.audit import audit_sample, stopping
 from jostle.labeling.find import NO_COLOR, Finder, Search
 from jostle.labeling.store.schema import examples
+from jostle.labeling.training import is_round_due
 from jostle.labeling.training.example_map import MapBuilder, answer_lookups, look_up
 
 
@@ -73,7 +75,9 @@ def test_filters_agree_with_what_was_answered_and_predicted(trained: Session) ->
     finder, hidden = Finder(trained), audited(trained)
     assert hidden
     labels = {key: answer for key, answer in trained.labels().items() if key not in hidden}
+    before = audit_sample(trained)
     assert set(keys(finder, answered=True)) == labels.keys()
+    assert audit_sample(trained) == before, "what is answered is found without touching the audit"
     assert set(keys(finder, answer="green")) == {key for key, answer in labels.items() if answer == "green"}
     assert keys(finder, person="bob") == []
     assert set(keys(finder, person="you")) == labels.keys()
@@ -102,12 +106,6 @@ def test_what_was_displayed_leaves_the_audit_whether_audited_or_not(trained: Ses
     assert not wanted & set(order[len(reached) :])  # only what was displayed counts
 
 
-def test_what_is_answered_is_found_without_touching_the_audit(trained: Session) -> None:
-    before = audit_sample(trained)
-    assert keys(Finder(trained), answered=True)
-    assert audit_sample(trained) == before
-
-
 def test_a_dot_counts_once_somebody_looks_at_it(trained: Session) -> None:
     finder, before = mapped(trained), audit_sample(trained)
     for by in ("answer", "prediction", "doubt"):
@@ -133,6 +131,8 @@ def test_colors_of_dots_tell_classes_and_hide_the_audit(trained: Session) -> Non
 
 
 def test_texts_are_found_by_meaning_with_the_help_of_the_background_process(texts: Session) -> None:
+    with pytest.raises(ValueError, match="there is no map yet"):
+        Finder(texts).find(Search(region=[(0, 0), (1, 0), (0, 1)], n=10))
     finder = mapped(texts)
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(finder.find, Search(meaning="refund card payment", n=10))
@@ -147,11 +147,6 @@ def test_texts_are_found_by_meaning_with_the_help_of_the_background_process(text
         look_up(texts, "nobody replies", seconds=0.2)
 
 
-def test_a_region_without_a_map_says_so(texts: Session) -> None:
-    with pytest.raises(ValueError, match="map"):
-        Finder(texts).find(Search(region=[(0, 0), (1, 0), (0, 1)], n=10))
-
-
 def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(trained: Session) -> None:
     drawn = sorted(audited(trained))
     with trained.store.read_transaction() as tx:
@@ -163,3 +158,59 @@ def test_remarks_are_found_by_kind_and_words_without_touching_the_audit(trained:
         assert [each.question.key for each in finder.find(search).matches] == [picked]
     assert finder.find(Search(remark="flag", n=60)).total == 0
     assert audit_sample(trained) == before
+
+
+def say(name: str) -> str:
+    return "red" if color_in(name) == "red" else "other"
+
+
+@pytest.fixture
+def rare(tmp_path: Path) -> Session:
+    folder = colored_folder(tmp_path / "photos", 240)
+    for place, path in enumerate(sorted(folder.glob("*-red.png"))):
+        if place % 3:
+            path.unlink()  # a rarer class
+    return Session.open(
+        folder, answers=["red", "other"], batch=20, encoder="pixels", find="red", audit=0.5, goal="90%"
+    )
+
+
+def test_a_search_finds_the_class_and_stops_by_a_bound_that_holds(rare: Session) -> None:
+    rare.train()
+    names = list(rare.source.places())
+    total = sum(say(name) == "red" for name in names)
+    answers = 0
+    while not rare.advice().stop:
+        labeled(rare, 10, say=say)
+        answers += 10
+        if is_round_due(rare):
+            rare.train()
+        found = stopping.recall(rare)
+        assert found.low <= found.found / total + 1e-9  # at every look
+        assert found.missed >= total - found.found
+    assert found.reached
+    assert found.found / total >= 0.9
+    assert answers < len(names)
+    assert rare.accuracy().goal is None
+
+
+def test_picks_go_by_the_chance_of_the_class(rare: Session) -> None:
+    rare.train()
+    labeled(rare, 40, say=say)
+    rare.train()
+    labeled(rare, 20, say=say)
+    snapshot, red = rare.snapshot(), rare.book.classes().number("red")
+    late = sorted(snapshot.answers, key=lambda one: one.seq)[-20:]
+    shares = {
+        purpose: [snapshot.labels[one.key] == red for one in late if one.purpose == purpose]
+        for purpose in ("pick", "audit")
+    }
+    assert sum(shares["pick"]) / len(shares["pick"]) > sum(shares["audit"]) / len(shares["audit"])
+    assert set(purposes(rare).values()) == {"pick", "audit", None}
+
+
+def test_a_class_that_there_is_not(tmp_path: Path) -> None:
+    folder = colored_folder(tmp_path / "photos", 9)
+    with pytest.raises(ValueError, match="must be one of red, green, blue; got 'mauve'"):
+        Session.open(folder, answers=COLORS, find="mauve")
+    assert not (tmp_path / "photos.labels").exists()

@@ -1,19 +1,21 @@
 """The whole loop without a page: a model that learns, its audit, classes that change, a project opened again."""
 
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from answering import color_in, labeled, purposes
 from labeling_data import COLORS, colored, houses, tickets
 
-from jostle.labeling import Answers, Session, audit
+from jostle.labeling import Answers, Session
+from jostle.labeling.audit import audit_sample
+from jostle.labeling.store import QueueEntry
 from jostle.labeling.training.learners import ProbeLearner, TrainingTargets
 
 
 def test_labeling_starts_at_once_and_without_torch(colors: Path) -> None:
-    import subprocess
-
     code = (
         "import sys; from jostle.labeling import Session; "
         f"s = Session.open({str(colors)!r}, answers=['a', 'b']); "
@@ -47,44 +49,37 @@ def test_the_model_learns_and_the_audit_measures(on_both: Session) -> None:
 def test_audit_answers_stay_out_of_training_and_selection(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goals: list[tuple[TrainingTargets, list[str]]] = []
-    keys: list[list[str]] = []
+    learned = set[str]()
+    keys: list[str] = []
     learn, pool = ProbeLearner.learn, ProbeLearner.pool
-    monkeypatch.setattr(ProbeLearner, "pool", lambda self, k: (keys.append(list(k)), pool(self, k))[1])
-    monkeypatch.setattr(
-        ProbeLearner,
-        "learn",
-        lambda self, p, goal, seed: (goals.append((goal, keys[-1])), learn(self, p, goal, seed))[1],
-    )
+
+    def read(self: Any, names: Any) -> Any:
+        keys[:] = names
+        return pool(self, names)
+
+    def watch(self: Any, data: Any, goal: TrainingTargets, seed: int) -> Any:
+        learned.update(keys[place] for place in goal.places)
+        return learn(self, data, goal, seed)
+
+    monkeypatch.setattr(ProbeLearner, "pool", read)
+    monkeypatch.setattr(ProbeLearner, "learn", watch)
     session.train()
     for _ in range(5):
         labeled(session, 20)
         session.train()
-    audited = set(audit.audit_sample(session).labels)
+    audited = set(audit_sample(session).labels)
     assert len(audited) >= 5
-    learned = {names[place] for goal, names in goals for place in goal.places}
     assert learned
     assert not learned & audited
 
 
 def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: Session) -> None:
-    from jostle.labeling.audit import audit_sample
-    from jostle.labeling.store import QueueEntry
-
     session.index.refresh()
     keys = sorted(purposes(session))
-    session.store.begin_round([QueueEntry(keys[0], "audit"), QueueEntry(keys[1], "audit")], {})
+    session.store.begin_round([QueueEntry(key, "audit") for key in keys[:2]], {})
     labeled(session, 2)
     assert set(audit_sample(session).labels) == set(keys[:2])
-    session.store.begin_round(
-        [
-            QueueEntry(keys[5], "pick"),
-            QueueEntry(keys[0], "pick"),
-            QueueEntry(keys[6], "pick"),
-            QueueEntry(keys[1], "pick"),
-        ],
-        {},
-    )
+    session.store.begin_round([QueueEntry(keys[place], "pick") for place in (5, 0, 6, 1)], {})
     labeled(session, 1)
     assert set(audit_sample(session).labels) == set(keys[:2])  # neither was passed yet
     labeled(session, 1)
@@ -93,33 +88,25 @@ def test_an_audited_example_that_the_strategy_comes_to_counts_no_more(session: S
     assert len(sample.keys) == 150 - 2 - 1  # two picked, one wanted
 
 
-def test_a_suggestion_is_never_shown_for_the_audit(trained: Session) -> None:
+def test_suggestions_and_the_grid_show_what_the_model_says_but_never_of_the_audit(trained: Session) -> None:
     by = purposes(trained)
-    audited = next(key for key, purpose in by.items() if purpose == "audit")
-    free = next(key for key, purpose in by.items() if purpose is None)
-    assert trained.suggestion(audited) is None
-    found = trained.suggestion(free)
+    assert trained.suggestion(next(key for key, purpose in by.items() if purpose == "audit")) is None
+    found = trained.suggestion(next(key for key, purpose in by.items() if purpose is None))
     assert found.answer in COLORS
     assert 1 / 3 <= found.confidence <= 1
-
-
-def test_a_grid_shows_what_the_model_takes_for_a_class(trained: Session) -> None:
     cards = trained.grid("red", 10)
-    assert len(cards) == 10
-    assert {card.suggestion.answer for card in cards} == {"red"}
+    assert [card.suggestion.answer for card in cards] == ["red"] * 10
     sure = [card.suggestion.confidence for card in cards]
     assert sure == sorted(sure, reverse=True)  # type: ignore[type-var]
-    assert all(purposes(trained)[card.question.key] is None for card in cards)
-    trained.tell(cards[0].question.key, "red")
-    assert purposes(trained)[cards[0].question.key] == "pick"
-    assert cards[0].question.key not in [card.question.key for card in trained.grid("red", 10)]
+    assert all(by[card.question.key] is None for card in cards)
+    first = cards[0].question.key
+    trained.tell(first, "red")
+    assert purposes(trained)[first] == "pick"
+    assert first not in [card.question.key for card in trained.grid("red", 10)]
 
 
 def test_what_a_grid_showed_measures_nothing(trained: Session) -> None:
     """A card that the audit comes to is answered with the model's word beside it, or left for being unclear."""
-    from jostle.labeling.audit import audit_sample
-    from jostle.labeling.store import QueueEntry
-
     before = audit_sample(trained)
     shown = [card.question.key for card in trained.grid("red", 10)]
     counted = audit_sample(trained)
@@ -245,10 +232,14 @@ def test_classes_are_renamed_merged_and_added_after_a_hundred_answers(on_both: S
     assert {card.suggestion.answer for card in on_both.grid("green", 5)} == {"green"}
     accuracy = on_both.accuracy()
     assert accuracy.estimate > 0.6
-    with pytest.raises(ValueError, match="there is a class 'green' already"):
-        on_both.rename_class("gray", "green")
+    with pytest.raises(ValueError, match="there is a class 'green' already: merge 'gray' into it"):
+        on_both.rename_class("gray", "Green")
     with pytest.raises(ValueError, match="the same class"):
         on_both.merge_class("blue", "green")
+    with pytest.raises(ValueError, match="'scarlet' and 'SCARLET' differ only in case"):
+        on_both.add_class("SCARLET")
+    on_both.rename_class("scarlet", "Scarlet")
+    assert on_both.classes() == ["Scarlet", "green", "gray"]
 
 
 def test_a_project_goes_on_where_it_was(colors: Path) -> None:
@@ -266,6 +257,8 @@ def test_a_project_goes_on_where_it_was(colors: Path) -> None:
     assert again.predictions() is not None
     with pytest.raises(ValueError, match="answers of the kind 'one', not 'number'"):
         Session.open(colors, answers=Answers("number"))
+    with pytest.raises(ValueError, match="'red' and 'Red' differ only in case"):
+        Session.open(colors, project=colors / "new", answers=["red", "Red"])
     assert Session.open(colors).kind == "one"
 
 
@@ -288,15 +281,3 @@ def test_data_that_changes_between_rounds(session: Session, colors: Path) -> Non
     assert (progress.unreadable_count, list(progress.unreadable)) == (1, ["broken.png"])
     trained = session.store.rounds()[-1][2]["trained"]
     assert trained == sum(entry.purpose == "pick" for entry in answered)
-
-
-def test_classes_that_differ_only_in_case_are_refused(colors: Path) -> None:
-    with pytest.raises(ValueError, match="'red' and 'Red' differ only in case"):
-        Session.open(colors, answers=["red", "Red"])
-    session = Session.open(colors, answers=COLORS, encoder="pixels")
-    with pytest.raises(ValueError, match="'green' and 'GREEN' differ only in case"):
-        session.add_class("GREEN")
-    with pytest.raises(ValueError, match="there is a class 'green' already: merge 'red' into it"):
-        session.rename_class("red", "Green")
-    session.rename_class("red", "Red")
-    assert session.classes() == ["Red", "green", "blue"]
