@@ -44,30 +44,24 @@ def test_examples_that_are_not_there_are_named():
             data.preview(position)
 
 
-def test_checksums_of_files_and_folders(tmp_path):
-    (tmp_path / "a.bin").write_bytes(b"hello")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "b").write_bytes(b"1")
+def test_checksums_of_files_and_folders_see_contents_and_read_a_file_once(tmp_path, monkeypatch):
+    folder, path = tmp_path / "folder", tmp_path / "folder" / "a.bin"
     split = Split(torch.zeros(1, 2), torch.zeros(1))
-    data = Data("made", "regression", split, split, sources=(tmp_path / "a.bin", tmp_path / "folder"))
-    assert data.checksums["a.bin"] == hashlib.sha256(b"hello").hexdigest()
-    lines = f"{hashlib.sha256(b'1').hexdigest()}  b\n".encode()  # as sha256sum prints them
-    assert data.checksums["folder/"] == hashlib.sha256(lines).hexdigest()
+    folder.mkdir()
 
+    def found() -> dict[str, str]:
+        return Data("made", "regression", split, split, sources=(path, folder)).checksums
 
-def test_checksums_of_a_folder_see_contents_and_read_a_file_once(tmp_path, monkeypatch):
-    split = Split(torch.zeros(1, 2), torch.zeros(1))
-
-    def found() -> str:
-        return Data("made", "regression", split, split, sources=(tmp_path,)).checksums[f"{tmp_path.name}/"]
-
-    (tmp_path / "a.bin").write_bytes(b"1234")
+    path.write_bytes(b"1234")
+    digest = hashlib.sha256(b"1234").hexdigest()
+    lines = f"{digest}  a.bin\n".encode()  # as sha256sum prints them
     first = found()
-    (tmp_path / "a.bin").write_bytes(b"1235")  # the same name and size, at once
+    assert first == {"a.bin": digest, "folder/": hashlib.sha256(lines).hexdigest()}
+    path.write_bytes(b"1235")  # the same name and size, at once
     second = found()
-    assert first != second
+    assert first["folder/"] != second["folder/"]
     old = time.time_ns() - 60 * 10**9
-    os.utime(tmp_path / "a.bin", ns=(old, old))
+    os.utime(path, ns=(old, old))
     assert found() == second
     monkeypatch.setattr(hashlib, "file_digest", None)
     assert found() == second  # known by its time, which is long ago

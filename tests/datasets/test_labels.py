@@ -1,14 +1,23 @@
-"""Labels by the names of examples, and classes as the outputs of a model count them."""
+"""Examples that are known already, labels by the names of examples, classes as the outputs of a model count them."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from official_files import picture
+from official_files import encoded, picture
 
 from jostle import datasets
-from jostle.datasets import Data, DataError, Split
-from jostle.datasets.labels import align_columns, find_shared, has_labels_by_name, match_classes, read_labels
+from jostle.datasets import Data, DataError, Fields, ImageFiles, Split, Texts
+from jostle.datasets.binary_files import Stretched
+from jostle.datasets.fetch import Member
+from jostle.datasets.labels import (
+    align_columns,
+    find_named,
+    find_shared,
+    has_labels_by_name,
+    match_classes,
+    read_labels,
+)  # fmt: skip
 from jostle.datasets.views import apply_transform
 
 
@@ -114,3 +123,59 @@ def test_two_tables_have_the_categories_of_both(tmp_path: Path) -> None:
     (tmp_path / "known.csv").write_text("size,target\n3,1.5\n4,2.5\n")
     with pytest.raises(DataError, match=r"known.csv has no column roof.*drop=\[roof\]"):
         align_columns(pool, datasets.pool(f"csv:{tmp_path}/known.csv"))
+
+
+def made(inputs, names=(), columns=(), numbered=False) -> Data:
+    nothing = Split(torch.empty(0), torch.empty(0))
+    split = Split(inputs, torch.empty(0), tuple(names), numbered)
+    return Data("made", None, split, nothing, columns=tuple(columns))
+
+
+def test_tensors_by_content():
+    pool = torch.tensor([[1.0, 2], [3, 4], [1, 2], [5, 6]])
+    assert find_shared(made(pool), made(pool[[0, 3]])).tolist() == [0, 2, 3]
+    assert find_shared(made(pool), made(torch.zeros(0, 2))).tolist() == []
+    assert (
+        find_shared(made(pool), made(torch.tensor([[1, 2]]))).tolist() == []
+    )  # whole numbers are something else
+
+
+def test_ids_decide_where_both_have_them():
+    pool = torch.tensor([[1.0], [2], [3]])
+    assert find_shared(made(pool, "abc"), made(pool[:1], "c")).tolist() == [2]
+    assert find_shared(made(pool, "abc"), made(pool[:1], "c", numbered=True)).tolist() == [0]
+    assert find_shared(made(pool, "abc", numbered=True), made(pool[:1])).tolist() == [0]
+
+
+def test_rows_of_tables_by_column():
+    pool = made(torch.tensor([[1.0, 1, 0], [2, 0, 1]]), columns=("size", "color=blue", "color=red"))
+    known = made(torch.tensor([[2.0, 1]]), columns=("size", "color=red"))  # nothing blue was labeled yet
+    assert find_shared(pool, known).tolist() == [1]
+
+
+def test_texts_before_and_after_tokenizing():
+    pool = made(Texts((("a", "b"), ("a",), ("c",))))
+    assert find_shared(pool, made(Texts((("a",),)))).tolist() == [1]
+    ids = torch.tensor([[5, 6, 0], [7, 0, 0], [5, 6, 0]])
+    fields = made(Fields({"ids": ids, "mask": (ids > 0).long()}, "mask"))
+    narrow = made(Fields({"ids": ids[1:2, :1], "mask": torch.ones(1, 1, dtype=torch.int64)}, "mask"))
+    assert find_shared(fields, narrow).tolist() == [1]  # padded to another width
+    told = made(Fields({"ids": ids}, texts=("x", "y", "z")))
+    assert find_shared(told, made(Fields({"ids": ids[:1, :1]}, texts=("z",)))).tolist() == [2]
+
+
+def test_images_by_path_and_by_content(tmp_path):
+    for i in range(4):
+        picture(6, 8, seed=i).save(tmp_path / f"{i}.png")
+    (tmp_path / "copy.png").write_bytes((tmp_path / "1.png").read_bytes())
+    (tmp_path / "link.png").symlink_to(tmp_path / "2.png")
+    pool = made(ImageFiles([tmp_path / f"{i}.png" for i in range(4)], Stretched()))
+    member = Member(tmp_path / "a.zip", "x.png", encoded(picture(6, 8, seed=3), "PNG"))
+    known = made(ImageFiles([tmp_path / "copy.png", tmp_path / "link.png", member], Stretched((3, 3))))
+    assert find_shared(pool, known).tolist() == [1, 2, 3]
+    assert find_shared(apply_transform(pool, lambda image: torch.zeros(1)), known).tolist() == [1, 2, 3]
+
+
+def test_by_name():
+    assert find_named(made(torch.zeros(3, 1), ["a", "b", "a"]), {"a", "z"}).tolist() == [0, 2]
+    assert find_named(made(torch.zeros(3, 1)), {"1"}).tolist() == [1]

