@@ -20,8 +20,7 @@ from torch.utils.data import TensorDataset
 
 from jostle import datasets, strategies
 from jostle.core import Embedded, Strategy
-from jostle.datasets.data import Data
-from jostle.datasets.views import split_columns
+from jostle.datasets.data import Data, split_columns
 from jostle.inference.context import QueryContext
 from jostle.rng import generator
 from jostle.selectors import Picks

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from jostle import datasets, strategies
 from jostle.core import Embedded, Joined, Strategy
-from jostle.datasets.data import Data, take_rows
-from jostle.datasets.views import as_dataset, split_columns
+from jostle.datasets.data import Data, as_dataset, split_columns, take_rows
 from jostle.experiments import load_protocol
 from jostle.inference.context import Options, QueryContext
 from jostle.rng import derive

@@ -9,6 +9,7 @@ from official_files import encoded, picture
 from jostle import datasets
 from jostle.datasets import Data, DataError, Fields, ImageFiles, Split, Texts
 from jostle.datasets.binary_files import Stretched
+from jostle.datasets.catalog import apply_transform
 from jostle.datasets.fetch import Member
 from jostle.datasets.labels import (
     align_columns,
@@ -18,7 +19,6 @@ from jostle.datasets.labels import (
     match_classes,
     read_labels,
 )  # fmt: skip
-from jostle.datasets.views import apply_transform
 
 
 def photos(folder: Path) -> Data:

@@ -12,8 +12,9 @@ from torch import nn
 
 import jostle
 from jostle import datasets
+from jostle.datasets.catalog import apply_transform
+from jostle.datasets.data import as_pool
 from jostle.datasets.labels import find_shared
-from jostle.datasets.views import apply_transform, as_pool
 from jostle.inputs import Pool, count
 
 pa = pytest.importorskip("pyarrow")

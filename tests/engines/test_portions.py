@@ -14,9 +14,9 @@ from torch.utils.data import TensorDataset
 from jostle import datasets, strategies
 from jostle.core import Strategy
 from jostle.datasets.binary_files import Stretched
-from jostle.datasets.data import Fields, Split
+from jostle.datasets.catalog import apply_transform
+from jostle.datasets.data import Fields, Split, as_pool
 from jostle.datasets.images import ImageFiles
-from jostle.datasets.views import apply_transform, as_pool
 from jostle.engines.ray_engine import Found, Ray, prepare
 from jostle.engines.worker import (
     Candidates,

@@ -8,7 +8,7 @@ import torch
 
 from jostle.core import Query
 from jostle.datasets import Data, Split
-from jostle.datasets.views import Texts
+from jostle.datasets.data import Texts
 from jostle.experiments.page import Answer, answers_of, cards, is_gallery, render_gallery
 from jostle.tasks import TASKS
 

@@ -10,8 +10,7 @@ from tiny import numbers, tiny
 from torch import nn
 
 from jostle.core import Embedded, Embedding, Joined
-from jostle.datasets.data import take_rows
-from jostle.datasets.views import as_dataset, as_pool
+from jostle.datasets.data import as_dataset, as_pool, take_rows
 from jostle.experiments.experiment import plan_runs, run_experiment, smoke_test
 from jostle.experiments.loop import candidate_ids, cycles, initial_set, select_examples, valid_picks
 from jostle.experiments.setup import ExperimentSetup, build_strategy, one_thread

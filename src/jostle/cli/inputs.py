@@ -15,6 +15,8 @@ from jostle import datasets
 from jostle.cli.options import QueryOptions
 from jostle.cli.picking import Messages, read_picked_names
 from jostle.datasets import Data, ImageFiles
+from jostle.datasets.catalog import Transformed, apply_transform
+from jostle.datasets.data import as_dataset, as_pool
 from jostle.datasets.images import normalization_in_words
 from jostle.datasets.labels import (
     align_columns,
@@ -24,7 +26,6 @@ from jostle.datasets.labels import (
     match_classes,
     read_labels,
 )
-from jostle.datasets.views import Transformed, apply_transform, as_dataset, as_pool
 from jostle.experiments.results import main_metric
 from jostle.inference.isolation import device_of
 from jostle.inference.outputs import ModelInputError, batch_in_words, output_reader

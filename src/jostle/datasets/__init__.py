@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jostle.datasets.catalog import describe, entry, load, named, names, pool, register, settings
     from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Targets, Texts
     from jostle.datasets.images import ImageFiles
-    from jostle.datasets.views import tokenize
+    from jostle.datasets.tables import tokenize
 
 __all__ = [
     "Batch", "Data", "DataError", "Fields", "ImageFiles", "Inputs", "MissingDataError", "Split", "Targets",

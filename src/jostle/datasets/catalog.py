@@ -1,25 +1,27 @@
-"""Data sets by name, folders and tables of the user's own, and data that a user's function returns."""
+"""Data sets by name, folders and tables of the user's own, and what a user's function returns or transforms."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import default_collate
 
 from jostle.datasets import image_sets, images, parquet, tables
-from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts
+from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts, batch_row
 from jostle.datasets.fetch import DataError, data_root
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.tables import encode_classes
+from jostle.inputs.sources import cut
 from jostle.tasks import TASKS
 from jostle.utils.registry import Entry, Registry, bracketed, check_settings, first_words
 from jostle.utils.user_files import is_own
@@ -261,3 +263,79 @@ def _inputs(values: object, name: str) -> Inputs:
     if hasattr(values, "__len__") and hasattr(values, "__getitem__"):
         return values if isinstance(values, Fields | Texts | ImageFiles) else Items(values)
     raise DataError(f"{name} returned {type(values).__name__} as inputs: {EXPECTED}")
+
+
+Transform = Callable[[Any], Any]  # an image, a text or a tensor -> a tensor, or a dict of them
+
+
+def apply_transform(data: Data, transform: Transform, name: str = "the transform") -> Data:
+    """Apply a transform to every example of `data`; previews stay as they were.
+
+    The transform gets a PIL image just as it is in its file or in its cell of a Parquet file. It gets a text as a
+    string, a pair as a tuple, and anything else as a tensor. It must not draw random numbers, since jostle may read an
+    example twice.
+    """
+
+    def changed(split: Split) -> Split:
+        return replace(split, inputs=Transformed(split.inputs, transform, name, data.preview, split.names))
+
+    return replace(data, train=changed(data.train), test=changed(data.test))
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """Inputs that a function makes, one by one, of other inputs."""
+
+    by_batch: ClassVar[bool] = True
+
+    inputs: Inputs
+    transform: Transform
+    name: str  # of the transform, for errors
+    preview: Callable[[int], Image.Image | str] | None  # None: nobody is shown these
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: Tensor) -> Batch:
+        positions = index.tolist()
+        if hasattr(self.inputs, "originals"):
+            originals = self.inputs.originals(positions)
+        else:
+            batch = self.inputs[index]  # a copy of its own, which the transform may change
+            originals = (batch_row(batch, place) for place in range(len(positions)))
+        made = [self._made(i, x) for i, x in zip(positions, originals, strict=True)]
+        shapes = [{name: tuple(part.shape) for name, part in columns.items()} for columns in made]
+        for position, shape in zip(positions, shapes, strict=True):
+            if shape != shapes[0]:
+                this, first = (each.get("", each) for each in (shape, shapes[0]))
+                raise DataError(
+                    f"{self.name} returned {this} for {self._named(position)} and {first} for "
+                    f"{self._named(positions[0])}: examples of a batch need one shape"
+                )
+        batch = default_collate(made)
+        return batch.get("", batch)  # type: ignore[no-any-return]
+
+    def part(self, start: int, stop: int) -> Transformed | None:
+        """Return the examples from `start` up to `stop`, counted from the first of them; None if they cannot be cut."""
+        inputs = cut(self.inputs, start, stop)
+        names = cut(self.names, start, stop)
+        return None if inputs is None else Transformed(inputs, self.transform, self.name, None, names)
+
+    def __str__(self) -> str:
+        return f"as {self.name} makes them"
+
+    def _made(self, position: int, example: Any) -> dict[str, Tensor]:
+        """Return what the transform makes of an example, by column; a single tensor has no name."""
+        made = self.transform(example)
+        try:
+            columns = made if isinstance(made, dict) else {"": made}
+            return {key: torch.as_tensor(value) for key, value in columns.items()}
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(
+                f"{self.name} returned {type(made).__name__} for {self._named(position)}; "
+                "expected a tensor, or a dict of tensors"
+            ) from None
+
+    def _named(self, position: int) -> str:
+        return self.names[position] if self.names else f"example {position}"

@@ -15,8 +15,10 @@ from typing import Any, ClassVar, Protocol
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset
 
 from jostle.datasets.fetch import DataError
+from jostle.inputs import Batched, Pool
 from jostle.inputs.sources import cut
 from jostle.tasks import TASKS
 from jostle.utils.names import cached_property
@@ -331,3 +333,46 @@ def _folder_sum(folder: Path) -> str:
         for found, path in zip(sums, files, strict=True)
     )
     return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def as_pool(inputs: Inputs, ids: Tensor | None = None) -> Pool:
+    """Return inputs as a pool whose positions are their ids."""
+    return Pool(Batched(inputs), torch.arange(len(inputs)) if ids is None else ids)
+
+
+class Examples(Dataset[tuple[Any, Tensor]]):
+    """Labeled examples of a split that are not tensors: one for a position, a batch for a tensor of positions.
+
+    Texts of unequal length are padded for a batch only, so they cannot be put together one by one.
+    """
+
+    by_batch = True
+
+    def __init__(self, inputs: Inputs, targets: Targets) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int | Tensor) -> tuple[Any, Tensor]:
+        if isinstance(index, Tensor):
+            return self.inputs[index], self.targets[index]
+        row, target = self[torch.tensor([index])]
+        return batch_row(row, 0), target[0]
+
+
+def as_dataset(inputs: Any, targets: Any) -> Dataset[Any]:
+    """Return inputs and their targets as a dataset of (x, y)."""
+    if isinstance(inputs, Tensor) and isinstance(targets, Tensor):
+        return TensorDataset(inputs, targets)
+    return Examples(inputs, targets)
+
+
+def split_columns(dataset: Any) -> tuple[Any, Any]:
+    """Return the inputs and the targets of a dataset of (x, y)."""
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[0], dataset.tensors[1]
+    if isinstance(dataset, Examples):
+        return dataset.inputs, dataset.targets
+    items = [dataset[position] for position in range(len(dataset))]
+    return torch.stack([x for x, _ in items]), torch.stack([torch.as_tensor(y) for _, y in items])

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from jostle.datasets.catalog import Transformed
 from jostle.datasets.data import Batch, Data, Fields, Inputs, Split, Texts, batch_row, take_rows
 from jostle.datasets.fetch import DataError, File, Member, file_size
 from jostle.datasets.images import ImageFiles
 from jostle.datasets.parquet import ParquetInputs
 from jostle.datasets.table_files import CsvFile, read_csv
 from jostle.datasets.tables import encode_targets
-from jostle.datasets.views import Transformed
 from jostle.inputs.sources import parted
 from jostle.utils.files import unhidden
 

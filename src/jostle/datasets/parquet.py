@@ -30,8 +30,7 @@ from jostle.datasets.binary_files import Frame, make_frame, read_image
 from jostle.datasets.data import Batch, Data, Split, batch_row
 from jostle.datasets.fetch import DataError, File, Member
 from jostle.datasets.images import THREADS, Pixels, per_channel, standardize
-from jostle.datasets.tables import encode_targets
-from jostle.datasets.views import load_tokenizer, tokenize_texts
+from jostle.datasets.tables import encode_targets, load_tokenizer, tokenize_texts
 from jostle.utils.names import unknown
 
 Kind = Literal["images", "texts", "tokens", "numbers"]

@@ -1,16 +1,18 @@
-"""Tables: a csv of the user's own, Ames house prices, MSR paraphrases, and tables of KEEL and of R's packages."""
+"""Tables and texts: a csv of the user's own, Ames house prices, MSR paraphrases, tables of KEEL and of R's packages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from jostle.datasets.data import Data, Split, Texts, hold_out
+from jostle.datasets.data import Data, Fields, Split, Texts, hold_out
 from jostle.datasets.fetch import DataError, MissingDataError, Source, fetch
 from jostle.datasets.table_files import encode_table, is_missing, is_numeric, read_csv
 from jostle.rng import generator
@@ -75,6 +77,49 @@ def _msr_split(path: Path) -> Split:
         tuple(f"{row[1]}-{row[2]}" for row in rows[1:]),
     )
     return Split(Texts(pairs), targets, names)
+
+
+def tokenize(data: Data, encoder: str | Path, length: int = 128) -> Data:
+    """Tokenize the texts of `data` for an encoder (a folder or a hub name), at most `length` tokens each.
+
+    Rows are padded to the longest of their split, and batches drop what is padding in all their rows.
+    """
+    tokenizer = load_tokenizer(str(encoder))
+
+    def tokenized(split: Split) -> Split:
+        if not isinstance(split.inputs, Texts):
+            raise DataError(f"{data.name} has no texts to tokenize")
+        texts = split.inputs
+        columns = tokenize_texts(tokenizer, texts.rows, length)
+        shown = tuple(texts.preview(position) for position in range(len(texts)))
+        return replace(split, inputs=Fields(columns, "attention_mask", shown))
+
+    return replace(data, train=tokenized(data.train), test=tokenized(data.test))
+
+
+@lru_cache(maxsize=4)
+def load_tokenizer(encoder: str) -> Any:
+    """Load the tokenizer of an encoder, a folder or a hub name."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as reason:
+        raise ImportError("texts need transformers: pip install jostle[nlp]") from reason
+    try:
+        return AutoTokenizer.from_pretrained(encoder)  # nosec B615  # the user names it, with a revision if wanted
+    except (OSError, ValueError) as reason:
+        raise DataError(
+            f"no tokenizer at {encoder!r}, expected a model's folder or hub name: {reason}"
+        ) from reason
+
+
+def tokenize_texts(tokenizer: Any, rows: Sequence[tuple[str, ...]], length: int) -> dict[str, Tensor]:
+    """Tokenize texts, or pairs of them, to the columns that an encoder reads, padded to the longest."""
+    some = rows or [("",)]  # tokenizers refuse an empty list
+    pieces = [list(piece) for piece in zip(*some, strict=True)]
+    columns = tokenizer(
+        *pieces, truncation=True, max_length=length, padding=True, padding_side="right", return_tensors="pt"
+    )
+    return {name: column[: len(rows)] for name, column in columns.items()}
 
 
 def csv_table(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from jostle.core import Strategy
-from jostle.datasets.views import as_dataset, as_pool
+from jostle.datasets.data import as_dataset, as_pool
 from jostle.experiments.setup import ExperimentSetup, committee, fit_model
 from jostle.experiments.store import Cycle
 from jostle.inference.runner import tallied

@@ -22,7 +22,7 @@ from torch import nn
 from jostle import datasets, models, strategies
 from jostle.core import Joined, Strategy
 from jostle.datasets import Data, Texts
-from jostle.datasets.views import as_dataset, split_columns
+from jostle.datasets.data import as_dataset, split_columns
 from jostle.experiments.protocol import Amount, Named, Protocol
 from jostle.experiments.store import RunBusyError
 from jostle.inference.context import Fit

@@ -22,8 +22,7 @@ from scipy.special import expit, log_softmax, softmax
 from torch import Tensor, nn
 
 from jostle.core import Joined
-from jostle.datasets.data import Fields, take_rows
-from jostle.datasets.views import as_dataset, split_columns
+from jostle.datasets.data import Fields, as_dataset, split_columns, take_rows
 from jostle.inference.outputs import output_of
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.sources import GoneError, Index, ProgressCallback

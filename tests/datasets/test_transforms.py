@@ -1,4 +1,4 @@
-"""Views of a data set: inputs through a tokenizer or a function of one's own."""
+"""Inputs through a tokenizer or through a function of one's own."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from official_files import picture, write_mrpc
 from jostle import datasets
 from jostle.datasets import Data, DataError, ImageFiles, Split, Texts
 from jostle.datasets.binary_files import Stretched
-from jostle.datasets.views import apply_transform
+from jostle.datasets.catalog import apply_transform
 
 
 def made(inputs, names=()) -> Data:
