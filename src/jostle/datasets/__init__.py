@@ -24,7 +24,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a name when it is asked for: the labeling server reads pictures and tables without torch."""
     if name in (*__all__, "OWN", "REGISTRY"):
-        for home in ("data", "images", "views", "catalog"):
+        for home in ("data", "images", "tables", "catalog"):
             module = import_module(f"jostle.datasets.{home}")
             if hasattr(module, name):
                 return getattr(module, name)
