@@ -76,7 +76,8 @@ def test_tokenize_single_texts_and_cut_long_ones(tmp_path, encoder):
     data = datasets.tokenize(datasets.load(f"csv:{tmp_path / 't.csv'}"), encoder)
     assert data.train.inputs[torch.tensor([0, 1])]["input_ids"].tolist() == [[2, 5, 6, 3], [2, 7, 3, 0]]
     assert len(data.test) == 0
-    pairs = datasets.tokenize(made(Texts((("a " * 50, "b"),))), encoder, length=8)
+    (tmp_path / "p.csv").write_text(f"text1,text2\n{'a ' * 50},b\n")
+    pairs = datasets.tokenize(datasets.load(f"csv:{tmp_path / 'p.csv'}"), encoder, length=8)
     assert pairs.train.inputs[0]["input_ids"].tolist() == [2, 5, 5, 5, 5, 3, 6, 3]
 
 
