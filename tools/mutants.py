@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "return int(tied[keys[tied].argmin()]) if len(tied) > 1 else int(tied)",
         "return int(tied[0])",
-        "selectors/test_ties.py strategies/test_ties.py",
+        "selectors/test_ties.py strategies/test_registry.py",
     ),
     Mutant(
         "order = kept[tie_keys(seed, kept if places is None else places[kept]).argsort()]",
@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         "return rows[:n], (rows[n:] if len(rows) > n else None)",
         "return rows[:n], None",
-        "strategies/test_peers.py strategies/test_lcmd.py",
+        "strategies/test_peers.py strategies/test_methods.py",
     ),
     # the row cache, memory, shards
     Mutant("if digest([rows[before:end]]) != rows_digest:", "if False:", "embeddings/test_resuming.py"),

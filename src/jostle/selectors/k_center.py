@@ -25,10 +25,8 @@ from jostle.rows.geometry import (
 from jostle.selectors.base import (
     WORD,
     Picks,
-    Selector,
     block_room,
     check_pickable,
-    checked_rows,
     seed_or_fresh,
     tie_keys,
 )
@@ -38,8 +36,8 @@ from jostle.selectors.shards import (
     Candidates,
     DistanceBounds,
     KnownDistances,
-    LocalShards,
     Shard,
+    ShardedSelector,
     Shards,
 )
 from jostle.utils.progress import note
@@ -50,7 +48,7 @@ MAX_GROWTH = 4  # times as many candidates where these do not decide
 
 
 @dataclass(frozen=True)
-class KCenter(Selector):
+class KCenter(ShardedSelector):
     """Farthest first, from the origin or from `centers`; a pick's score is its distance when it was picked.
 
     Without origin and centers the first pick is drawn, its score NaN.
@@ -66,11 +64,6 @@ class KCenter(Selector):
     """Scale rows to unit length first."""
     origin: bool = True
     """Without centers, start from the zero row: the first pick is the longest row."""
-
-    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n rows; the seed draws exact ties, and the first pick where there is no start."""
-        rows, centers = checked_rows(rows, n, centers)
-        return self.pick_over(LocalShards.of_rows(rows), n, centers=centers, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None

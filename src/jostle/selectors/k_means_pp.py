@@ -20,14 +20,14 @@ from torch import Tensor
 
 from jostle.rng import GOLDEN, as_uniform, derive, scrambled
 from jostle.rows.geometry import Rows
-from jostle.selectors.base import WORD, Picks, Selector, check_pickable, checked_rows, seed_or_fresh
+from jostle.selectors.base import WORD, Picks, check_pickable, seed_or_fresh
 from jostle.selectors.k_center import CandidateSet, KCenter, join_rounds, pick_farthest
 from jostle.selectors.shards import (
     PICKED,
     Candidates,
     KnownDistances,
-    LocalShards,
     Shard,
+    ShardedSelector,
     Shards,
 )
 from jostle.utils.progress import note
@@ -42,7 +42,7 @@ ROUND_UP = 1 + 1e-9  # arrivals this late are still computed, so that rounding n
 
 
 @dataclass(frozen=True)
-class KMeansPP(Selector):
+class KMeansPP(ShardedSelector):
     """Draws rows in proportion to the squared distance to the nearest center, which is a pick's score.
 
     Without centers the first pick is the longest row, its score the squared length. Rows that equal a center
@@ -54,11 +54,6 @@ class KMeansPP(Selector):
         >>> int(jostle.k_means_pp(rows, 2, seed=0)[0])
         2
     """
-
-    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick n rows; equal seeds give equal picks."""
-        rows, centers = checked_rows(rows, n, centers)
-        return self.pick_over(LocalShards.of_rows(rows), n, centers=centers, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None

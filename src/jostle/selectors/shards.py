@@ -28,7 +28,7 @@ from jostle.rows.geometry import (
     unit_length,
     width,
 )
-from jostle.selectors.base import checked_rows
+from jostle.selectors.base import Picks, Selector, checked_rows
 
 CENTERS_PER_BLOCK = 512
 LOOK_COST = 100_000  # of one look at a few rows besides the distances it computes, in distances
@@ -324,6 +324,15 @@ class Shards(ABC):
         if len(values) < 2:
             return values[0] if values else None
         return rows_at(joined(values), torch.cat([each.places for each in found]).argsort())
+
+
+class ShardedSelector(Selector):
+    """A selector that works over shards: plain rows are checked, and are one shard."""
+
+    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
+        """Pick n rows; equal seeds give equal picks."""
+        rows, centers = checked_rows(rows, n, centers)
+        return self.pick_over(LocalShards.of_rows(rows), n, centers=centers, seed=seed)
 
 
 class LocalShards(Shards):

@@ -18,12 +18,11 @@ from jostle.selectors.base import (
     Selector,
     block_room,
     check_pickable,
-    checked_rows,
     checked_scores,
     seed_or_fresh,
     tie_keys,
 )
-from jostle.selectors.shards import LocalShards, Shard, Shards
+from jostle.selectors.shards import LocalShards, Shard, ShardedSelector, Shards
 from jostle.utils.names import look_up
 
 SORT_BYTES = 8 * WORD  # for each score that is sorted
@@ -57,15 +56,10 @@ class TopK(Selector):
 
 
 @dataclass(frozen=True)
-class Longest(Selector):
+class Longest(ShardedSelector):
     """Takes the longest rows; a pick's score is its length. Centers do not matter."""
 
     uses_centers = False
-
-    def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
-        """Pick the n longest; the seed draws exact ties."""
-        rows, _ = checked_rows(rows, n)
-        return self.pick_over(LocalShards.of_rows(rows), n, seed=seed)
 
     def pick_over(
         self, shards: Shards, n: int, *, centers: Rows | None = None, seed: int | None = None

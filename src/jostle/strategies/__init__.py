@@ -1,21 +1,20 @@
 """Every method by name, and `compose`: `select("noise-stability", model, pool, n=100)`."""
 
 from jostle.core import Query, Strategy
-from jostle.strategies.adversarial import SRAAL, VAAL
-from jostle.strategies.bait import Bait
-from jostle.strategies.batch_bald import BatchBald
-from jostle.strategies.cal import Cal
-from jostle.strategies.classical import (
+from jostle.embeddings import (
     Bald,
     Entropy,
     EntropyDropout,
     ExpectedGradientLength,
     LeastConfidence,
     Margin,
-    PowerMargin,
     QueryByCommittee,
-    Random,
 )
+from jostle.strategies.adversarial import SRAAL, VAAL
+from jostle.strategies.bait import Bait
+from jostle.strategies.batch_bald import BatchBald
+from jostle.strategies.cal import Cal
+from jostle.strategies.classical import PowerMargin, Random
 from jostle.strategies.composition import compose
 from jostle.strategies.epig import Epig
 from jostle.strategies.falcun import Falcun

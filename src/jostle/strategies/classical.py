@@ -23,19 +23,6 @@ from jostle.selectors import top_k, uniform
 from jostle.selectors.top_k import gumbel, log_power
 from jostle.strategies.registry import register
 
-__all__ = [
-    "Bald",
-    "Entropy",
-    "EntropyDropout",
-    "ExpectedGradientLength",
-    "LeastConfidence",
-    "Margin",
-    "PowerMargin",
-    "QueryByCommittee",
-    "Random",
-]
-
-
 ONE_PASS = "one forward pass"  # nosec B105  # no password
 
 

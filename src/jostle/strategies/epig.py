@@ -99,18 +99,15 @@ class Epig(Embedding):
         noise = Deviations(noise_scale=self.noise_scale, space="logits").perturbations(
             context, context.runner.outputs
         )
-        found = []
+
+        def perturbed(inputs: Inputs) -> tuple[Tensor]:
+            return (self.rows(context, context.runner.outputs(inputs)),)
+
+        found = list[Tensor]()
         for k in range(self.samples):
             with noise.applied(k):
                 name = f"perturbation {k + 1} of {self.samples}"
-                found.append(
-                    context.compute(
-                        lambda x: (self.rows(context, context.runner.outputs(x)),),
-                        context.pool,
-                        target,
-                        what=name,
-                    )[0]
-                )
+                found += context.compute(perturbed, context.pool, target, what=name)
         return torch.stack(found, 1)
 
     def rows(self, context: QueryContext, outputs: Tensor) -> Tensor:

@@ -99,17 +99,15 @@ def check_strategy(strategy: Any) -> None:
     """Raise an error that helps where a class or a function was passed for a strategy."""
     if isinstance(strategy, (str, Strategy)):
         return
-    if isinstance(strategy, type) and issubclass(strategy, Strategy):
-        raise TypeError(
-            f"strategy must be a name or a strategy; got the class {strategy.__name__}: pass {strategy.__name__}()"
+    found = repr(strategy)
+    if isinstance(strategy, type):
+        found = f"the class {strategy.__name__}: pass {strategy.__name__}()"
+    elif callable(strategy):
+        found = (
+            "a function: of rows use compose('features', selector=function), of a model and a pool define a class "
+            "with query(context, n)"
         )
-    if callable(strategy):
-        raise TypeError(
-            "strategy must be a name or a strategy; got a function: of rows use "
-            "compose('features', selector=function), "
-            "of a model and a pool define a class with query(context, n)"
-        )
-    raise TypeError(f"strategy must be a name or a strategy; got {strategy!r}")
+    raise TypeError(f"strategy must be a name or a strategy; got {found}")
 
 
 MODEL_OR_ARRAYS = (
