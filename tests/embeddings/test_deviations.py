@@ -95,11 +95,6 @@ def test_the_pool_is_read_once() -> None:
 
 
 class TestWhatIsWatched:
-    def test_features_are_the_input_of_the_head(self) -> None:
-        model, x = ConvNet().eval(), torch.randn(N, 1, 8, 8)
-        with context_of(model, x) as context:
-            torch.testing.assert_close(context.features(), model.body(x))
-
     def test_the_head_is_the_main_one_though_another_is_called_later(self) -> None:
         make, pool = ZOO["auxiliary head"]
         with context_of(make(), pool()) as context:
@@ -122,13 +117,6 @@ class TestWhatIsWatched:
         )
         assert four.shape == (N, K, 8, 4)
         torch.testing.assert_close(four.mean(3, keepdim=True), one, rtol=1e-3, atol=1e-3)
-
-    def test_a_function_of_the_outputs(self) -> None:
-        model, x = mlp(), torch.randn(N, 6)
-        rows = jostle.deviations(
-            model, x, num_perturbations=K, seed=0, space=lambda outputs: outputs.softmax(1)
-        )
-        assert torch.equal(rows, jostle.deviations(model, x, num_perturbations=K, seed=0))
 
     def test_features_that_are_not_by_example_are_refused(self) -> None:
         class Flattening(nn.Module):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from selector_rows import normal
 
-import jostle
 from jostle.rows.geometry import Outer
 from jostle.selectors import Selector, Stochastic, WeightedKMeans, longest, top_k, uniform
 
@@ -86,12 +85,6 @@ def test_a_large_beta_takes_the_largest_scores_and_scores_have_no_noise(kind: st
     picks = Stochastic(kind=kind, beta=1e6).pick(scores, 7, seed=0)
     assert picks.positions.tolist() == scores.topk(7).indices.tolist()
     assert picks.scores.tolist() == scores.topk(7).values.tolist()
-
-
-def test_it_goes_with_any_score_by_name() -> None:
-    strategy = jostle.compose("entropy", selector="stochastic(kind=softrank,beta=2.0)")
-    query = strategy.select(torch.nn.Linear(4, 3), torch.randn(30, 4), 5, seed=0)
-    assert len(set(query.indices.tolist())) == 5
 
 
 def test_negative_scores_have_no_power() -> None:

@@ -195,22 +195,6 @@ def test_dropout_inside_attention_and_recurrent_layers_acts(kind: str, unchanged
         torch.testing.assert_close(passes(gentle, pool, 2)[1], gentle.eval()(pool), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_bert_uses_its_own_dropout_in_attention_too(attention: str, unchanged: Any) -> None:
-    model = bert(attention)
-    for part in model.modules():
-        if isinstance(part, nn.Dropout) and "SelfAttention" not in str(part):
-            part.p = 0.0
-    for layer in model.bert.encoder.layer:
-        layer.attention.self.dropout.p = 0.5
-    pool = bert_pool()
-    check = unchanged(model)
-    out = passes(model, pool, 3)
-    check()
-    assert (out[0] - out[1]).abs().max() > 1e-5
-    torch.testing.assert_close(out, passes(model, pool, 3, batch=4), atol=1e-6, rtol=1e-5)
-
-
 class Flagged(nn.Module):
     """Returns something else in training mode, which must not be switched on."""
 

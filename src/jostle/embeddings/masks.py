@@ -49,7 +49,8 @@ class Masks(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        return ACTIONS.get(func, partial(call_through, func))(self, *args, **(kwargs or {}))
+        action = ACTIONS.get(func)
+        return func(*args, **(kwargs or {})) if action is None else action(self, *args, **(kwargs or {}))
 
     @contextmanager
     def following(self, model: nn.Module) -> Iterator[None]:
@@ -98,11 +99,6 @@ class Masks(TorchFunctionMode):
     def dropped(self, values: Tensor, p: float, **how: bool) -> Tensor:
         """Values times their mask, scaled so that the mean stays."""
         return values if self.rests(p) else values * (self.mask(values, p, **how) / max(1 - p, 1e-12))
-
-
-def call_through(func: Callable[..., Any], _: Masks, *args: Any, **kwargs: Any) -> Any:
-    """Any other function."""
-    return func(*args, **kwargs)
 
 
 def dropout(

@@ -201,6 +201,14 @@ def pick_one_by_one(
     return Picks.of(positions, scores, keys.device)
 
 
+def drawn_rest(taken: Sequence[int], count: int, size: int, draws: torch.Generator) -> list[int]:
+    """Return `count` of the positions below `size` that are not taken yet, drawn."""
+    left = torch.ones(size, dtype=torch.bool, device="cpu")
+    left[list(taken)] = False
+    rest = left.nonzero()[:, 0]
+    return rest[torch.randperm(len(rest), generator=draws, device="cpu")[:count]].tolist()
+
+
 def first_copies(rows: Tensor) -> Tensor | None:
     """Return the position of the first row equal to each row, (n,), or None where all rows differ.
 

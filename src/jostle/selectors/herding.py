@@ -27,6 +27,7 @@ from jostle.selectors.base import (
     check_pickable,
     checked_weights,
     dense_rows,
+    drawn_rest,
     first_copies,
     seed_or_fresh,
     tie_keys,
@@ -125,7 +126,7 @@ class Herding(Weighing):
     ) -> Picks:
         """Pick n rows from shards; only targets and candidates leave them."""
         check_pickable(n, len(shards))
-        like, centers = dense_rows("herding", shards.row_at(0), 1, centers)
+        like, centers = dense_rows("herding", shards.collect(torch.tensor([0])), 1, centers)
         like = like.to(torch.promote_types(like.dtype, torch.float32))
         found = shards.collect_weights()
         weights = like.new_ones(len(shards)) if found is None else found.to(like)
@@ -230,14 +231,8 @@ def pick_greedily(
             again = again[stale[again]]
             bounds[again], stale[again] = field.gains(competing.nearness(again)), False
             continue
-        if (
-            not bounds[top] > 0
-        ):  # the rest is drawn: by position it would be of one kind if the pool is sorted
-            left = torch.ones(len(points), dtype=torch.bool)
-            left[places] = False
-            rest = left.nonzero()[:, 0]
-            order = torch.randperm(len(rest), generator=draws, device=draws.device)
-            places += rest[order[: n - len(places)].cpu()].tolist()
+        if not bounds[top] > 0:  # by position the rest would be of one kind if the pool is sorted
+            places += drawn_rest(places, n - len(places), len(points), draws)
             break
         places.append(int((keys == smallest[top]).nonzero()))
         gains.append(float(bounds[top]))

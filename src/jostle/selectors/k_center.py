@@ -76,7 +76,7 @@ class KCenter(ShardedSelector):
             return pick_farthest(shards, n, self.unit, seed)
         draws = generator(seed, "k-center")
         first = int(torch.randint(len(shards), (1,), generator=draws, device="cpu"))
-        shards.start(shards.row_at(first), self.unit, seed, [first])
+        shards.start(shards.collect(torch.tensor([first])), self.unit, seed, [first])
         rest = pick_farthest(shards, n - 1, self.unit, seed)
         draw = torch.tensor([first], device=rest.positions.device)
         return Picks(

@@ -65,7 +65,7 @@ class KMeansPP(ShardedSelector):
         if centers is not None:
             return draw_rows(shards, n, seed)
         longest, length = pick_farthest(shards, 1, False, seed)
-        shards.start(shards.row_at(int(longest)), False, seed, longest.tolist())
+        shards.start(shards.collect(longest), False, seed, longest.tolist())
         rest = draw_rows(shards, n - 1, seed)
         return Picks(torch.cat([longest, rest.positions]), torch.cat([length.square(), rest.scores]))
 

@@ -27,6 +27,7 @@ from jostle.selectors.base import (
     block_room,
     break_ties,
     dense_rows,
+    drawn_rest,
     seed_or_fresh,
     tie_keys,
 )
@@ -68,7 +69,9 @@ class ProbCover(Selector):
             covered |= fresh
             gains[winner] = 0
             note(1)
-        return fill_with_draws(positions, scores, n, len(rows), seed, rows.device)
+        left = n - len(positions)
+        rest = drawn_rest(positions, left, len(rows), generator(seed, "prob-cover"))
+        return Picks.of([*positions, *rest], [*scores, *[0.0] * left], rows.device)
 
     def room(self, size: int, width: int, n: int) -> int:
         """Return the bytes of pairs of neighbors, of gains and tie keys, and of a few blocks of distances."""
@@ -169,18 +172,6 @@ class BallGraph:
             unsure[pairs] = exact >= self.limit
             row, column = row[~unsure], column[~unsure]
         return row, column
-
-
-def fill_with_draws(
-    positions: list[int], scores: list[float], n: int, size: int, seed: int, device: torch.device
-) -> Picks:
-    """Return picks, filled up with random rows at a score of 0."""
-    draws = generator(seed, "prob-cover")
-    taken = torch.zeros(size, dtype=torch.bool)
-    taken[positions] = True
-    left = (~taken).nonzero()[:, 0]
-    rest = left[torch.randperm(len(left), generator=draws, device=draws.device)[: n - len(positions)]]
-    return Picks.of([*positions, *rest.tolist()], [*scores, *[0.0] * len(rest)], device)
 
 
 def pure_radius(rows: Tensor, cells: Tensor, purity: float) -> float:

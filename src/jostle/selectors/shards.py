@@ -165,15 +165,6 @@ class KnownDistances(NamedTuple):
     """(k,) bool, which of them are exact."""
 
 
-class HeldRows(NamedTuple):
-    """Rows or weights of a shard, by place."""
-
-    places: Tensor
-    """(k,), ascending."""
-    values: Rows | None
-    """(k, d), or weights (k,); None: there are no weights."""
-
-
 class Shard:
     """Some rows of a pool with their places, and bounds of their distances to centers."""
 
@@ -228,18 +219,13 @@ class Shard:
         here, _ = self._here(places)
         self.bounds.values[here] = PICKED
 
-    def row_at(self, place: int) -> Rows | None:
-        """Return the row of a place, (1, d), or None if a different shard holds it."""
-        here, _ = self._here(torch.tensor([place]))
-        return rows_at(self.rows, here) if len(here) else None
-
-    def held(self, places: Tensor | None, weights: bool) -> HeldRows:
-        """Return rows, or else their weights, at those of some places that are in this shard; None: at all places."""
+    def held(self, places: Tensor | None, weights: bool) -> tuple[Tensor, Rows | None]:
+        """Return places, (k,), and rows, or else weights, at those of some `places` that are here; None: at all."""
         values = self.weights if weights else self.rows
         if places is None or values is None:
-            return HeldRows(self.places, values)
+            return self.places, values
         here, _ = self._here(places)
-        return HeldRows(self.places[here], rows_at(values, here))
+        return self.places[here], rows_at(values, here)
 
     def update(self, known: KnownDistances | None) -> DistanceBounds:
         """Return the bounds, updated by what the caller learned of former candidates."""
@@ -301,11 +287,6 @@ class Shards(ABC):
         """Add picked `rows` as centers; their `places` cannot be picked again."""
         self.broadcast(partial(Shard.add_centers, rows=rows, places=places))
 
-    def row_at(self, place: int) -> Rows:
-        """Return the row of a place, (1, d)."""
-        found = self.gather(partial(Shard.row_at, place=place))
-        return next(row for row in found if row is not None)
-
     def collect(self, places: Tensor | None = None) -> Rows:
         """Return the rows at some places that ascend, (k, d); None: all rows."""
         rows = self._collect(places, weights=False)
@@ -320,10 +301,10 @@ class Shards(ABC):
 
     def _collect(self, places: Tensor | None, weights: bool) -> Rows | None:
         found = self.gather(partial(Shard.held, places=places, weights=weights))
-        values = [each.values for each in found if each.values is not None]
+        values = [rows for _, rows in found if rows is not None]
         if len(values) < 2:
             return values[0] if values else None
-        return rows_at(joined(values), torch.cat([each.places for each in found]).argsort())
+        return rows_at(joined(values), torch.cat([held for held, _ in found]).argsort())
 
 
 class ShardedSelector(Selector):

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -134,15 +134,6 @@ class Stochastic(Selector):
         return 2 * SORT_BYTES * size
 
 
-class TopScores(NamedTuple):
-    """The largest scores of a shard, in order."""
-
-    scores: Tensor
-    """(k,), in the dtype of the scores."""
-    places: Tensor
-    """(k,)."""
-
-
 def pick_largest(shards: Shards, n: int, seed: int | None, by_length: bool) -> Picks:
     """Pick the n largest scores or longest rows of all shards."""
     check_pickable(n, len(shards))
@@ -155,11 +146,11 @@ def pick_largest(shards: Shards, n: int, seed: int | None, by_length: bool) -> P
     return Picks(places, scores.to(torch.float64))
 
 
-def top_scores(shard: Shard, n: int, seed: int, by_length: bool) -> TopScores:
-    """Return the n largest scores of a shard, or its n longest rows."""
+def top_scores(shard: Shard, n: int, seed: int, by_length: bool) -> tuple[Tensor, Tensor]:
+    """Return the n largest scores of a shard, or lengths of its rows, and their places, (n,) both."""
     scores = row_lengths(shard) if by_length else checked_scores(shard.rows, shard.places)
     order = largest_first(scores, seed, n, shard.places)
-    return TopScores(scores[order], shard.places[order])
+    return scores[order], shard.places[order]
 
 
 def row_lengths(shard: Shard) -> Tensor:

@@ -47,7 +47,7 @@ class Bait(Strategy):
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Compute how much each example would lower the trace, as the only pick."""
-        return Embedded(self.fisher(context, 1).gains().unsqueeze(1))
+        return Embedded(self.fisher(context, 1).ratios(1).unsqueeze(1))
 
     def query(self, context: QueryContext, n: int) -> Picks:
         """Add 2n examples one by one, then drop n."""
@@ -56,7 +56,7 @@ class Bait(Strategy):
         more = min(2 * n, len(context.pool))
         with context.selecting(more + more - n) as advance:
             keys = tie_keys(context.seed, torch.arange(len(context.pool), device=context.device))
-            added = pick_one_by_one(more, fisher.gains, lambda best: fisher.step(best, 1), keys)
+            added = pick_one_by_one(more, lambda: fisher.ratios(1), lambda best: fisher.step(best, 1), keys)
             kept = pruned(fisher.only(added.positions.tolist()), n, keys[added.positions], advance)
             return Picks(added.positions[kept], added.scores[kept])
 
@@ -121,7 +121,7 @@ def pruned(fisher: Fisher, n: int, keys: Tensor, advance: Advance) -> list[int]:
     kept = list(range(len(fisher.features)))
     gone: list[int] = []
     while len(kept) > n:
-        losses = fisher.losses()
+        losses = fisher.ratios(-1)
         losses[gone] = torch.inf
         gone.append(break_ties(-losses, -keys))
         kept.remove(gone[-1])
@@ -158,15 +158,8 @@ class Fisher:
         copies = first_copies(torch.cat([self.features[chosen], self.roots[chosen].flatten(1)], 1))
         return Fisher(*parts, self.inner[chosen], self.outer[chosen], copies)
 
-    def gains(self) -> Tensor:
-        """Return how much adding each example would lower the trace, (n,)."""
-        return self._ratios(1)
-
-    def losses(self) -> Tensor:
-        """Return how much removing each example would raise the trace, (n,)."""
-        return self._ratios(-1)
-
-    def _ratios(self, sign: int) -> Tensor:
+    def ratios(self, sign: int) -> Tensor:
+        """Return how much adding each example would lower the trace (sign 1), or removing it raise it (-1), (n,)."""
         identity = torch.eye(self.inner.shape[1], dtype=self.inner.dtype, device=self.inner.device)
         solved: Tensor = torch.linalg.solve(identity + sign * self.inner, self.outer)
         ratios = solved.diagonal(dim1=1, dim2=2).sum(1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jostle.core import Embedded, Estimate
 from jostle.inference.context import QueryContext
-from jostle.inputs import Pool
+from jostle.inputs import Inputs, Pool
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
 from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
@@ -58,18 +58,16 @@ class FlipCover(Shortlisting):
     def embedding(self, context: QueryContext) -> Embedded:
         """The chance that noise flips each prediction, (n,); 1 in a regression."""
         everyone = torch.arange(len(context.pool), device="cpu")
-        return Embedded(self.moves(context, everyone).weights)
+        return Embedded(self.moves(context, everyone)[2])
 
     def among(self, context: QueryContext, short: Shortlist, n: int) -> Picks:
         """Perturb the candidates, and cover what may flip."""
         kept = short.places
         with context.timed("embedding"):
-            moves = self.moves(context, kept)
+            rows, known, weights = self.moves(context, kept)
         with context.selecting(n):
-            picks = self.picker(context).pick(
-                moves.rows, n, centers=moves.labeled, weights=moves.weights, seed=context.seed
-            )
-            return picks.at(kept)
+            picker = self.picker(context)
+            return picker.pick(rows, n, centers=known, weights=weights, seed=context.seed).at(kept)
 
     def number(self, context: QueryContext) -> int:
         """K, as set or as suits the task of the `context`."""
@@ -93,40 +91,30 @@ class FlipCover(Shortlisting):
         room = 0 if n is None else self.picker(context).room(kept, made.width, n) + explained
         return replace(made, passes=made.passes + margins + outputs, selecting=room)
 
-    def moves(self, context: QueryContext, kept: Tensor) -> Moves:
-        """Deviations of candidates and labeled set under the same perturbations, and the candidates' weights."""
-        candidates = context.pool.take(kept)
-        both = (candidates, *context.pools[1:])
+    def moves(self, context: QueryContext, kept: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Deviations of candidates (n, K c) and labeled set (m, K c), and the candidates' weights (n,)."""
+        both, size = (context.pool.take(kept), *context.pools[1:]), len(kept)
         if not context.task.has_classes:
             rows = deviations(context, self.number(context), *both)
-            known = rows[len(kept) :]
-            return Moves(rows[: len(kept)], known if len(known) else None, rows.new_ones(len(kept)))
-        targets = None
-        if context.labeled is not None and len(context.labeled):
-            targets = labeled_classes(context, "flip-cover")  # refused before anything is perturbed
+            return rows[:size], rows[size:] if len(rows) > size else None, rows.new_ones(size)
+        labeled = context.labeled is not None and len(context.labeled)
+        targets = (
+            labeled_classes(context, self.name) if labeled else None
+        )  # checked before anything is perturbed
         number = self.number(context)
         moved = deviations(context, number, *both).unflatten(1, (number, -1))  # (n + m, K, c)
         logits = self.logits(context, *both)
-        step = None if targets is None else bearable(logits[len(kept) :], moved[len(kept) :], targets)
-        weights = flip_chances(logits[: len(kept)], moved[: len(kept)], step)
-        labeled = None if targets is None else moved[len(kept) :].flatten(1)
-        return Moves(moved[: len(kept)].flatten(1), labeled, weights)
+        step = None if targets is None else bearable(logits[size:], moved[size:], targets)
+        weights = flip_chances(logits[:size], moved[:size], step)
+        return moved[:size].flatten(1), None if targets is None else moved[size:].flatten(1), weights
 
     def logits(self, context: QueryContext, *both: Pool) -> Tensor:
         """Clean logits, (n + m, c)."""
-        (outputs,) = context.compute(
-            lambda inputs: (context.task.logits(context.runner.outputs(inputs)),), *both, what="outputs"
-        )
-        return outputs.double()
 
+        def read(inputs: Inputs) -> tuple[Tensor]:
+            return (context.task.logits(context.runner.outputs(inputs)),)
 
-@dataclass(frozen=True)
-class Moves:
-    """Deviations of candidates and labeled set, and the candidates' weights."""
-
-    rows: Tensor  # (n, K c)
-    labeled: Tensor | None  # (m, K c)
-    weights: Tensor  # (n,)
+        return context.compute(read, *both, what="outputs")[0].double()
 
 
 def bearable(logits: Tensor, moved: Tensor, targets: Tensor) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from jostle.core import Embedded, Estimate, Strategy
 from jostle.inference.context import QueryContext
-from jostle.inputs import Inputs
+from jostle.inputs import Inputs, Pool
 from jostle.rng import generator
 from jostle.rows.geometry import BLOCK_NUMBERS, blocks
 from jostle.selectors import Picks
@@ -87,16 +87,16 @@ class AlfaMix(Strategy):
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
         """Features from one pass, mixtures of a block of them at a time, and k-means over those that flip."""
-        d, (size, *_) = math.prod(head_input(context)), map(len, context.pools)
-        examples = sum(map(len, context.pools))
-        turns = math.ceil(1 / (self.cap_step or CAP_STEPS[self.form]) - 1e-9)
+        d, turns = (
+            math.prod(head_input(context)),
+            math.ceil(1 / (self.cap_step or CAP_STEPS[self.form]) - 1e-9),
+        )
+        made = clustering_estimate(context, n, context.pools, d)
         item = context.row_type.itemsize
-        return Estimate(
-            passes=examples,
-            rows=examples * (d + context.classes) * item,
+        return replace(
+            made,
+            rows=made.passes * (d + context.classes) * item,
             working=6 * BLOCK_ROWS * d * item,
-            selecting=0 if n is None else clustering_room(size, d),
-            what=f"features of {examples:,} examples, {d:,} numbers each, and clusters of them",
             extra_work=f"up to {turns * context.classes:,} passes of the head",
         )
 
@@ -252,9 +252,12 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> Tensor:
     return torch.where(counts > 0, sums / counts.clamp(min=1), features.mean(0))
 
 
-def clustering_room(size: int, width: int) -> int:
-    """Bytes of so many rows on their own, in float64 and once more for k-means: at most, if all predictions flip."""
-    return (4 + 2 * WORD) * size * width + 6 * WORD * size + block_room(size, width) // 2
+def clustering_estimate(context: QueryContext, n: int | None, pools: Sequence[Pool], d: int) -> Estimate:
+    """Estimate one pass over `pools`, and clusters of at most all rows of the pool: d numbers each, in float64."""
+    examples, size = sum(map(len, pools)), len(context.pool)
+    room = (4 + 2 * WORD) * size * d + 6 * WORD * size + block_room(size, d) // 2
+    what = f"features of {examples:,} examples, {d:,} numbers each, and clusters of them"
+    return Estimate(passes=examples, selecting=0 if n is None else room, what=what)
 
 
 def nearest_to_centers(features: Tensor, n: int, seed: int) -> Tensor:
@@ -319,12 +322,10 @@ class DropQuery(Strategy):
         """Features from one pass, all of them with some dropped, and k-means over those that flip."""
         d, size = math.prod(head_input(context)), len(context.pool)
         item = context.row_type.itemsize
-        return Estimate(
-            passes=size,
+        return replace(
+            clustering_estimate(context, n, (context.pool,), d),
             rows=size * d * item,
             working=6 * item * min(BLOCK_NUMBERS, size * d),
-            selecting=0 if n is None else clustering_room(size, d),
-            what=f"features of {size:,} examples, {d:,} numbers each, and clusters of them",
             extra_work=f"{self.passes + 1} passes of the head",
         )
 
