@@ -62,8 +62,8 @@ class Strategy(ABC):
     serves: ClassVar[tuple[str, ...]] = tuple(TASKS)
     why_not: ClassVar[str] = "use default"
     """The tasks that it serves, and why no others, for the error."""
-    ranges: ClassVar[Mapping[str, str]] = {"memory_bytes": "[1, inf)"}
-    """The interval of each setting that has one: `{"passes": "[1, inf)"}`."""
+    ranges: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"memory_bytes": "[1, inf)"}
+    """The range of a setting, an interval or words: `{"passes": "[1, inf)"}`."""
 
     head: Head = None
     """The layer whose input is the feature, by name, or a function (model, inputs) -> features (n, d); None: the last

@@ -49,6 +49,9 @@ class Deviations(Embedding):
         "noise_scale": "(0, inf)",
         "spatial_grid": "[1, inf)",
         "projection_dim": "[1, inf)",
+        "estimator": ("finite", "jvp"),
+        "noise": ("global", "layerwise"),
+        "initial_centers": ("origin", "labeled"),
     }
     shardable = True
 
@@ -194,13 +197,6 @@ class Deviations(Embedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in (
-            ("estimator", ("finite", "jvp")),
-            ("noise", ("global", "layerwise")),
-            ("initial_centers", ("origin", "labeled")),
-        ):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
         if self.initial_centers == "labeled" and not selector(self.selector).uses_centers:
             raise ValueError(
                 "initial_centers='labeled' needs a selector that starts from given rows, such as k-center; "

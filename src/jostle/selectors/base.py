@@ -66,8 +66,8 @@ class Selector(ABC):
     uses_centers: ClassVar[bool] = True
     """Whether rows that are already chosen matter."""
 
-    ranges: ClassVar[Mapping[str, str]] = {}
-    """The interval of each setting that has one: `{"beta": "[0, inf)"}`."""
+    ranges: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
+    """The range of a setting, an interval or words: `{"beta": "[0, inf)"}`."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -23,7 +23,6 @@ from jostle.selectors.base import (
     tie_keys,
 )
 from jostle.selectors.shards import LocalShards, Shard, ShardedSelector, Shards
-from jostle.utils.names import look_up
 
 SORT_BYTES = 8 * WORD  # for each score that is sorted
 
@@ -98,17 +97,13 @@ class Stochastic(Selector):
     largest score having rank 1. A pick's score is its own, without noise. Centers do not matter.
     """
 
-    ranges: ClassVar = {"beta": "[0, inf)"}
+    ranges: ClassVar = {"kind": ("power", "softmax", "softrank"), "beta": "[0, inf)"}
     uses_centers = False
 
     kind: str = "power"
     """"power": scores are 0 or more, and 0 comes last; "softmax": any scores; "softrank": only their order matters."""
     beta: float = 1.0
     """How much scores matter: 0 is random, a large one takes the largest scores."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        look_up("kind", self.kind, {"power": None, "softmax": None, "softrank": None})
 
     def pick(self, rows: Rows, n: int, *, centers: Rows | None = None, seed: int | None = None) -> Picks:
         """Pick n rows; the seed decides the draws."""

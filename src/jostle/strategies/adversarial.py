@@ -36,7 +36,6 @@ from jostle.strategies.autoencoders import (
 )
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
-from jostle.utils.names import look_up
 
 DECAYS = 30  # times that the learning rate falls in a run
 
@@ -50,7 +49,7 @@ class Autoencoding(Embedding):
     Both sets pass the autoencoder together: BatchNorm would give a set away that passes alone.
     """
 
-    ranges: ClassVar = {"steps": "[1, inf)", "batch": "[1, inf)"}
+    ranges: ClassVar = {"steps": "[1, inf)", "batch": "[1, inf)", "encoder": ("full", "light")}
     serves = (*CLASS_TASKS, "segmentation")
     labeled_state: ClassVar[float]  # the state of labeled images, 0 or 1
     hidden: ClassVar[tuple[int, ...]]  # widths of the hidden layers of the discriminator
@@ -76,8 +75,6 @@ class Autoencoding(Embedding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.encoder is not None:
-            look_up("encoder", self.encoder, {"full": None, "light": None})
         if self.resize < SMALL or self.resize % 16:
             raise ValueError(f"resize must be a multiple of 16 of at least {SMALL}; got {self.resize}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -58,6 +58,20 @@ class Shortlisting(Strategy):
     @abstractmethod
     def picker(self, context: QueryContext) -> Selector:
         """Return the selector among the candidates of a `context`."""
+
+    @abstractmethod
+    def number(self, context: QueryContext) -> int:
+        """Return K, the number of perturbations in a `context`."""
+
+    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
+        """One pass over the pool, then deviations of the candidates and of the labeled set."""
+        size, known = len(context.pool), sum(map(len, context.pools[1:]))
+        kept = size if n is None else self.candidate_count(context, size, n)
+        made = deviation_estimate(context, self.number(context), kept + known)
+        if n is None:
+            return made
+        room = self.picker(context).room(kept, made.width, n)
+        return replace(made, passes=made.passes + self.looked_at(context, size, kept), selecting=room)
 
     def query(self, context: QueryContext, n: int) -> Picks:
         """Keep the smallest margins, and choose among them."""

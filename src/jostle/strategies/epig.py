@@ -20,9 +20,6 @@ from jostle.rows.geometry import BLOCK_NUMBERS
 from jostle.selectors import top_k
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
-from jostle.utils.names import look_up
-
-POSTERIORS = {"perturbations": None, "dropout": None, "committee": None}
 
 
 @register(
@@ -45,7 +42,12 @@ class Epig(Embedding):
     takes one example at a time; here the n largest are picked.
     """
 
-    ranges: ClassVar = {"samples": "[2, inf)", "targets": "[1, inf)", "noise_scale": "(0, inf)"}
+    ranges: ClassVar = {
+        "posterior": ("perturbations", "dropout", "committee"),
+        "samples": "[2, inf)",
+        "targets": "[1, inf)",
+        "noise_scale": "(0, inf)",
+    }
     serves = (*CLASS_TASKS, "regression")
     why_not = "it follows one output for each example; use default"
     selector: Choice = top_k
@@ -61,10 +63,6 @@ class Epig(Embedding):
     """Length of a perturbation relative to that of the parameters."""
     members: Sequence[nn.Module] | None = None
     """The committee, trained; None: it is trained by fit=."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        look_up("posterior", self.posterior, POSTERIORS)
 
     def embedding(self, context: QueryContext) -> Embedded:
         """Expected predictive information gains, (n,)."""

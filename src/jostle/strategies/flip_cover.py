@@ -13,7 +13,7 @@ from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs, Pool
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
-from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
+from jostle.strategies.candidates import Shortlist, Shortlisting, deviations
 from jostle.strategies.flips import labeled_classes
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
@@ -80,16 +80,13 @@ class FlipCover(Shortlisting):
         return ExplainedVariance(self.noise or (REGRESSION_NOISE if regression else 0.05))
 
     def estimate(self, context: QueryContext, n: int | None) -> Estimate:
-        """One pass over the pool, then deviations of the candidates and of the labeled set."""
+        """As of every shortlist, and clean logits and what the labeled set explains."""
         size, known = len(context.pool), sum(map(len, context.pools[1:]))
-        regression = not context.task.has_classes
+        made = super().estimate(context, n)
         kept = size if n is None else self.candidate_count(context, size, n)
-        made = deviation_estimate(context, self.number(context), kept + known)
-        margins = self.looked_at(context, size, kept)
-        outputs = 0 if regression else kept + known  # the clean logits, once more
-        explained = 3 * WORD * min(known, made.width) ** 2  # by the labeled set
-        room = 0 if n is None else self.picker(context).room(kept, made.width, n) + explained
-        return replace(made, passes=made.passes + margins + outputs, selecting=room)
+        outputs = kept + known if context.task.has_classes else 0
+        explained = 0 if n is None else 3 * WORD * min(known, made.width) ** 2
+        return replace(made, passes=made.passes + outputs, selecting=made.selecting + explained)
 
     def moves(self, context: QueryContext, kept: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
         """Deviations of candidates (n, K c) and labeled set (m, K c), and the candidates' weights (n,)."""

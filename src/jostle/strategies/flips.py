@@ -22,7 +22,6 @@ from jostle.selectors.clusters import k_means, unit_in_float64
 from jostle.selectors.top_k import largest_first
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
-from jostle.utils.names import look_up
 
 CAP_STEPS = {"closed": 0.2, "optimized": 0.03125}  # the authors'
 LEAST_MIX = 1e-8
@@ -49,7 +48,7 @@ class AlfaMix(Strategy):
     of those that flip: copies share a cluster. A score is 1 / the cap at which the example flipped, 0 if it did not.
     """
 
-    ranges: ClassVar = {"cap_step": "(0, 1]"}
+    ranges: ClassVar = {"form": tuple(CAP_STEPS), "cap_step": "(0, 1]"}
     serves = CLASS_TASKS
     why_not = "it flips the predicted class by mixing in other classes; use default"
     form: str = "closed"
@@ -60,10 +59,6 @@ class AlfaMix(Strategy):
     """Steps of Adam, in the optimized form."""
     lr: float = 0.1
     """The learning rate of Adam, a tenth of it in the last third."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        look_up("form", self.form, CAP_STEPS)
 
     def embedding(self, context: QueryContext) -> Embedded:
         """1 / the cap at which each prediction flips, 0 if none does, (n, 1)."""

@@ -15,7 +15,7 @@ from jostle.embeddings.uncertainty import small_margin
 from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
 from jostle.selectors import Herding, Picks, max_herding, narrow_herding
-from jostle.strategies.candidates import Shortlist, Shortlisting, deviation_estimate, deviations
+from jostle.strategies.candidates import Shortlist, Shortlisting, deviations
 from jostle.strategies.features import TypiClust
 from jostle.strategies.registry import register
 
@@ -177,15 +177,9 @@ class NoiseHerding(Shortlisting):
         """How the output of each example moves, (n, K d), and that of labeled ones."""
         return Embedded(*context.split(self.rows(context, *context.pools)))
 
-    def estimate(self, context: QueryContext, n: int | None) -> Estimate:
-        """One pass over the pool, then deviations of the candidates and of the labeled set."""
-        size, known = len(context.pool), sum(map(len, context.pools[1:]))
-        if n is None:
-            return deviation_estimate(context, self.num_perturbations, size + known)
-        kept = self.candidate_count(context, size, n)
-        made = deviation_estimate(context, self.num_perturbations, kept + known)
-        room = self.picker(context).room(kept, made.width, n)
-        return replace(made, passes=made.passes + self.looked_at(context, size, kept), selecting=room)
+    def number(self, context: QueryContext) -> int:
+        """Return K, whatever the `context`."""
+        return self.num_perturbations
 
     def picker(self, context: QueryContext) -> Herding:
         """Herding with a kernel of this width, whatever the `context`."""

@@ -50,20 +50,27 @@ def look_up(kind: str, name: str, registry: Mapping[str, T]) -> T:
 
 
 def check_ranges(owner: object) -> None:
-    """Raise ValueError where a setting lies outside its interval in `ranges` of the owner's class or a base class.
+    """Raise ValueError where a setting is not in its range: `ranges` of the owner's class or of a base class.
 
-    Intervals are written as in mathematics, such as "[1, inf)"; None lies in every one.
+    A range is a tuple of words or an interval as in mathematics, such as "[1, inf)"; None lies in every one.
     """
     for kind in type(owner).__mro__:
-        for name, interval in vars(kind).get("ranges", {}).items():
-            value, (low, high) = getattr(owner, name), interval[1:-1].split(", ")
-            closed = (interval[0] == "[" and value == float(low)) or (
-                interval[-1] == "]" and value == float(high)
-            )
-            if value is None or closed or float(low) < value < float(high):
+        for name, allowed in vars(kind).get("ranges", {}).items():
+            value = getattr(owner, name)
+            if value is None:
                 continue
-            least = f"at least {low}" if interval[0] == "[" else f"above {low}"
-            raise ValueError(f"{name} must be {least if high == 'inf' else f'in {interval}'}; got {value}")
+            if isinstance(allowed, tuple):
+                look_up(name, value, dict.fromkeys(allowed))
+            else:
+                _check_interval(name, value, allowed)
+
+
+def _check_interval(name: str, value: float, interval: str) -> None:
+    low, high = interval[1:-1].split(", ")
+    ends = [float(end) for end, bracket in ((low, interval[0]), (high, interval[-1])) if bracket in "[]"]
+    if value not in ends and not float(low) < value < float(high):
+        least = f"at least {low}" if interval[0] == "[" else f"above {low}"
+        raise ValueError(f"{name} must be {least if high == 'inf' else f'in {interval}'}; got {value}")
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801 - stands for the one of functools
