@@ -13,6 +13,9 @@ from torch.nn import functional as F
 from jostle.core import Embedded, Embedding, Estimate, feature_estimate
 from jostle.inference.context import QueryContext
 
+LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
+LEAST_LOG = -100.0  # a saturated node must not make the loss infinite
+
 
 @dataclass(frozen=True, kw_only=True)
 class Features(Embedding):
@@ -27,10 +30,6 @@ class Features(Embedding):
     def row_estimate(self, context: QueryContext) -> Estimate:
         """Features of pool and labeled set from one pass."""
         return feature_estimate(context)
-
-
-LEAST_SUM = 1e-6  # columns can sum to nearly 0 where features take both signs
-LEAST_LOG = -100.0  # a saturated node must not make the loss infinite
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ from jostle.selectors.base import (
 from jostle.selectors.shards import PICKED
 from jostle.utils.progress import note
 
+SOFTEN = 1e-5  # keeps the typicality of copies finite
+
 
 @dataclass(frozen=True)
 class LCMD(Selector):
@@ -141,9 +143,6 @@ def closer_rows(rows: Tensor, lengths: Tensor, position: int, distances: Tensor)
 
 
 lcmd = LCMD()
-
-
-SOFTEN = 1e-5  # keeps the typicality of copies finite
 
 
 @dataclass(frozen=True)
