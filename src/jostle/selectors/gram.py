@@ -41,9 +41,9 @@ class KDPP(Selector):
 
     A pick's score is its probability when it was picked. The rank of the rows limits n. Centers do not matter.
 
-    The draw is exact and has two steps (Kulesza and Taskar, 2012): n eigenvectors by elementary symmetric polynomials of
-    the eigenvalues, then rows, one by one, from the projection that these span. The kernel rows rows^T is built only
-    where it is smaller than rows^T rows, which has the same eigenvalues.
+    The draw is exact and has two steps (Kulesza and Taskar, 2012): n eigenvectors by elementary symmetric polynomials
+    of the eigenvalues, then rows, one by one, from the projection that these span. The kernel rows rows^T is built
+    only where it is smaller than rows^T rows, which has the same eigenvalues.
 
     Example:
         >>> import jostle, torch
