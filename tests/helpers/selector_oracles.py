@@ -80,7 +80,7 @@ def tiny_blocks():
         "rows.geometry": {"BLOCK_NUMBERS": 64},
         "selectors.k_center": {"MIN_CANDIDATES": 3, "MAX_CANDIDATES": 7},
         "selectors.k_means_pp": {"MAX_STEPS": 8, "CLOCKS_PER_DRAW": 1.0, "MAX_ARRIVALS": 2},
-        "selectors.gram": {"PROPOSALS": 3},
+        "selectors.k_dpp": {"PROPOSALS": 3},
     }
     with ExitStack() as stack:
         for name, constants in sizes.items():

@@ -11,7 +11,8 @@ from selector_rows import normal
 from torch import Tensor
 
 from jostle.selectors import k_dpp
-from jostle.selectors.gram import ExplainedVariance, _eigenvectors, explained_variance
+from jostle.selectors.k_dpp import _eigenvectors
+from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 
 def counted(rows: Tensor, k: int, draws: int) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from jostle.strategies import AlfaMix, select
-from jostle.strategies.flips import Mixing
+from jostle.strategies.alfa_mix import Mixing
 
 
 def two_classes(d: int) -> nn.Module:

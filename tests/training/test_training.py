@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from jostle.core import Joined
 from jostle.rng import generator
 from jostle.tasks import TASKS, VOID, Classification
-from jostle.tasks.kinds import confusion, mean_iou, of_classes
+from jostle.tasks.metrics import confusion, mean_iou, of_classes
 from jostle.training.train import Augmentation, Recipe, Schedule, class_weights, evaluate, layout, train
 
 PLAIN = Recipe(epochs=3, batch=8, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=1e-2)

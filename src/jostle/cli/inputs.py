@@ -28,7 +28,7 @@ from jostle.datasets.labels import (
 )
 from jostle.experiments.results import main_metric
 from jostle.inference.isolation import device_of
-from jostle.inference.outputs import ModelInputError, batch_in_words, output_reader
+from jostle.inference.reader import ModelInputError, batch_in_words, output_reader
 from jostle.inference.runner import ModelRunner
 from jostle.inputs import Inputs, Pool, arrays, check_count
 from jostle.tasks import CLASS_TASKS, TASKS, Task, task_for

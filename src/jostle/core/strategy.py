@@ -17,7 +17,7 @@ from jostle.core.planning import Plan, plan_query
 from jostle.core.query import Query
 from jostle.inference.context import DEFAULTS, Options, QueryContext
 from jostle.inference.memory import Estimate, Placement, score_estimate
-from jostle.inference.outputs import ModelInputError, Outputs
+from jostle.inference.reader import ModelInputError, Outputs
 from jostle.inference.runner import Head
 from jostle.inputs import Inputs, check_count
 from jostle.rows.geometry import Rows

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from jostle.inference.isolation import InputMutatedError, guarded, scoring_device
 from jostle.inference.memory import MemoryBudget, RowBuffer, non_finite
-from jostle.inference.outputs import Outputs, output_reader
-from jostle.inference.reader import BatchReader, Mask
+from jostle.inference.reader import BatchReader, Mask, Outputs, output_reader
 from jostle.inference.runner import Head, ModelRunner, tallied
 from jostle.inputs import Collate, Inputs, Labeled, Pool, count
 from jostle.rng import as_seed, generator

@@ -5,17 +5,129 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from jostle.inputs import Inputs, Pool, count
+from jostle.inputs import Inputs, Pool, count, mapped
 from jostle.rows.geometry import Reduction
-from jostle.tasks import TASKS, Task, look_like_probabilities
+from jostle.tasks import TASKS, Task, as_logits, look_like_probabilities, task_for
 
 if TYPE_CHECKING:
     from jostle.inference.runner import ModelRunner
+
+
+Read = Callable[[Any], Tensor]  # the output tensor of what a model returned
+
+
+Outputs = Read | Literal["logits", "probabilities"] | None  # the setting `outputs` of a strategy
+
+
+def output_of(returned: Any) -> Tensor:
+    """The output among what a model returned: a tensor, the first of several, or `logits`."""
+    if isinstance(returned, Tensor):
+        return returned
+    if isinstance(returned, Mapping):
+        for key in ("logits", "out"):
+            if key in returned:
+                return output_of(returned[key])
+    elif getattr(returned, "logits", None) is not None:
+        return output_of(returned.logits)
+    elif isinstance(returned, (tuple, list)) and returned:
+        return output_of(returned[0])
+    fields = f" with {', '.join(map(str, returned))}" if isinstance(returned, Mapping) else ""
+    raise TypeError(
+        f"the model returned {type(returned).__name__}{fields}, and no output tensor in it: "
+        "pass outputs= a function from what it returns to a tensor (n, ...)"
+    )
+
+
+def output_reader(setting: Outputs, task: str | Task | None) -> Read | None:
+    """Return the function that reads logits from what a model returns, as the setting `outputs` says.
+
+    Args:
+        setting: A function, "logits", "probabilities", or None.
+        task: The task of the call; None: inferred from the shape of outputs.
+    """
+    if setting == "probabilities":
+        return partial(logits_of_probabilities, task)
+    return setting if callable(setting) else None
+
+
+def logits_of_probabilities(task: str | Task | None, returned: Any) -> Tensor:
+    """Turn the probabilities that a model returned into logits of a `task`; one probability is that of yes."""
+    output = output_of(returned)
+    if not bool(((output >= 0) & (output <= 1)).all()):
+        found = f"{output.min().item():.3g} to {output.max().item():.3g}"
+        raise ValueError(
+            f"outputs='probabilities' must be between 0 and 1; got {found}. Use outputs='logits'"
+        )
+    given = task or ("binary" if output[:1].numel() == 1 else None)
+    batch = output.unsqueeze(-1) if output.ndim == 1 else output
+    return as_logits(output.double(), task_for(given, batch)).to(output.dtype)
+
+
+def batched(output: Any, size: int) -> Tensor:
+    """The output with its batch dimension, which `squeeze` drops when a batch holds one example."""
+    if not isinstance(output, Tensor):
+        raise TypeError(
+            f"expected a tensor of outputs; got {type(output).__name__}: pass outputs= a function"
+        )
+    if size == 1 and (output.ndim == 0 or len(output) != 1):
+        output = output.unsqueeze(0)
+    if output.ndim == 0 or len(output) != size:
+        raise ValueError(
+            f"the model returned shape {tuple(output.shape)} for {size} examples; "
+            "the first dimension must be the examples (pass outputs= to rearrange)"
+        )
+    tensor: Tensor = output
+    return tensor
+
+
+AS_TRAINED = (
+    "Give it examples as it was trained on, of the same shape and order of dimensions: change the pool, "
+    "or pass collate_fn="
+)
+
+
+BYTES = (
+    "Give it numbers of the type and range that it was trained on: of bytes pass pool.float() / 255 or what else "
+    "training did, of class or token numbers pool.long()"
+)
+
+
+class ModelInputError(RuntimeError, ValueError):
+    """A model cannot take what the pool holds."""
+
+
+def refused(inputs: Inputs, taken: Inputs | None, error: Exception) -> ModelInputError:
+    """The error of a model that cannot take inputs: the very first, or those of another form than it has taken."""
+    said = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+    if taken is None:
+        advice = BYTES if "type" in said.partition(":")[2] else AS_TRAINED
+        return ModelInputError(
+            f"the model cannot take a first batch of {batch_in_words(inputs)}: {said}. {advice}"
+        )
+    return ModelInputError(
+        f"the model cannot take examples such as {one_in_words(inputs)}: {said}. It took "
+        f"{one_in_words(taken)} from the pool: give all examples that form, those of labeled= too"
+    )
+
+
+def batch_in_words(inputs: Inputs) -> str:
+    """A batch in words, for errors."""
+    if isinstance(inputs, Mapping):
+        return "{" + ", ".join(f"{key}: {batch_in_words(value)}" for key, value in inputs.items()) + "}"
+    if isinstance(inputs, (tuple, list)):
+        return "[" + ", ".join(map(batch_in_words, inputs)) + "]"
+    return f"{inputs.dtype} {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs).__name__
+
+
+def one_in_words(inputs: Inputs) -> str:
+    """The first example of a batch in words."""
+    return batch_in_words(mapped(lambda array: array[:1], inputs))
 
 
 Mask = (

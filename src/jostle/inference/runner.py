@@ -22,15 +22,15 @@ from jostle.inference.isolation import (
     their_device,
     unwrapped,
 )
-from jostle.inference.outputs import (
+from jostle.inference.reader import (
     ModelInputError,
     Read,
     batched,
+    by_convention,
     one_in_words,
     output_of,
     refused,
 )
-from jostle.inference.reader import by_convention
 from jostle.inputs import ExampleList, Inputs, arrays, count, mapped, unshared, versions
 from jostle.utils.names import cached_property, unknown
 

@@ -15,13 +15,14 @@ from jostle.selectors.base import (
     tie_keys,
 )
 from jostle.selectors.clusters import LCMD, Typical, WeightedKMeans, lcmd, weighted_k_means
-from jostle.selectors.gram import KDPP, ExplainedVariance, explained_variance, k_dpp
 from jostle.selectors.herding import Herding, max_herding, narrow_herding
 from jostle.selectors.k_center import KCenter, k_center
+from jostle.selectors.k_dpp import KDPP, k_dpp
 from jostle.selectors.k_means_pp import KMeansPP, k_means_pp
 from jostle.selectors.prob_cover import ProbCover
 from jostle.selectors.shards import Shards
 from jostle.selectors.top_k import Longest, Stochastic, TopK, Uniform, longest, stochastic, top_k, uniform
+from jostle.selectors.variance import ExplainedVariance, explained_variance
 
 __all__ = [
     "KDPP",

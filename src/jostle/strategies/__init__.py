@@ -11,20 +11,22 @@ from jostle.embeddings import (
     QueryByCommittee,
 )
 from jostle.strategies.adversarial import SRAAL, VAAL
+from jostle.strategies.alfa_mix import AlfaMix
+from jostle.strategies.badge import Badge
 from jostle.strategies.bait import Bait
 from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.cal import Cal
 from jostle.strategies.classical import PowerMargin, Random
 from jostle.strategies.composition import compose
+from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.epig import Epig
 from jostle.strategies.falcun import Falcun
 from jostle.strategies.features import Clue, ClusterMargin, CoreSet, ProbCover, TypiClust
 from jostle.strategies.flip_cover import FlipCover
-from jostle.strategies.flips import AlfaMix, DropQuery
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
-from jostle.strategies.gradients import LCMD, Badge
 from jostle.strategies.greedy_sampling import GreedySampling
 from jostle.strategies.herding import Default, LinearHerding, MaxHerding, NoiseHerding, UncertaintyHerding
+from jostle.strategies.lcmd import LCMD
 from jostle.strategies.ldm_s import LdmS
 from jostle.strategies.learning_loss import LearningLoss
 from jostle.strategies.noise_stability import NoiseStability, deviations

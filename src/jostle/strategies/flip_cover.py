@@ -13,8 +13,8 @@ from jostle.inference.context import QueryContext
 from jostle.inputs import Inputs, Pool
 from jostle.selectors import ExplainedVariance, Picks
 from jostle.selectors.base import WORD
+from jostle.strategies.alfa_mix import labeled_classes
 from jostle.strategies.candidates import Shortlist, Shortlisting, deviations
-from jostle.strategies.flips import labeled_classes
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 

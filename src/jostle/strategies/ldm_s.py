@@ -15,8 +15,8 @@ from jostle.selectors import Picks
 from jostle.selectors.base import block_room
 from jostle.selectors.clusters import unit_in_float64
 from jostle.selectors.top_k import largest_first
+from jostle.strategies.alfa_mix import head_function
 from jostle.strategies.falcun import drawn
-from jostle.strategies.flips import head_function
 from jostle.strategies.registry import register
 from jostle.tasks import CLASS_TASKS
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jostle.core import Query, Strategy
 from jostle.inference.context import DEFAULTS, Options, split_options
-from jostle.inference.outputs import (
+from jostle.inference.precomputed import (
     PrecomputedModel,
     array_columns,
     common_type,

@@ -12,16 +12,12 @@ from jostle.tasks.kinds import (
     Segmentation,
     Sequence,
     Task,
-)
-from jostle.tasks.labels import (
-    LabelDescription,
     as_logits,
-    describe_labels,
     look_like_probabilities,
     task_for,
-    task_for_labels,
     task_named,
 )
+from jostle.tasks.labels import LabelDescription, describe_labels, task_for_labels
 
 __all__ = [
     "CLASS_TASKS",

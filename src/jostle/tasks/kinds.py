@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from jostle.tasks.metrics import Passes, accuracy, confusion_of, mean_iou, of_classes, some
+from jostle.utils.names import look_up
 
 VOID = 255  # the segmentation label that no loss and no metric counts
 PADDING = -100  # the same of a sequence, as PyTorch has it
@@ -23,8 +25,8 @@ ONE_OUTPUT = (
     "Use task='binary' for a logit of yes or no, which wants a sigmoid, task='multi-label' for a map of them, "
     "task='regression' for a number, or space='logits', 'features' or a function"
 )
-Passes = Iterable[tuple[Tensor, Tensor]]  # outputs and targets, batch by batch
-T = TypeVar("T")
+TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
+SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
 
 
 class Task(ABC):
@@ -345,54 +347,51 @@ TASKS = {task.name: task for task in EVERY}
 CLASS_TASKS = ("classification", "binary")  # whose examples have one class each
 
 
-def confusion(predicted: Tensor, targets: Tensor, classes: int, ignored: int | None = None) -> Tensor:
-    """Counts (c, c) of target by prediction; targets of the ignored value are left out."""
-    if ignored is not None:
-        counted = targets != ignored
-        predicted, targets = predicted[counted], targets[counted]
-    places = targets.long() * classes + predicted
-    return places.bincount(minlength=classes * classes).view(classes, classes)
+def task_named(given: str | Task | None) -> Task | None:
+    """The task of the name that is `given`; a task as it is, and None where none is given."""
+    if given is None or isinstance(given, Task):
+        return given
+    if isinstance(given, type) and issubclass(given, Task):
+        raise TypeError(f"task={given.__name__} is a class of tasks: pass {given.__name__}()")
+    if not isinstance(given, str):
+        raise TypeError(f"a task is one of {', '.join(TASKS)}, or a jostle.tasks.Task; got {given!r}")
+    return look_up("task", given, TASKS)
 
 
-def confusion_of(passes: Passes, ignored: int | None = None) -> Tensor:
-    """Return the confusion matrix over all batches of logits (n, c, ...) and targets (n, ...), on the CPU."""
-    counts = [
-        confusion(logits.argmax(1).flatten(), targets.flatten(), logits.shape[1], ignored)
-        for logits, targets in some(passes)
-    ]
-    return torch.stack(counts).sum(0).cpu()
+def task_for(given: str | Task | None, outputs: Tensor) -> Task:
+    """The task as `given`, which must fit the `outputs`, or as their shape tells."""
+    told = task_named(given)
+    if told is not None:
+        told.check_outputs(outputs)
+        return told
+    if outputs[0].numel() == 1:
+        return TASKS["regression"]
+    if all(size == 1 for size in outputs.shape[2:]):
+        return TASKS["classification"]
+    if outputs.ndim >= 4:
+        return TASKS["segmentation"]
+    raise ValueError(
+        f"outputs of shape {tuple(outputs.shape)} could be tokens or a signal: say task='sequence' for "
+        "(n, tokens, c) or task='segmentation' for (n, c, length)"
+    )
 
 
-def of_classes(counts: Tensor, positive: int | None = None) -> dict[str, float]:
-    """Accuracy, and F1: that of the positive class, or the mean over all."""
-    each = f1(counts)
-    score = {"macro_f1": float(each.mean())} if positive is None else {"f1": float(each[positive])}
-    return {"accuracy": accuracy(counts), **score}
+def as_logits(probabilities: Tensor, task: Task) -> Tensor:
+    """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
+    if task.name in SIGMOID_TASKS:
+        return probabilities.logit(SMALLEST_DOUBT)
+    return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
 
 
-def accuracy(counts: Tensor) -> float:
-    """The share of correct predictions."""
-    return int(counts.diagonal().sum()) / max(1, int(counts.sum()))
+def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
+    """Whether outputs of a classification task are probabilities already; logits are so by accident only.
 
-
-def f1(counts: Tensor) -> Tensor:
-    """F1 of each class, (c,); 0 for a class that is neither there nor predicted."""
-    hits = counts.diagonal().double()
-    return 2 * hits / (counts.sum(0) + counts.sum(1)).clamp(min=1)
-
-
-def mean_iou(counts: Tensor) -> float:
-    """Intersection over union, averaged over the classes that are there or predicted."""
-    hits = counts.diagonal().double()
-    union = counts.sum(0) + counts.sum(1) - hits
-    return float((hits / union)[union > 0].mean())
-
-
-def some(parts: Iterable[T]) -> Iterator[T]:
-    """The parts as they are, of which there is at least one."""
-    empty = True
-    for part in parts:
-        empty = False
-        yield part
-    if empty:
-        raise ValueError("there is nothing to measure: the test set is empty")
+    Logits of an untrained network may lie between 0 and 1. So a sigmoid is assumed only for 16 numbers or more, some of
+    them below 0.1 and some above 0.9.
+    """
+    if not task.has_classes or not bool(((outputs >= 0) & (outputs <= 1)).all()):
+        return False
+    if task.name in SIGMOID_TASKS:
+        return outputs.numel() >= 16 and bool(outputs.min() < 0.1) and bool(outputs.max() > 0.9)
+    total = outputs.sum(-1 if task.tokens else 1)
+    return outputs.ndim > 1 and bool(((total - 1).abs() < 1e-4).all())

@@ -1,69 +1,13 @@
-"""The task of a model by name, by the shape of its outputs, and by labels beside them."""
+"""The task that labels and outputs allow together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
-from jostle.tasks.kinds import PADDING, SIGMOID_TASKS, TASKS, VOID, Task
-from jostle.utils.names import look_up
-
-TINY = torch.finfo(torch.float64).tiny  # a probability of 0 has no logarithm
-SMALLEST_DOUBT = 2.0**-53  # 1 less the largest probability below 1
-
-
-def task_named(given: str | Task | None) -> Task | None:
-    """The task of the name that is `given`; a task as it is, and None where none is given."""
-    if given is None or isinstance(given, Task):
-        return given
-    if isinstance(given, type) and issubclass(given, Task):
-        raise TypeError(f"task={given.__name__} is a class of tasks: pass {given.__name__}()")
-    if not isinstance(given, str):
-        raise TypeError(f"a task is one of {', '.join(TASKS)}, or a jostle.tasks.Task; got {given!r}")
-    return look_up("task", given, TASKS)
-
-
-def task_for(given: str | Task | None, outputs: Tensor) -> Task:
-    """The task as `given`, which must fit the `outputs`, or as their shape tells."""
-    told = task_named(given)
-    if told is not None:
-        told.check_outputs(outputs)
-        return told
-    if outputs[0].numel() == 1:
-        return TASKS["regression"]
-    if all(size == 1 for size in outputs.shape[2:]):
-        return TASKS["classification"]
-    if outputs.ndim >= 4:
-        return TASKS["segmentation"]
-    raise ValueError(
-        f"outputs of shape {tuple(outputs.shape)} could be tokens or a signal: say task='sequence' for "
-        "(n, tokens, c) or task='segmentation' for (n, c, length)"
-    )
-
-
-def as_logits(probabilities: Tensor, task: Task) -> Tensor:
-    """Return logits that have these probabilities under a `task`; numbers of a regression stay as they are."""
-    if task.name in SIGMOID_TASKS:
-        return probabilities.logit(SMALLEST_DOUBT)
-    return probabilities.clamp(min=TINY).log() if task.has_classes else probabilities
-
-
-def look_like_probabilities(outputs: Tensor, task: Task) -> bool:
-    """Whether outputs of a classification task are probabilities already; logits are so by accident only.
-
-    Logits of an untrained network may lie between 0 and 1. So a sigmoid is assumed only for 16 numbers or more, some of
-    them below 0.1 and some above 0.9.
-    """
-    if not task.has_classes or not bool(((outputs >= 0) & (outputs <= 1)).all()):
-        return False
-    if task.name in SIGMOID_TASKS:
-        return outputs.numel() >= 16 and bool(outputs.min() < 0.1) and bool(outputs.max() > 0.9)
-    total = outputs.sum(-1 if task.tokens else 1)
-    return outputs.ndim > 1 and bool(((total - 1).abs() < 1e-4).all())
-
+from jostle.tasks.kinds import PADDING, TASKS, VOID, Task, task_for, task_named
 
 Kind = Literal["classes", "yes or no", "multi-hot", "one-hot", "shares", "numbers", "sites"]
 

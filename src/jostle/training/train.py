@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from jostle.core import Joined
 from jostle.inference.isolation import device_of
-from jostle.inference.outputs import output_of
+from jostle.inference.reader import output_of
 from jostle.inference.runner import arguments
 from jostle.inputs import Inputs, arrays, mapped, unshared
 from jostle.rng import derive, generator, seeded_globals

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from jostle.core import Joined
 from jostle.datasets.data import Fields, as_dataset, split_columns, take_rows
-from jostle.inference.outputs import output_of
+from jostle.inference.reader import output_of
 from jostle.labeling.answer_types import AnswerType
 from jostle.labeling.sources import GoneError, Index, ProgressCallback
 from jostle.labeling.sources.contents import Cell
