@@ -24,7 +24,7 @@ from jostle.experiments.store import (
     parse_cycles,
     parse_manifest,
     read_experiment,
-    read_text,
+    read_utf8,
     seed_in,
     split_lines,
 )
@@ -336,7 +336,7 @@ def add_previews(folder: Path, ids: Iterable[int], show: Callable[[int], Image.I
 def read_previews(folder: Path) -> dict[int, Preview]:
     """Read the previews of a folder; entries that are neither a small picture nor a short text are left out."""
     path = folder / PREVIEWS_FILE
-    return parse_previews(read_text(path)) if path.is_file() else {}
+    return parse_previews(read_utf8(path)) if path.is_file() else {}
 
 
 def parse_previews(text: str) -> dict[int, Preview]:

@@ -12,6 +12,26 @@ from scipy import stats
 from jostle.experiments.results import Floats, Results, metric_named
 from jostle.utils.names import unknown
 
+__all__ = [
+    "Gain",
+    "area_ranks",
+    "average_ranks",
+    "best_first",
+    "bootstrap",
+    "difference",
+    "gains",
+    "holm",
+    "labels_to_reach",
+    "needs_of",
+    "paired_curves",
+    "penalties",
+    "same",
+    "shared_seeds",
+    "targets",
+    "wilcoxon",
+    "win_matrix",
+]
+
 LEVEL = 0.05  # of every test; intervals cover 1 - LEVEL
 ROUNDING = 1e-9  # relative difference below which figures are equal: sums round differently on each processor
 FEWEST_SEEDS = 3  # that can make a difference clear: with two, both agree every other time

@@ -164,10 +164,10 @@ class RunFile:
             yield
 
     def _lines(self) -> list[str]:
-        return split_lines(read_text(self.path)) if self.path.exists() else []
+        return split_lines(read_utf8(self.path)) if self.path.exists() else []
 
 
-def read_text(path: Path) -> str:
+def read_utf8(path: Path) -> str:
     """Text of a file that may be damaged."""
     return path.read_bytes().decode("utf-8", errors="replace")
 
@@ -181,7 +181,7 @@ def read_experiment(path: Path) -> dict[str, str]:
     """Read every file of an experiment, a folder or a packed file, and return their texts by path inside."""
     if path.is_dir():
         found = [path / "manifest.json", path / "previews.json", *path.glob("*/*.jsonl")]
-        return {str(file.relative_to(path)): read_text(file) for file in sorted(found) if file.is_file()}
+        return {str(file.relative_to(path)): read_utf8(file) for file in sorted(found) if file.is_file()}
     if not path.is_file() or not path.name.endswith(PACKED):
         raise ValueError(
             f"{path} is not an experiment: pass a folder that `jostle run` wrote, such as runs/mnist, or a {PACKED} "
@@ -313,7 +313,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a folder, None where there is none."""
     path = folder / MANIFEST_FILE
-    return parse_manifest(read_text(path), path) if path.exists() else None
+    return parse_manifest(read_utf8(path), path) if path.exists() else None
 
 
 def parse_manifest(text: str, path: Path) -> dict[str, Any]:

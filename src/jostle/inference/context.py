@@ -176,7 +176,7 @@ class QueryContext:
         return self.runner_on(self.options.get("device"), self.model, self.pool.first(2))
 
     def runner_on(self, device: torch.device | str | None, model: nn.Module, example: Inputs) -> ModelRunner:
-        """Copy a `model` to a `device` and trace it on a couple of inputs."""
+        """Copy a `model` to a `device` and trace it on a couple of inputs, the `example`."""
         read = output_reader(self.read, self.options.get("task"))
         return ModelRunner(model, example, self.head, read, device, self.copy_inputs)
 

@@ -1,4 +1,4 @@
-"""DropQuery (Gupte et al., TMLR 2024): examples whose prediction flips when features are dropped, one of each cluster."""
+"""DropQuery (Gupte et al., TMLR 2024): examples whose prediction flips when features are dropped; one per cluster."""
 
 from __future__ import annotations
 
