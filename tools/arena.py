@@ -21,7 +21,7 @@ from jostle.experiments.comparison import load_all
 from jostle.experiments.results import Floats, Results
 from jostle.experiments.statistics import times
 from jostle.experiments.store import experiment_name
-from jostle.strategies.herding import default_for
+from jostle.strategies.default import default_for
 from jostle.utils.files import write_whole
 from tools import confirmation
 

@@ -13,7 +13,7 @@ from jostle.embeddings.deviations import Deviations
 from jostle.inference.context import QueryContext
 from jostle.inputs import Pool
 from jostle.rng import generator
-from jostle.strategies.herding import default_for, is_linear
+from jostle.strategies.default import default_for, is_linear
 
 
 def finalist(model: nn.Linear, pool: Tensor, labeled: Tensor, n: int, seed: int) -> list[int]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from jostle import strategies
-from jostle.strategies.herding import default_for
+from jostle.strategies.default import default_for
 from jostle.tasks import CLASS_TASKS
 
 

@@ -208,7 +208,7 @@ def advise(asked: options.QueryOptions) -> None:
     from jostle import strategies
     from jostle.advice import advise as advice_for
     from jostle.cli.inputs import QueryInputs
-    from jostle.strategies.herding import is_linear
+    from jostle.strategies.default import is_linear
 
     with redirect_stdout(sys.stderr):  # what a user's own files print is no part of our output
         default = strategies.build("default")

@@ -18,6 +18,7 @@ from jostle.strategies.batch_bald import BatchBald
 from jostle.strategies.cal import Cal
 from jostle.strategies.classical import PowerMargin, Random
 from jostle.strategies.composition import compose
+from jostle.strategies.default import Default
 from jostle.strategies.drop_query import DropQuery
 from jostle.strategies.epig import Epig
 from jostle.strategies.falcun import Falcun
@@ -25,7 +26,7 @@ from jostle.strategies.features import Clue, ClusterMargin, CoreSet, ProbCover, 
 from jostle.strategies.flip_cover import FlipCover
 from jostle.strategies.gcn import CoreGCN, UncertainGCN
 from jostle.strategies.greedy_sampling import GreedySampling
-from jostle.strategies.herding import Default, LinearHerding, MaxHerding, NoiseHerding, UncertaintyHerding
+from jostle.strategies.herding import LinearHerding, MaxHerding, NoiseHerding, UncertaintyHerding
 from jostle.strategies.lcmd import LCMD
 from jostle.strategies.ldm_s import LdmS
 from jostle.strategies.learning_loss import LearningLoss

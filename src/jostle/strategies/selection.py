@@ -19,7 +19,7 @@ from jostle.inference.precomputed import (
     precomputed_features,
     precomputed_task,
 )
-from jostle.strategies.herding import Default, default_for
+from jostle.strategies.default import Default, default_for
 from jostle.strategies.registry import REGISTRY, Entry, describe
 from jostle.tasks import Task
 from jostle.utils.names import unknown
