@@ -11,7 +11,7 @@ from attacks.oracles.checks import CHECKS
 from jostle import strategies
 from jostle.embeddings import deviations, uncertainty
 from jostle.selectors import clusters, herding, prob_cover
-from jostle.strategies import bait, flip_cover, flips
+from jostle.strategies import alfa_mix, bait, flip_cover
 from jostle.strategies.herding import NoiseHerding
 
 SLOW = {
@@ -49,7 +49,7 @@ MUTANTS: list[tuple[str, Any, str, Any]] = [
     ("lcmd", clusters, "farthest_of_heaviest", lambda nearest, distances, *keys: int(distances.argmax())),
     ("flip-cover", flip_cover, "LOSS", 0.4),
     ("bait", bait, "information", lambda roots, features: 2 * bait_information(roots, features)),
-    ("alfa-mix", flips, "class_means", lambda known, labels, c: known.mean(0).expand(c, -1)),
+    ("alfa-mix", alfa_mix, "class_means", lambda known, labels, c: known.mean(0).expand(c, -1)),
 ]
 
 
