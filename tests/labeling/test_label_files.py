@@ -199,6 +199,9 @@ def test_labels_made_elsewhere(session: Session, tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="expected one of key, name"):
         import_labels(session, path)
+    nested = tmp_path / "nested.json"
+    nested.write_text('[{"name": "004-green.png", "content": ["anything"], "answer": "green"}]')
+    assert import_labels(session, nested).entered == 1
 
 
 def test_what_was_labeled_elsewhere_measures_nothing(colors: Path, tmp_path: Path) -> None:

@@ -291,8 +291,9 @@ def find_examples(
     found = []
     for row in rows:
         named = next((str(row[name]) for name in names if row.get(name) not in (None, "")), None)
-        if not row.get("key") and row.get("content") in keys:
-            named = str(row["content"])
+        content = row.get("content")
+        if not row.get("key") and isinstance(content, str) and content in keys:
+            named = content
         elif named is None and table is not None:
             shown = {name: row[name] for name in table.header() if name in row}
             named = table.content("", plain_row(shown)).key
