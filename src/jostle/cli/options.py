@@ -70,29 +70,34 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 DataRoot = Annotated[
     Path | None,
     option(
-        DATA, "DIR", "--data", envvar="JOSTLE_DATA",
+        DATA,
+        "DIR",
+        "--data",
+        envvar="JOSTLE_DATA",
         help="Folder with local copies of data sets, used before any download. Default: the variable JOSTLE_DATA.",
     ),
-]  # fmt: skip
+]
 Engine = Annotated[
     str | None,
     option(
-        COMPUTE, "SPEC",
+        COMPUTE,
+        "SPEC",
         help="A Ray cluster: 'ray', with settings in brackets: 'ray(address=host:6379, workers=8)'. Default: this "
         "process.",
     ),
-]  # fmt: skip
+]
 Baseline = Annotated[
     str, option(None, "LABEL", help="Gains and saved labels are counted against this strategy.")
 ]
 MetricName = Annotated[
     str | None,
     option(
-        None, "NAME",
+        None,
+        "NAME",
         help="Judge by this metric, such as accuracy, macro_f1, mae, rmse, published, miou. Default: the task's main "
         "metric.",
     ),
-]  # fmt: skip
+]
 Data = Annotated[
     str | None,
     typer.Argument(
@@ -103,11 +108,12 @@ Data = Annotated[
 Format = Annotated[
     str | None,
     option(
-        None, "NAME",
+        None,
+        "NAME",
         help="csv, parquet, json, table (your own .csv or .parquet with columns added), huggingface (.parquet or a "
         "folder), imagefolder, folders (by class), fiftyone, coco or labelstudio. Default: by the name or the content.",
     ),
-]  # fmt: skip
+]
 Several = Annotated[bool, option(ANSWERS, None, "--several", help="Several classes can be right at once.")]
 AddClasses = Annotated[
     bool, option(ANSWERS, None, "--add-classes", help="Add classes that the project does not have yet.")
@@ -115,28 +121,32 @@ AddClasses = Annotated[
 Text = Annotated[
     str | None,
     option(
-        DATA, "COLUMN",
+        DATA,
+        "COLUMN",
         help="The column that holds the text, or two by comma; none: label rows. Default: text.",
     ),
-]  # fmt: skip
+]
 Hide = Annotated[
     str | None, option(DATA, "LIST", help="Columns that are neither shown nor learned from, by comma.")
 ]
 Project = Annotated[
     Path | None,
     option(
-        PROJECT, "DIR", callback=named,
+        PROJECT,
+        "DIR",
+        callback=named,
         help="Folder of the project. Default: beside the data, photos.labels for photos; without data, the only "
         "project in this folder.",
     ),
-]  # fmt: skip
+]
 Database = Annotated[
     str | None,
     option(
-        PROJECT, "ADDRESS",
+        PROJECT,
+        "ADDRESS",
         help="Database of the answers: postgresql://... for a team. Default: labels.db in the project.",
     ),
-]  # fmt: skip
+]
 RoundSize = Annotated[
     int | None, option(LOOP, None, min=1, help="Answers between two trainings. Default: 50.")
 ]
