@@ -11,12 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-DATA, COMPUTE, PICKS, EXPERIMENT = (
-    "Data",
-    "Computing",
-    "Picks",
-    "Experiment",
-)  # groups of options in help texts
+# Groups of options in help texts.
+DATA, COMPUTE, PICKS, EXPERIMENT = "Data", "Computing", "Picks", "Experiment"
 ANSWERS, PROJECT, LOOP, OWN, PAGE, HELP = "Answers", "Project", "Questions", "Model", "Page", "Help"
 
 
