@@ -287,7 +287,7 @@ def same_contents(inputs: Inputs, others: Inputs) -> bool:
 
 @dataclass
 class Trace:
-    """What one forward pass shows of a model: the order of calls, the head and the largest activation."""
+    """Record of one forward pass: the order of calls, the head and the largest activation."""
 
     calls: dict[str, int] = field(
         default_factory=dict
